@@ -1,0 +1,46 @@
+"""What can go wrong in a way the user can mend. The command line prints one line and exits with 2.
+
+    LinsepError
+    ├── ConfigError      a name, field or value that is not allowed
+    ├── DataError        images, labels or files that are not what they should be
+    ├── DeviceError      an accelerator that was asked for and is not there
+    ├── StateError       a run folder that cannot be read, written or shared
+    └── DivergedError    a loss that became NaN or infinite
+
+A message says what was wrong, where, and what would be right.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class LinsepError(Exception):
+    """The root: catch this to catch everything the library raises on purpose."""
+
+
+class ConfigError(LinsepError):
+    pass
+
+
+class DataError(LinsepError):
+    pass
+
+
+class DeviceError(LinsepError):
+    pass
+
+
+class StateError(LinsepError):
+    pass
+
+
+class DivergedError(LinsepError):
+    pass
+
+
+def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
+    """'unknown method 'derp'; did you mean 'derpp'? (allowed: ...)'."""
+    names = sorted(allowed)
+    close = get_close_matches(str(found), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names)}"
