@@ -1,0 +1,257 @@
+"""The one object that learns: a net, its frozen past, terms, memory and optimisers.
+
+Knows how a step is made: draw, step, observe. Knows no schedule: which batch comes when, and how
+often, is the run's business.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import SGD, Optimizer
+
+from . import options
+from .augment import Augment
+from .data import Batch, Images, Scenario, Task
+from .memory import POLICIES, BalancedReservoir, Memory
+from .method import Method, Stage, Summand
+from .nets import Backbone, Net, Output, Spec, frozen, untracked
+from .streams import Cursor, Streams
+from .terms import Needs, Pass, Step, Term
+
+SHARED = "replay"  # the name of the draw that all terms share
+
+
+class Learner:
+    def __init__(
+        self,
+        method: Method,
+        backbone: Callable[[], Backbone],
+        scenario: Scenario,
+        streams: Streams,
+        augment: Augment,
+        training: options.Training,
+        memory: options.Memory,
+        evaluation: options.Evaluation,
+        compute: options.Compute,
+    ) -> None:
+        self.method, self.streams, self.augment = method, streams, augment
+        self.training, self.evaluation, self.compute = training, evaluation, compute
+        self.draw_rows = memory.draw
+        self.shared_draw = memory.draws == "shared"
+        self.device = torch.device("cpu" if compute.device == "auto" else compute.device)
+        with streams.initialising("backbone"):
+            body = backbone()
+        raw, size = scenario.tasks[0].train.shape, augment.size
+        self.spec = Spec(raw, (raw[0], *size), scenario.num_classes, body.widths)
+        self.bound: list[tuple[Summand, Term]] = []
+        for s in method.summands:
+            with streams.initialising(f"term/{s.name}"):
+                self.bound.append((s, s.build(self.spec).to(self.device)))
+        needs = [term.needs(task) for task in scenario.tasks for _, term in self.bound]
+        with streams.initialising("head"):
+            head = method.head(self.spec.features, self.spec.classes)
+        self.net = self._place(Net(body, head, sorted(_union(n.taps for n in needs))))
+        self.teacher = frozen(self.net) if any(n.before for n in needs) else None
+        self.predictor = method.predictor(self.spec).to(self.device)
+        self.memory = _memory(method, memory, self.spec, _union(n.columns for n in needs))
+        self.seen = torch.zeros(self.spec.classes, dtype=torch.bool, device=self.device)
+        self.optimizers = self._optimizers()
+        if compute.compile:
+            self.net.compile()
+
+    # --- a task ----------------------------------------------------------------------------------
+
+    def begin_task(self, task: Task) -> None:
+        self.seen[list(task.classes)] = True
+        for optimizer in self.optimizers.values():
+            optimizer.state.clear()
+        for s, term in self.bound:
+            with self.streams.initialising(f"term/{s.name}", task.index):
+                term.begin_task(task)
+
+    def end_task(self, task: Task) -> None:
+        self.memory.consolidate(task, self.embed)
+        self.predictor.fit(self.memory.images(), self.embed)
+        if self.teacher is not None:
+            self.teacher.load_state_dict(self.net.state_dict())
+
+    # --- a step: draw, step, observe -------------------------------------------------------------
+
+    def batch(self, images: Images, name: str, cursor: Cursor) -> Batch:
+        raw = images.pixels().to(self.device, non_blocking=True)
+        x = self.augment.train(raw, self.streams.at(name, *cursor))
+        if self.compute.channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        return Batch(x, images.y.to(self.device, non_blocking=True), images)
+
+    def draw(self, task: Task, cursor: Cursor) -> dict[str, Batch]:
+        """Every replay batch of the coming step, by the name of its draw."""
+        stage = self.method.stages[cursor.stage]
+        if not stage.replay or not len(self.memory):
+            return {}
+        wanted = [self._draw_of(s) for s, term in self._active(stage) if term.needs(task).draws]
+        return {name: self._replay(name, cursor) for name in dict.fromkeys(wanted)}
+
+    def step(
+        self, batch: Batch, draws: Mapping[str, Batch], task: Task, stage: Stage, epoch: int
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """One optimisation step: each term's loss, unweighted, and the stream's logits.
+
+        A function of its arguments and this object's state: nothing random happens here. Passes
+        run stream first, then in the summands' order, for BatchNorm and rounding notice it.
+        """
+        active = self._active(stage)
+        needs = {s.name: term.needs(task) for s, term in active}
+        self.net.train_only(stage.trains)
+        with self._precision():
+            stream = self._pass(batch, any(n.before for n in needs.values()))
+            replay = self._replayed(draws, active, needs)
+            losses = {
+                s: loss
+                for s, term in active
+                if (loss := term(Step(task, self.net, stream, self._own(replay, s, needs))))
+                is not None
+            }
+        self._descend(losses, stage, epoch)
+        return {s.name: loss.detach() for s, loss in losses.items()}, stream.out.logits.detach()
+
+    def observe(self, batch: Batch, logits: Tensor, cursor: Cursor) -> None:
+        if self.method.stages[cursor.stage].replay:
+            self.memory.observe(batch.images, logits, self.streams.at("memory", *cursor))
+
+    # --- without gradient ------------------------------------------------------------------------
+
+    def embed(self, images: Images) -> Tensor:
+        """Features, (n, d) float32."""
+        return torch.cat([out.features.float() for out in self.outputs(images)])
+
+    def predict(self, images: Images) -> Tensor:
+        """Scores (n, classes), -inf where unseen: the only door to evaluation."""
+        own = self.evaluation.rule == "method"
+        parts = [self.predictor(o) if own else o.logits for o in self.outputs(images)]
+        scores = torch.cat(parts).float()
+        return scores.masked_fill(~self.seen, -torch.inf) if self.evaluation.mask_unseen else scores
+
+    @torch.no_grad()
+    def outputs(self, images: Images) -> Iterator[Output]:
+        """What the net says of the images as they are, chunk by chunk."""
+        self.net.eval()
+        for part in images.chunks(self.evaluation.chunk):
+            x = self.augment.eval(part.pixels().to(self.device))
+            if self.compute.channels_last:
+                x = x.contiguous(memory_format=torch.channels_last)
+            with self._precision():
+                yield self.net(x)
+
+    # --- state -----------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "net": self.net.state_dict(),
+            "teacher": None if self.teacher is None else self.teacher.state_dict(),
+            "terms": {s.name: term.state_dict() for s, term in self.bound},
+            "predictor": self.predictor.state_dict(),
+            "memory": self.memory.state_dict(),
+            "seen": self.seen,
+            "optimizers": {name: o.state_dict() for name, o in self.optimizers.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.net.load_state_dict(state["net"])
+        if self.teacher is not None:
+            self.teacher.load_state_dict(state["teacher"])
+        for s, term in self.bound:
+            term.load_state_dict(state["terms"][s.name])
+        self.predictor.load_state_dict(state["predictor"])
+        self.memory.load_state_dict(state["memory"])
+        self.seen.copy_(state["seen"])
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state["optimizers"][name])
+
+    # --- the inside ------------------------------------------------------------------------------
+
+    def _place(self, net: Net) -> Net:
+        layout = torch.channels_last if self.compute.channels_last else torch.preserve_format
+        return net.to(self.device, memory_format=layout)  # type: ignore[call-overload,no-any-return]
+
+    def _optimizers(self) -> dict[str, Optimizer]:
+        t = self.training
+        found: dict[str, Optimizer] = {}
+        for stage in self.method.stages:
+            parameters = self.net.parts(stage.trains)
+            found[f"stage/{stage.name}"] = SGD(
+                parameters, lr=t.lr, momentum=t.momentum, weight_decay=t.weight_decay
+            )
+        for s, term in self.bound:
+            if (own := term.optimizer()) is not None:
+                found[f"term/{s.name}"] = own
+        return found
+
+    def _active(self, stage: Stage) -> list[tuple[Summand, Term]]:
+        return [b for b in self.bound if stage.terms is None or b[0].name in stage.terms]
+
+    def _draw_of(self, s: Summand) -> str:
+        return SHARED if self.shared_draw else s.name
+
+    def _replay(self, draw: str, cursor: Cursor) -> Batch:
+        rows = self.memory.sample(self.draw_rows, self.streams.at(f"{draw}/rows", *cursor))
+        images = Images.of(self.memory.x, self.memory.y).take(rows)
+        batch = self.batch(images, f"{draw}/augment", cursor)
+        if self.memory.logits is None:
+            return batch
+        return batch._replace(logits=self.memory.logits[rows].to(self.device))
+
+    def _own(
+        self, replay: Mapping[str, Pass], s: Summand, needs: Mapping[str, Needs]
+    ) -> Pass | None:
+        return replay.get(self._draw_of(s)) if needs[s.name].draws else None
+
+    def _pass(self, batch: Batch, before: bool) -> Pass:
+        return Pass(batch, self.net, self.teacher if before else None)
+
+    def _replayed(
+        self,
+        draws: Mapping[str, Batch],
+        active: Sequence[tuple[Summand, Term]],
+        needs: Mapping[str, Needs],
+    ) -> dict[str, Pass]:
+        before = {self._draw_of(s) for s, _ in active if needs[s.name].before}
+        quiet = untracked(self.net) if self.training.bn_updates == "stream" else nullcontext()
+        with quiet:
+            return {name: self._pass(batch, name in before) for name, batch in draws.items()}
+
+    def _descend(self, losses: Mapping[Summand, Tensor], stage: Stage, epoch: int) -> None:
+        for optimizer in self.optimizers.values():
+            optimizer.zero_grad()
+        torch.stack([s.weight * loss.float() for s, loss in losses.items()]).sum().backward()
+        main = self.optimizers[f"stage/{stage.name}"]
+        for group in main.param_groups:
+            group["lr"] = stage.lr or self.training.lr * self.training.schedule.rate(epoch)
+        main.step()
+        for s in losses:
+            if (own := self.optimizers.get(f"term/{s.name}")) is not None:
+                own.step()
+
+    def _precision(self) -> AbstractContextManager[object]:
+        if self.compute.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset[str]().union(*sets)
+
+
+def _memory(
+    method: Method, wanted: options.Memory, spec: Spec, columns: frozenset[str]
+) -> Memory:
+    if not method.memories:
+        return Memory(spec.raw, spec.classes, 0)
+    policy = POLICIES[wanted.policy]
+    table = policy(spec.raw, spec.classes, wanted.rows, columns)
+    if isinstance(table, BalancedReservoir):
+        table.evict = wanted.evict
+    return table

@@ -1,0 +1,71 @@
+"""The recipes, and the names by which a config asks for them.
+
+A method is a function that returns a sum of terms; its keyword arguments are its options.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..errors import ConfigError, unknown
+from ..method import Method, Summand
+from .backward import bfp, bfp2, fd
+from .joint import ft, jt
+from .replay import der, derpp, er
+
+
+@dataclass(frozen=True)
+class About:
+    """A line for `linsep list`, and where the idea comes from."""
+
+    recipe: Callable[..., Method]
+    line: str
+    source: str
+
+
+METHODS: Mapping[str, About] = {
+    "ft": About(ft, "fine-tuning: plain SGD on each new task; the lower bound", "-"),
+    "jt": About(jt, "joint training on all data; the upper bound", "-"),
+    "er": About(er, "experience replay of stored images and labels", "Riemer et al., 2019"),
+    "der": About(der, "replay of stored images with their logits", "Buzzega et al., 2020"),
+    "derpp": About(derpp, "DER++: replay of labels and of logits", "Buzzega et al., 2020"),
+}
+
+
+@dataclass(frozen=True)
+class AboutTerm:
+    recipe: Callable[..., Summand]
+    line: str
+    source: str
+
+
+TERMS: Mapping[str, AboutTerm] = {
+    "bfp": AboutTerm(bfp, "a learned linear map recovers the old features", "Gu et al., 2023"),
+    "bfp2": AboutTerm(bfp2, "the same with a two-layer map", "Gu et al., 2023"),
+    "fd": AboutTerm(fd, "feature distillation: the map is the identity", "Gu et al., 2023"),
+}
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """'derpp+bfp' -> ('derpp', 'bfp'), every part known and named once."""
+    base, *extras = (part.strip() for part in name.split("+"))
+    if base not in METHODS:
+        raise ConfigError(f"method: {unknown('method', base, METHODS)}")
+    for extra in extras:
+        if extra not in TERMS:
+            raise ConfigError(f"method: {unknown('term', extra, TERMS)}")
+        if extras.count(extra) > 1:
+            raise ConfigError(f"method: {name!r} names the term {extra!r} twice")
+    return base, *extras
+
+
+def recipe(part: str) -> Callable[..., Method] | Callable[..., Summand]:
+    return METHODS[part].recipe if part in METHODS else TERMS[part].recipe
+
+
+def assemble(name: str, options: Mapping[str, Mapping[str, object]]) -> Method:
+    """The sum that a name stands for: each part called with its options."""
+    base, *extras = parts(name)
+    method = METHODS[base].recipe(**options.get(base, {}))
+    for extra in extras:
+        method += TERMS[extra].recipe(**options.get(extra, {}))
+    return method

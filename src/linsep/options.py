@@ -1,0 +1,71 @@
+"""The numbers a recipe leaves open, in sections, each with its bounds.
+
+Knows names, types and ranges. Knows no torch, no files, and no recipe: `config.resolve` fills in
+what the user left open with what the scenario and the method suggest, before these defaults.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class Schedule(Section):
+    """The learning rate as a function of the epoch within a task."""
+
+    milestones: tuple[Count, ...] = ()  # the rate is multiplied by `factor` after each of these
+    factor: Rate = 0.1
+    warmup: Annotated[int, Field(ge=0)] = 0  # epochs over which the rate rises linearly to full
+    milestones_from: Literal["start", "warmup_end"] = "start"
+
+    def rate(self, epoch: int) -> float:
+        """What the base learning rate is multiplied by in this epoch, counted from 0."""
+        if epoch < self.warmup:
+            return (epoch + 1) / (self.warmup + 1)
+        start = self.warmup if self.milestones_from == "warmup_end" else 0
+        return self.factor ** sum(epoch - start >= m for m in self.milestones)
+
+
+class Training(Section):
+    """SGD as in the paper."""
+
+    epochs: Count = 5  # per task
+    batch_size: Count = 32
+    lr: Rate = 0.03
+    momentum: Share = 0.0
+    weight_decay: Weight = 0.0
+    schedule: Schedule = Schedule()
+    # Which passes move BatchNorm's running statistics: every draw's, or the stream's alone.
+    bn_updates: Literal["all", "stream"] = "all"
+
+
+class Memory(Section):
+    """What is kept of the past, and how it is drawn from."""
+
+    rows: Annotated[int, Field(ge=0)] = 200  # 0 where the method keeps none
+    policy: str = "balanced"  # how rows are chosen
+    evict: Literal["all_largest", "one_largest"] = "all_largest"  # balanced policy: among ties
+    draw: Count = 32  # rows per draw; suggested: the batch size
+    draws: Literal["fresh", "shared"] = "fresh"  # a draw for each term, or one for all
+
+
+class Evaluation(Section):
+    mask_unseen: bool = True  # classes not seen yet cannot be predicted
+    rule: Literal["method", "logits"] = "method"  # the method's own predictor, or the bare head
+    chunk: Count = 256  # images at once where there is no gradient
+
+
+class Compute(Section):
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    threads: Count | None = None  # None: one for small nets, else the cores that are idle
+    precision: Literal["fp32", "bf16"] = "fp32"
+    channels_last: bool = False
+    compile: bool = False

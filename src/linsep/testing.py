@@ -1,0 +1,206 @@
+"""The laws every method must keep, runnable on yours: `check_method(my_method)`.
+
+Knows a toy scenario and a toy net with BatchNorm, small enough to look at every step. Each law is a
+function that raises AssertionError with what broke.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import options
+from .augment import Augment
+from .data import Dataset, Images, Scenario, split
+from .learner import Learner
+from .method import Method, Summand
+from .methods import TERMS
+from .nets import Backbone, Shape, cnn
+from .run import Run, StepEnd, TaskEnd
+from .streams import Streams
+
+RAW: Shape = (1, 8, 8)
+SIZE = (6, 6)  # what the net reads
+CLASSES, PER_TASK = 6, 2
+
+
+def toy_scenario() -> Scenario:
+    """Six classes of noisy 8x8 images in three tasks."""
+    g = torch.Generator().manual_seed(0)
+    centres = torch.rand(CLASSES, *RAW, generator=g)
+
+    def make(n: int) -> Images:
+        y = torch.arange(CLASSES).repeat_interleave(n)
+        x = (centres[y] + 0.1 * torch.randn(len(y), *RAW, generator=g)).clamp(0, 1)
+        return Images.of((x * 255).to(torch.uint8), y)
+
+    names = tuple(f"class {c}" for c in range(CLASSES))
+    return split("toy", Dataset(make(10), make(5), names), [PER_TASK] * (CLASSES // PER_TASK))
+
+
+def toy_run(
+    method: Method,
+    seed: int = 0,
+    *,
+    training: dict[str, Any] | None = None,
+    memory: dict[str, Any] | None = None,
+) -> Run:
+    scenario = method.stream(toy_scenario())
+    chosen = {"epochs": 2, "batch_size": 8, "lr": 0.03, "momentum": 0.9} | (training or {})
+    kept = {"rows": 12, "draw": 6, "policy": (*method.memories, "balanced")[0]} | (memory or {})
+    learner = Learner(
+        method,
+        toy_backbone,
+        scenario,
+        Streams(seed),
+        Augment(size=SIZE, pad=0, flip=True, mean=(0.5,), std=(0.25,)),
+        options.Training.model_validate(chosen),
+        options.Memory.model_validate(kept),
+        options.Evaluation(),
+        options.Compute(device="cpu"),
+    )
+    return Run(scenario, learner)
+
+
+def toy_backbone() -> Backbone:
+    return cnn((RAW[0], *SIZE), width=2)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Bit for bit, nan equal to nan, through nested containers."""
+    if isinstance(a, Tensor):
+        return a.dtype == b.dtype and a.shape == b.shape and _bytes(a) == _bytes(b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+def _bytes(t: Tensor) -> bytes:
+    return t.detach().cpu().contiguous().numpy().tobytes()
+
+
+def reborn(run: Run, method: Method) -> Run:
+    """What is left after the process dies: a file, and the recipe to build a fresh run from."""
+    file = io.BytesIO()
+    torch.save(run.state_dict(), file)
+    file.seek(0)
+    fresh = toy_run(method)
+    fresh.load_state_dict(torch.load(file, weights_only=True))
+    return fresh
+
+
+# --- the laws ------------------------------------------------------------------------------------
+
+
+def is_deterministic(method: Method) -> None:
+    """Two runs of a seed are equal; another seed is not; torch's global generator is not used."""
+    untouched = torch.get_rng_state()
+    a, b, c = toy_run(method), toy_run(method), toy_run(method, seed=1)
+    events = list(a)
+    assert torch.equal(torch.get_rng_state(), untouched), "the global generator was moved"
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        again = list(b)
+    assert same(_plain(events), _plain(again)), "two runs of one seed differ"
+    assert same(a.state_dict(), b.state_dict()), "two runs of one seed end in different states"
+    assert not same(_plain([next(iter(c))]), _plain(events[:1])), "two seeds give the same step"
+
+
+def resumes_exactly(method: Method) -> None:
+    """A run that dies and is reborn after every event equals the straight run, bit for bit."""
+    straight = toy_run(method)
+    history = [(event, copy.deepcopy(straight.state_dict())) for event in straight]
+    run = toy_run(method)
+    for event, state in history:
+        assert same(_plain([next(iter(run))]), _plain([event])), f"another event than {event}"
+        assert same(run.state_dict(), state), f"another state after {event}"
+        run = reborn(run, method)
+    assert not list(run), "a finished run goes on"
+
+
+def ignores_a_term_of_weight_zero(method: Method, extra: Summand) -> None:
+    """Under bn_updates = "stream": same net, memory and predictor after every event."""
+    training = {"bn_updates": "stream"}
+    plain = toy_run(method, training=training)
+    added = toy_run(method + replace(extra, weight=0.0), training=training)
+    for _, event in zip(plain, added, strict=True):
+        a, b = plain.learner.state_dict(), added.learner.state_dict()
+        for part in ("net", "memory", "predictor"):
+            assert same(a[part], b[part]), f"{part} changed at {event}"
+
+
+def is_silent_in_the_first_task(method: Method, extra: Summand) -> None:
+    """A backward term has no past to keep in the first task, and speaks in every later one."""
+    spoken: dict[int, set[bool]] = {}
+    for event in toy_run(method + extra):
+        if isinstance(event, StepEnd) and event.cursor.stage == 0:
+            spoken.setdefault(event.cursor.task, set()).add(extra.name in event.losses)
+    expected = {task: {task > 0} for task in spoken}
+    assert spoken == expected, f"{extra.name} spoke in {spoken}"
+
+
+def predicts_seen_classes_only(method: Method) -> None:
+    """And Task-IL accuracy, among fewer classes, is never below Class-IL accuracy."""
+    run = toy_run(method)
+    for event in run:
+        if isinstance(event, TaskEnd):
+            scores = run.learner.predict(run.scenario.groups[0].test)
+            seen = {c for g in run.scenario.groups[: event.task + 1] for c in g.classes}
+            assert set(scores.argmax(1).tolist()) <= seen, "an unseen class was predicted"
+            pairs = zip(event.task_il, event.class_il, strict=True)
+            assert all(t >= c for t, c in pairs), "Task-IL is below Class-IL"
+
+
+def steps_purely(method: Method) -> None:
+    """A step is a function of its inputs and the learner's state, and leaves the past alone."""
+    run = toy_run(method)
+    while run.cursor.task == 0 and len(run.scenario.tasks) > 1:
+        next(iter(run))
+    next(iter(run))
+    task, stage, cursor = run.scenario.tasks[-1], run.learner.method.stages[0], run.cursor
+    batch = run.learner.batch(task.train.take(torch.arange(8)), "augment", cursor)
+    draws = run.learner.draw(task, cursor)
+    twin = copy.deepcopy(run.learner)
+    past = None if twin.teacher is None else copy.deepcopy(twin.teacher.state_dict())
+    here = run.learner.step(batch, draws, task, stage, 0)
+    there = twin.step(batch, draws, task, stage, 0)
+    assert same(list(here), list(there)), "the same step gives another loss"
+    assert same(run.learner.state_dict(), twin.state_dict()), "the same step gives another state"
+    if twin.teacher is not None:
+        assert same(dict(past or {}), dict(twin.teacher.state_dict())), "the past has changed"
+
+
+LAWS: tuple[Callable[[Method], None], ...] = (
+    is_deterministic,
+    resumes_exactly,
+    predicts_seen_classes_only,
+    steps_purely,
+)
+BACKWARD_LAWS: tuple[Callable[[Method, Summand], None], ...] = (
+    ignores_a_term_of_weight_zero,
+    is_silent_in_the_first_task,
+)
+
+
+def check_method(method: Method) -> None:
+    """Put a method through every law, plain and with each backward term."""
+    extras = [about.recipe() for about in TERMS.values()]
+    for law in LAWS:
+        for variant in (method, *(method + extra for extra in extras)):
+            law(variant)
+    for backward_law in BACKWARD_LAWS:
+        for extra in extras:
+            backward_law(method, extra)
+
+
+def _plain(events: list[Any]) -> list[Any]:
+    """Events as containers, so that `same` sees their tensors."""
+    return [[type(e).__name__, *(getattr(e, f) for f in e.__dataclass_fields__)] for e in events]

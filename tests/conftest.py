@@ -1,0 +1,10 @@
+import pytest
+import torch
+
+torch.set_num_threads(1)  # small tensors are fastest so, and two test processes never fight
+
+
+@pytest.fixture(autouse=True)
+def _home(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No test reads or writes the user's own folders."""
+    monkeypatch.setenv("LINSEP_DATA", str(tmp_path_factory.getbasetemp() / "data"))
