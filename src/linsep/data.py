@@ -78,6 +78,7 @@ class Dataset(NamedTuple):
     train: Images
     test: Images
     names: tuple[str, ...]  # of the classes; label i is names[i]
+    digest: str | None = None  # of the content, where the source already knows it
 
 
 class Batch(NamedTuple):
@@ -116,6 +117,11 @@ class Scenario:
     tasks: tuple[Task, ...]  # in the order of learning
     groups: tuple[Group, ...]
     names: tuple[str, ...]  # of the classes
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of one stored image: (channels, height, width)."""
+        return self.groups[0].test.shape
 
     def cumulative(self) -> Scenario:
         """Joint training on what was seen so far: task t holds all data of tasks 0..t."""

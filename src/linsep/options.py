@@ -4,9 +4,9 @@ Knows names, types and ranges. Knows no torch, no files, and no recipe: `config.
 what the user left open with what the scenario and the method suggest, before these defaults.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Count = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -16,6 +16,42 @@ Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class Named(Section):
+    """Something chosen by name: `"cnn"` is short for `{name = "cnn"}`; the rest are its options."""
+
+    name: str
+    options: dict[str, Any] = {}  # what the recipe of that name takes; checked against it later
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            return {"name": given}
+        if not isinstance(given, dict):
+            return given
+        own = {k: v for k, v in given.items() if k in cls.model_fields}
+        rest = {k: v for k, v in given.items() if k not in cls.model_fields}
+        return own | ({"options": own.get("options", {}) | rest} if rest else {})
+
+
+class Scenario(Named):
+    """Which classes come when, and from which images."""
+
+    name: str = "fashion-mini"
+    data: str | None = None  # the folder or file that holds the images; not part of a run's key
+    per_task: Count | None = None  # classes per task; None: what is usual for the data
+    first_task: Count | None = None  # classes of the first task, where that is larger
+    order: Literal["natural", "shuffled"] = "natural"
+    order_seed: Annotated[int, Field(ge=0)] = 0
+    per_class: Count | None = None  # training images of each class, for quick studies; None: all
+    test_per_class: Count | None = None
+    validation: Share = 0.0  # share of the training images to test on, instead of the test images
+
+
+class Net(Named):
+    name: str = "resnet18"
 
 
 class Schedule(Section):
@@ -48,13 +84,18 @@ class Training(Section):
 
 
 class Memory(Section):
-    """What is kept of the past, and how it is drawn from."""
+    """What is kept of the past, and how it is drawn from; `200` is short for `{rows = 200}`."""
 
     rows: Annotated[int, Field(ge=0)] = 200  # 0 where the method keeps none
-    policy: str = "balanced"  # how rows are chosen
+    policy: str = "balanced"  # how rows are chosen: balanced or plain reservoir, or the method's
     evict: Literal["all_largest", "one_largest"] = "all_largest"  # balanced policy: among ties
     draw: Count = 32  # rows per draw; suggested: the batch size
     draws: Literal["fresh", "shared"] = "fresh"  # a draw for each term, or one for all
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rows(cls, given: Any) -> Any:
+        return {"rows": given} if isinstance(given, int) else given
 
 
 class Evaluation(Section):

@@ -201,7 +201,7 @@ def _beta_fraction(a: float, b: float, x: float) -> float:
 
 
 def _paired_t(difference: Summary) -> tuple[float | None, float | None]:
-    """t and its two-sided p. Equal differences give (±inf, 0), differences that are all 0 (0, 1)."""
+    """t and its two-sided p. Equal differences give (±inf, 0), or (0, 1) if all of them are 0."""
     n, centre, spread = difference.n, difference.mean, difference.std
     if spread is None:
         return None, None

@@ -1,0 +1,298 @@
+"""How well a fresh linear classifier does on frozen features (section 4.4).
+
+Knows feature matrices and labels. Knows nothing of runs, files or nets; draws come from the
+caller's generator. The classifier is a multinomial logistic regression with scikit-learn's
+objective on standardised features,
+
+    C * sum_i -log softmax(W x_i + b)[y_i] + 1/2 ||W||^2,   C = 1,   b not penalised,
+
+solved by L-BFGS until strong convexity bounds the distance to the optimum. The penalty is needed:
+with 1 % of the data the classes are separable and the loss alone has no minimum.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from linsep.analysis.spectrum import ROWS, check_features, check_labels
+
+PORTIONS = (0.01, 0.033, 0.1, 0.33, 1.0)  # of each class's training rows, as in figure 4
+
+
+@dataclass(frozen=True, eq=False)
+class Logistic:
+    """The solved regression. `objective` and `loss` are means over the rows it was fitted on."""
+
+    weight: Tensor  # (K, d) float64
+    bias: Tensor  # (K,) float64
+    objective: float  # mean loss + ||W||^2 / (2 C n)
+    loss: float  # mean loss alone
+    gap: float  # bound on how far the objective may be above its minimum
+    iterations: int
+    converged: bool
+
+    def scores(self, x: Tensor) -> Tensor:
+        """Logits, (n, K) float64."""
+        blocks = torch.split(x.detach().cpu(), ROWS)
+        return torch.cat([F.linear(b.double(), self.weight, self.bias) for b in blocks])
+
+
+@dataclass(frozen=True, eq=False)
+class ProbeResult:
+    portion: float
+    rows: int  # training rows that were drawn
+    classes: tuple[int, ...]
+    accuracy: float  # on the test rows, a share in [0, 1]
+    train_accuracy: float  # on the drawn rows
+    predicted: Tensor  # (n_test,) int64 labels
+    fit: Logistic  # on standardised features
+
+
+def fit_logistic(
+    x: Tensor, y: Tensor, classes: int, *, c: float = 1.0, gap: float = 1e-6, max_iter: int = 1000
+) -> Logistic:
+    """Minimise the module's objective on `x` as given, with y in 0..classes-1.
+
+    Divided by C n the objective is 1/(C n)-strongly convex in W, so a gradient G bounds the
+    distance to its minimum by C n |G|^2 / 2; iteration ends once that is below `gap` (b, which
+    has no penalty, is held to the same gradient). With two classes scikit-learn fits one vector w,
+    the difference of two rows, which is the same as doubling the penalty.
+    """
+    check_features(x)
+    check_labels(y, len(x))
+    if classes < 2 or int(y.min()) == int(y.max()):
+        raise ValueError("a probe needs rows of at least two classes")
+    if int(y.max()) >= classes:
+        raise ValueError(f"labels: {int(y.max())} is beyond {classes} classes")
+    if not c > 0 or not gap > 0:
+        raise ValueError(f"want c > 0 and gap > 0, got {c} and {gap}")
+    weak = c * len(x) / (2 if classes == 2 else 1)  # 1 / strong convexity
+    problem = _Whitened(x.detach().cpu(), y.cpu().long(), classes, 1 / weak)
+    v, value, norm, iterations = _lbfgs(problem, (2 * gap / weak) ** 0.5, max_iter)
+    weight = (v[:, :-1] * problem.scale[:-1]) @ problem.basis.T  # (K, d)
+    bias = v[:, -1] * problem.scale[-1]
+    penalty = float(weight.square().sum()) / (2 * weak)
+    bound = weak * norm**2 / 2
+    return Logistic(weight, bias, value, value - penalty, bound, iterations, bound <= gap)
+
+
+class _Whitened:
+    """The mean objective in coordinates where, at W = 0, every direction is about equally curved.
+
+    Rotating W along the features' principal directions leaves ||W|| as it is, and directions that
+    no row has stay at zero, so they are left out. Scaling then costs one number per direction:
+    W = (V * scale) basis^T, with the intercept as a last column that is not penalised.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, classes: int, penalty: float) -> None:
+        n, d = x.shape
+        self.n, self.classes, self.y = n, classes, y
+        self.basis = torch.eye(d, dtype=torch.float64)
+        if n < d:  # only the rows' span matters
+            self.basis = torch.linalg.qr(x.double().T)[0]  # (d, n)
+        inside = x if n >= d else x.double() @ self.basis  # (n, r)
+        curved, turn = torch.linalg.eigh((inside.T @ inside).double() / n)
+        self.basis = self.basis @ turn  # (d, r)
+        softmax = (classes - 1) / classes**2  # p (1 - p) at p = 1 / K
+        flat = F.pad(softmax * curved.clamp(min=0) + penalty, (0, 1), value=softmax)
+        self.scale = flat.rsqrt()  # (r + 1,)
+        self.penalty = penalty * self.scale.square()
+        self.penalty[-1] = 0
+        turned = self.basis * self.scale[:-1]  # (d, r)
+        self.x = x.new_empty(n, turned.shape[1] + 1)  # (n, r + 1)
+        torch.mm(x, turned.to(x.dtype), out=self.x[:, :-1])
+        self.x[:, -1] = float(self.scale[-1])
+
+    def logits(self, v: Tensor) -> Tensor:
+        return F.linear(self.x, v.to(self.x.dtype)).double()  # (n, K)
+
+    def value(self, logits: Tensor, v: Tensor) -> tuple[float, Tensor]:
+        """The objective and the softmax, (n, K)."""
+        top = logits.amax(1, keepdim=True)
+        p = (logits - top).exp_()
+        total = p.sum(1, keepdim=True)
+        own = logits.gather(1, self.y[:, None])
+        loss = float((total.log() + top - own).mean())
+        return loss + float((self.penalty * v * v).sum()) / 2, p.div_(total)
+
+    def gradient(self, p: Tensor, v: Tensor) -> Tensor:
+        """(K, r + 1); overwrites p."""
+        residual = p.scatter_add_(1, self.y[:, None], -p.new_ones(self.n, 1))
+        return (residual.to(self.x.dtype).T @ self.x).double() / self.n + self.penalty * v
+
+    def slope(self, p: Tensor, v: Tensor, step: Tensor, step_logits: Tensor) -> float:
+        """The objective's derivative along `step`."""
+        own = step_logits.gather(1, self.y[:, None])
+        loss = (float((p * step_logits).sum()) - float(own.sum())) / self.n
+        return loss + float((self.penalty * v * step).sum())
+
+
+def _lbfgs(
+    problem: _Whitened, tolerance: float, max_iter: int, memory: int = 10
+) -> tuple[Tensor, float, float, int]:
+    """Minimise until the gradient in W and b is within tolerance: V, value, |gradient|, iterations.
+
+    Logits are linear in V, so a trial step costs n K and not n K d.
+    """
+    v = torch.zeros(problem.classes, problem.x.shape[1], dtype=torch.float64)
+    logits = torch.zeros(problem.n, problem.classes, dtype=torch.float64)
+    value, p = problem.value(logits, v)
+    gradient = problem.gradient(p, v)
+    past: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
+    for iteration in range(max_iter + 1):
+        norm = float((gradient / problem.scale).norm())  # rotation keeps it
+        if norm <= tolerance or iteration == max_iter:
+            break
+        step = -_inverse_hessian_times(gradient, past)
+        step_logits = problem.logits(step)
+        found = _line_search(problem, v, logits, step, step_logits, value, gradient)
+        if found is None:  # rounding: nothing lower in this direction
+            break
+        length, value, p = found
+        v, logits, before = v + length * step, logits.add_(step_logits, alpha=length), gradient
+        gradient = problem.gradient(p, v)
+        change = gradient - before
+        curvature = length * float((step * change).sum())
+        if curvature > 0:
+            past.append((length * step, change, 1 / curvature))
+    return v, value, norm, iteration
+
+
+def _inverse_hessian_times(g: Tensor, past: Sequence[tuple[Tensor, Tensor, float]]) -> Tensor:
+    """The two-loop recursion (Nocedal and Wright, algorithm 7.4)."""
+    q, weights = g.clone(), []
+    for s, change, rho in reversed(past):
+        weights.append(rho * float((s * q).sum()))
+        q.add_(change, alpha=-weights[-1])
+    if past:
+        _, change, rho = past[-1]
+        q /= rho * float(change.square().sum())
+    for (s, change, rho), weight in zip(past, reversed(weights), strict=True):
+        q.add_(s, alpha=weight - rho * float((change * q).sum()))
+    return q
+
+
+def _line_search(
+    problem: _Whitened,
+    v: Tensor,
+    logits: Tensor,
+    step: Tensor,
+    step_logits: Tensor,
+    value: float,
+    gradient: Tensor,
+) -> tuple[float, float, Tensor] | None:
+    """Halve or double the step until it meets the weak Wolfe conditions: length, value, softmax."""
+    slope = float((gradient * step).sum())
+    low, high, length = 0.0, float("inf"), 1.0
+    for _ in range(40):
+        trial = v + length * step
+        reached, p = problem.value(logits + length * step_logits, trial)
+        if not reached <= value + 1e-4 * length * slope:
+            high = length
+        elif problem.slope(p, trial, step, step_logits) < 0.9 * slope:
+            low = length
+        else:
+            return length, reached, p
+        length = (low + high) / 2 if high < float("inf") else 2 * length
+    return None
+
+
+def draw_rows(y: Tensor, portion: float, rng: np.random.Generator) -> Tensor:
+    """Row numbers of `portion` of every class, at least one each, drawn without replacement."""
+    if not 0 < portion <= 1:
+        raise ValueError(f"portion: want a share above 0 and at most 1, got {portion}")
+    if portion == 1:
+        return torch.arange(len(y))
+    labels = y.cpu().numpy()
+    drawn = []
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        drawn.append(rng.choice(rows, max(1, round(portion * len(rows))), replace=False))
+    return torch.from_numpy(np.sort(np.concatenate(drawn)))
+
+
+def probe(
+    train_z: Tensor,
+    train_y: Tensor,
+    test_z: Tensor,
+    test_y: Tensor,
+    portion: float,
+    rng: np.random.Generator,
+    *,
+    c: float = 1.0,
+    gap: float = 1e-6,
+    max_iter: int = 1000,
+) -> ProbeResult:
+    """Fit on a portion of the training rows, drawn per class, and score the test rows.
+
+    Features are standardised with the drawn rows' mean and standard deviation; a feature that is
+    the same in all of them is only centred.
+    """
+    for z, y, name in ((train_z, train_y, "training"), (test_z, test_y, "test")):
+        check_features(z, f"{name} features")
+        check_labels(y, len(z), f"{name} labels")
+    if train_z.shape[1] != test_z.shape[1]:
+        raise ValueError(
+            f"training rows have {train_z.shape[1]} features, test rows {test_z.shape[1]}"
+        )
+    labels = torch.from_numpy(np.unique(train_y.cpu().long().numpy()))  # (K,) sorted
+    strange = sorted(set(test_y.tolist()) - set(labels.tolist()))
+    if strange:
+        raise ValueError(f"test rows of classes without training rows: {strange[:10]}")
+    rows = draw_rows(train_y, portion, rng)
+    x, y = train_z.detach().cpu()[rows].float(), train_y.cpu().long()[rows]
+    mean, deviation = _mean_and_deviation(x)
+    x = x.sub_(mean).div_(deviation)
+    target = torch.searchsorted(labels, y)
+    fit = fit_logistic(x, target, len(labels), c=c, gap=gap, max_iter=max_iter)
+    test = (test_z.detach().cpu().float() - mean) / deviation
+    predicted = labels[fit.scores(test).argmax(1)]
+    return ProbeResult(
+        portion=portion,
+        rows=len(x),
+        classes=tuple(labels.tolist()),
+        accuracy=float((predicted == test_y.cpu()).double().mean()),
+        train_accuracy=float((fit.scores(x).argmax(1) == target).double().mean()),
+        predicted=predicted,
+        fit=fit,
+    )
+
+
+def _mean_and_deviation(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Per column, in float64; a deviation that is nothing but rounding becomes 1."""
+    blocks = torch.split(x, ROWS)
+    mean = torch.stack([b.sum(0, dtype=torch.float64) for b in blocks]).sum(0) / len(x)
+    squares = torch.stack([(b.double() - mean).square().sum(0) for b in blocks]).sum(0)
+    deviation = (squares / len(x)).sqrt()
+    return mean, deviation.masked_fill(deviation <= 1e-9 * mean.abs(), 1.0)
+
+
+def probe_draws(
+    train_z: Tensor,
+    train_y: Tensor,
+    test_z: Tensor,
+    test_y: Tensor,
+    *,
+    portions: Sequence[float] = PORTIONS,
+    draws: int = 3,
+    seed: int = 0,
+    c: float = 1.0,
+) -> Iterator[ProbeResult]:
+    """`draws` probes of every portion, and one of portion 1, where there is nothing to draw.
+
+    Each draw has a generator of its own, keyed by seed, portion and number: another portion or one
+    more draw changes none of the others.
+    """
+    if draws < 1:
+        raise ValueError(f"draws: want at least 1, got {draws}")
+    for portion in portions:
+        for draw in range(draws if portion < 1 else 1):
+            rng = np.random.default_rng([seed, round(portion * 1_000_000), draw])
+            yield probe(train_z, train_y, test_z, test_y, portion, rng, c=c)

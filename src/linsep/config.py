@@ -1,0 +1,306 @@
+"""From what a user writes to a run: read, merge, resolve, name, build.
+
+Knows names and files; nothing above it does. Imports torch only where something is built, so that
+a mistake in a file is reported at once.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tomli_w
+from pydantic import Field
+
+from . import options as sections
+from .errors import ConfigError, DeviceError, unknown
+from .signature import complete, validate
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from .data import Dataset
+    from .method import Method
+    from .nets import Backbone
+    from .run import Run
+    from .scenarios import Stream
+
+RESULTS_VERSION = 1  # raise it when the same config gives other numbers than before
+
+
+class Config(sections.Section):
+    """Everything that decides a run. What is left open, `resolve` fills in."""
+
+    method: str = "derpp+bfp"
+    seed: Annotated[int, Field(ge=0)] = 0
+    preset: Literal["paper", "authors"] | None = None
+    scenario: sections.Scenario = sections.Scenario()
+    net: sections.Net = sections.Net()
+    training: sections.Training = sections.Training()
+    memory: sections.Memory = sections.Memory()
+    evaluation: sections.Evaluation = sections.Evaluation()
+    compute: sections.Compute = sections.Compute()
+    options: dict[str, dict[str, Any]] = {}  # of the method's parts, by their names
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The settings in a TOML file; a table named like a part of the method holds its options."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    return gathered(content)
+
+
+def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables that are no section of a config go to `options`, where the method's parts look."""
+    from .methods import METHODS, TERMS
+
+    own = {k: v for k, v in settings.items() if k in Config.model_fields}
+    rest = {k: v for k, v in settings.items() if k not in Config.model_fields}
+    for name, value in rest.items():
+        if name not in METHODS and name not in TERMS:
+            allowed = [*Config.model_fields, *METHODS, *TERMS]
+            raise ConfigError(unknown("field", name, allowed))
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{name}: should be a table of options, not {value!r}")
+    return merged(own, {"options": rest}) if rest else own
+
+
+def assignment(text: str) -> dict[str, Any]:
+    """'training.epochs=5' -> {"training": {"epochs": 5}}; values are TOML, or else plain text."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip() or not all(path.split(".")):
+        raise ConfigError(f"--set {text!r}: should look like training.epochs=5")
+    try:
+        parsed = tomllib.loads(f"value = {value.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    for name in reversed(path.strip().split(".")):
+        parsed = {name: parsed}
+    return parsed  # type: ignore[no-any-return]
+
+
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested settings, the later ones winning; a name alone counts as {"name": ...}."""
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            old, new = _table(key, result.get(key)), _table(key, value)
+            both = isinstance(old, Mapping) and isinstance(new, Mapping)
+            result[key] = merged(old, new) if both else new
+    return result
+
+
+def _table(key: str, value: Any) -> Any:
+    """Undo the shorthands, so that settings merge."""
+    if key in ("scenario", "net") and isinstance(value, str):
+        return {"name": value}
+    if key == "memory" and isinstance(value, int):
+        return {"rows": value}
+    return value
+
+
+def from_settings(settings: Mapping[str, Any]) -> Config:
+    return validate(Config, settings)
+
+
+def to_toml(config: Config) -> str:
+    """As `read` takes it: the method's options as tables of their own."""
+    content = config.model_dump(mode="json", exclude_none=True)
+    return tomli_w.dumps(content | content.pop("options"))
+
+
+# --- resolving -----------------------------------------------------------------------------------
+
+
+def resolve(config: Config, *, lenient: bool = False) -> Config:
+    """Every value that decides the run, written out.
+
+    What the user gave comes first, then the preset, what the scenario suggests, what the method
+    does, and last the sections' defaults. `lenient` drops what does not concern the method (memory
+    settings where it keeps none, options of other parts), which otherwise is refused: a grid gives
+    one set of settings to many methods.
+    """
+    from . import backbones, scenarios
+    from .methods import assemble, parts
+    from .presets import PRESETS
+
+    named = parts(config.method)
+    given = config.model_dump(exclude_unset=True)
+    preset = dict(PRESETS[config.preset]) if config.preset else {}
+    chosen = _options(named, preset.pop("options", {}), given.pop("options", {}), lenient)
+    method = assemble("+".join(named), chosen)
+    found = scenarios.recipe(config.scenario.name)
+    suggested = {"training": {"lr": method.lr}}, found.suggests
+    resolved = validate(Config, merged(*suggested, preset, given, {"options": chosen}))
+    scenario, net = resolved.scenario, resolved.net
+    return resolved.model_copy(
+        update={
+            "method": "+".join(named),
+            "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
+            "net": sections.Net(name=net.name, options=backbones.options(net.name, net.options)),
+            "scenario": scenario.model_copy(
+                update={
+                    "options": complete(found.load, scenario.options, "scenario"),
+                    "per_task": scenario.per_task or found.per_task,
+                }
+            ),
+            "compute": _compute(resolved.compute),
+        }
+    )
+
+
+def _options(
+    named: tuple[str, ...], preset: Mapping[str, Any], given: Mapping[str, Any], lenient: bool
+) -> dict[str, dict[str, Any]]:
+    from .methods import recipe
+
+    strays = [part for part in given if part not in named]
+    if strays and not lenient:
+        raise ConfigError(f"{strays[0]}: is no part of the method {'+'.join(named)!r}")
+    layers = merged(preset, given)
+    return {part: complete(recipe(part), layers.get(part, {}), part) for part in named}
+
+
+def _memory(
+    method: Method, name: str, config: Config, given: Mapping[str, Any], lenient: bool
+) -> sections.Memory:
+    if not method.memories:
+        if given and not lenient:
+            raise ConfigError(f"memory: method {name!r} keeps no memory; leave it out")
+        return sections.Memory(rows=0)
+    wanted, suggested = config.memory, {"policy": method.memories[0]}
+    if wanted.rows < 1:
+        raise ConfigError(f"memory.rows: method {name!r} needs at least 1, not {wanted.rows}")
+    if given.get("policy", method.memories[0]) not in method.memories:
+        allowed = unknown(f"policy for {name!r}", wanted.policy, method.memories)
+        raise ConfigError(f"memory.policy: {allowed}")
+    defaults = suggested | {"draw": config.training.batch_size}
+    missing = {k: v for k, v in defaults.items() if k not in given}
+    return wanted.model_copy(update=missing)
+
+
+def _compute(wanted: sections.Compute) -> sections.Compute:
+    import torch
+
+    there = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    device = wanted.device
+    if device == "auto":
+        device = next(name for name, present in there.items() if present)  # type: ignore[assignment]
+    elif not there[device]:
+        usable = ", ".join(name for name, present in there.items() if present)
+        raise DeviceError(f"compute.device: {device!r} was asked for, but there is only {usable}")
+    return wanted.model_copy(update={"device": device})
+
+
+# --- building ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A resolved config with its data: known by its key, and ready to be built."""
+
+    config: Config
+    stream: Stream
+    key: str
+    module: nn.Module | None = None  # a backbone that was handed in
+
+    @property
+    def name(self) -> str:
+        """Readable, unique, and the same for the same config and data."""
+        c = self.config
+        memory = f"-m{c.memory.rows}" if c.memory.rows else ""
+        return f"{c.scenario.name}-{c.method}{memory}-s{c.seed}-{self.key}"
+
+    def build(self) -> Run:
+        from .learner import Learner
+        from .methods import assemble
+        from .run import Run
+        from .streams import Streams
+
+        c = self.config
+        method = assemble(c.method, c.options)
+        scenario = method.stream(self.stream.scenario)
+        learner = Learner(
+            method,
+            self._backbone,
+            scenario,
+            Streams(c.seed),
+            self.stream.augment,
+            c.training,
+            c.memory,
+            c.evaluation,
+            c.compute,
+        )
+        return Run(scenario, learner)
+
+    def _backbone(self) -> Backbone:
+        from .backbones import make
+        from .nets import Wrapped
+
+        shape = (self.stream.scenario.shape[0], *self.stream.augment.size)
+        layers = {t for part in self.config.options.values() for t in part.get("layers", ())}
+        if self.module is not None:
+            return Wrapped(copy.deepcopy(self.module), shape, layers)
+        return make(self.config.net.name, shape, self.config.net.options, layers)
+
+
+def prepare(
+    config: Config,
+    *,
+    data: Dataset | None = None,
+    net: nn.Module | None = None,
+    lenient: bool = False,
+) -> Prepared:
+    """Resolve a config and open its data; a data set or a backbone of your own may be handed in."""
+    from .scenarios import open_stream
+
+    if data is not None:
+        scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
+        update = {"scenario": validate(sections.Scenario, scenario)}
+        config = config.model_copy(update=update)
+    resolved = resolve(config, lenient=lenient)
+    stream = open_stream(resolved.scenario, data)
+    memory, classes = resolved.memory.rows, stream.scenario.num_classes
+    if 0 < memory < classes:
+        raise ConfigError(
+            f"memory.rows: {memory} rows cannot hold one of each of {classes} classes; "
+            f"at least {classes}"
+        )
+    return Prepared(resolved, stream, key(resolved, stream.fingerprint, net), net)
+
+
+def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:
+    """`for event in build(Config(...)): ...` trains; nothing is written."""
+    return prepare(config, data=data, net=net).build()
+
+
+def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:
+    """Covers what changes numbers: the resolved values, the data's content, a results version."""
+    content = config.model_dump(mode="json", exclude={"preset": True})
+    del content["scenario"]["data"], content["compute"]["threads"]
+    content |= {"data": fingerprint, "results": RESULTS_VERSION}
+    digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
+    if module is not None:
+        digest.update(repr(module).encode())
+        for name, value in module.state_dict().items():
+            digest.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

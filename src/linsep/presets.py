@@ -1,0 +1,44 @@
+"""What the paper's text says and what its authors' program does, as named choices.
+
+Knows option names and values, nothing else. docs/fidelity.md explains each; the D-numbers are its.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_TEXT_REPLAY = {"first_task": False}  # D3: "if t > 1"
+_TEXT_LOGITS = {"target": "stored", "distance": "squared"}  # D4, D11
+_TEXT_FEATURES = {"on": "both", "scale": "none"}  # eq. 11 (D2), D1
+_PROGRAM_LOGITS = {"target": "old_net", "distance": "mse"}
+_PROGRAM_FEATURES = {"on": "both", "scale": "root_d"}
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {
+        "memory": {"evict": "one_largest", "draws": "fresh"},  # D9
+        "training": {"bn_updates": "all"},
+        "evaluation": {"mask_unseen": True, "rule": "method"},
+        "options": {
+            "jt": {"data": "all"},
+            "er": _TEXT_REPLAY,
+            "der": _TEXT_REPLAY | _TEXT_LOGITS,
+            "derpp": _TEXT_REPLAY | _TEXT_LOGITS,
+            "bfp": _TEXT_FEATURES,
+            "bfp2": _TEXT_FEATURES,
+            "fd": _TEXT_FEATURES,
+        },
+    },
+    "authors": {
+        "memory": {"evict": "all_largest", "draws": "fresh"},
+        "training": {"bn_updates": "all"},
+        "evaluation": {"mask_unseen": False, "rule": "logits"},  # D12
+        "options": {
+            "jt": {"data": "all"},
+            "er": {"first_task": True},
+            "der": {"first_task": True} | _PROGRAM_LOGITS,
+            "derpp": {"first_task": True} | _PROGRAM_LOGITS,
+            "bfp": _PROGRAM_FEATURES,
+            "bfp2": _PROGRAM_FEATURES,
+            "fd": _PROGRAM_FEATURES,
+        },
+    },
+}

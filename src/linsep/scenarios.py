@@ -1,0 +1,205 @@
+"""From a name to a stream of tasks: which images, which classes when, how pixels are treated.
+
+Knows the sources and their usual protocols. Knows nothing of nets or losses. What a user's images
+may get wrong is found here, before anything is trained on them.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from . import options
+from .augment import Augment
+from .data import Dataset, Images, Scenario, split
+from .datasets.embedded import blobs, fashion_mini
+from .errors import ConfigError, DataError, unknown
+from .signature import complete
+from .streams import Streams
+
+MEASURED = 10_000  # images that the pixel statistics of a user's data are taken from
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A scenario by name. `load` takes the path of the data where `reads` says so, and options."""
+
+    line: str  # for `linsep list`
+    load: Callable[..., Dataset]
+    per_task: int | None = None  # classes; None: the user must say
+    augment: Augment | None = None  # None: measured on the training images
+    suggests: Mapping[str, Any] = field(default_factory=dict)  # what the config leaves open
+    reads: bool = False
+
+
+SMALL = {"net": {"name": "cnn"}, "training": {"epochs": 5, "batch_size": 32}}
+SCENARIOS: Mapping[str, Recipe] = {
+    "fashion-mini": Recipe(
+        "Fashion-MNIST, 500 + 100 images of each class, embedded: 5 tasks of 2 classes, 28x28",
+        fashion_mini,
+        per_task=2,
+        augment=Augment(size=(28, 28), pad=2, flip=True, mean=(0.2873,), std=(0.3544,)),
+        suggests=SMALL,
+    ),
+    "blobs": Recipe(
+        "synthetic noisy pictures, for tests: 5 tasks of 2 classes, 8x8",
+        blobs,
+        per_task=2,
+        suggests=SMALL,
+    ),
+}
+
+
+def recipe(name: str) -> Recipe:
+    if name not in SCENARIOS:
+        raise ConfigError(f"scenario.name: {unknown('scenario', name, SCENARIOS)}")
+    return SCENARIOS[name]
+
+
+class Stream(NamedTuple):
+    """A scenario ready to learn, with how its pixels reach the net and what identifies it."""
+
+    scenario: Scenario
+    augment: Augment
+    fingerprint: str  # of the images and labels, whatever their path
+
+
+def open_stream(wanted: options.Scenario, data: Dataset | None = None) -> Stream:
+    """Load, unless the data are handed in, check, and cut into tasks."""
+    found = recipe(wanted.name)
+    data = load(wanted) if data is None else data
+    check(data)
+    digest = data.digest or fingerprint(data)
+    augment = found.augment or measured(data.train)
+    data = reduced(data, wanted)
+    counts = _counts(wanted, found, len(data.names))
+    order = None
+    if wanted.order == "shuffled":
+        order = Streams(wanted.order_seed).at("class order").permutation(len(data.names)).tolist()
+    return Stream(split(wanted.name, data, counts, order), augment, digest)
+
+
+def load(wanted: options.Scenario) -> Dataset:
+    found = recipe(wanted.name)
+    chosen = complete(found.load, wanted.options, "scenario")
+    if not found.reads:
+        return found.load(**chosen)
+    if wanted.data is None:
+        raise ConfigError(f"scenario.data is missing: where are the images of {wanted.name!r}?")
+    return found.load(Path(wanted.data).expanduser(), **chosen)
+
+
+def check(data: Dataset) -> None:
+    """Refuse images or labels that no run should be made of."""
+    for part, images in (("training", data.train), ("test", data.test)):
+        if not len(images):
+            raise DataError(f"there are no {part} images")
+        low, high = int(images.y.min()), int(images.y.max())
+        if low < 0 or high >= len(data.names):
+            wrong = low if low < 0 else high
+            raise DataError(
+                f"{part} labels: found {wrong}, but there are {len(data.names)} classes "
+                f"(labels 0 to {len(data.names) - 1})"
+            )
+        for source in images.sources:
+            if source.dtype != torch.uint8 or source.ndim != 4:
+                raise DataError(
+                    f"{part} images: need uint8 of shape (n, channels, height, width), "
+                    f"not {source.dtype} of shape {tuple(source.shape)}"
+                )
+        empty = sorted(set(range(len(data.names))) - set(images.y.unique().tolist()))
+        if empty:
+            raise DataError(f"class {data.names[empty[0]]!r} has no {part} image")
+    if data.train.shape != data.test.shape:
+        raise DataError(
+            f"training images are {data.train.shape}, test images {data.test.shape}: "
+            "they must have one shape"
+        )
+
+
+def reduced(data: Dataset, wanted: options.Scenario) -> Dataset:
+    """A validation split instead of the test images, and fewer images per class, as asked for."""
+    train, test = data.train, data.test
+    streams = Streams(0)  # the same images whatever the run's seed
+    if wanted.validation:
+        rows = _rows_by_class(train, len(data.names), streams, "validation")
+        held = {c: max(1, round(wanted.validation * len(r))) for c, r in enumerate(rows)}
+        if any(n >= len(rows[c]) for c, n in held.items()):
+            raise ConfigError("scenario.validation: leaves a class without training images")
+        test = train.take(torch.cat([r[: held[c]] for c, r in enumerate(rows)]).sort().values)
+        train = train.take(torch.cat([r[held[c] :] for c, r in enumerate(rows)]).sort().values)
+    train = _few(train, wanted.per_class, len(data.names), streams, "train")
+    test = _few(test, wanted.test_per_class, len(data.names), streams, "test")
+    return data._replace(train=train, test=test)
+
+
+def fingerprint(data: Dataset) -> str:
+    """Of the content: what an image or a label changes, and a path does not."""
+    digest = blake2b(digest_size=16)
+    for images in data[:2]:
+        digest.update(repr(images.shape).encode())
+        for part in images.chunks(4096):
+            digest.update(np.ascontiguousarray(part.pixels().numpy()))
+        digest.update(images.y.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def measured(train: Images) -> Augment:
+    """For a user's images: their own mean and deviation, padding of an eighth, flips."""
+    step = max(1, len(train) // MEASURED)
+    pixels = train.take(torch.arange(0, len(train), step)).pixels().double() / 255
+    mean, std = pixels.mean((0, 2, 3)), pixels.std((0, 2, 3)).clamp(min=1e-3)
+    _, h, w = train.shape
+    rounded = [tuple(round(float(v), 4) for v in values) for values in (mean, std)]
+    return Augment(size=(h, w), pad=min(h, w) // 8, flip=True, mean=rounded[0], std=rounded[1])
+
+
+def duplicates(data: Dataset) -> int:
+    """Test images that are also training images, pixel for pixel."""
+    seen = set()
+    for part in data.train.chunks(4096):
+        seen.update(map(bytes, part.pixels().flatten(1).numpy()))
+    count = 0
+    for part in data.test.chunks(4096):
+        count += sum(bytes(row) in seen for row in part.pixels().flatten(1).numpy())
+    if count:
+        warnings.warn(f"{count} test images are also training images", stacklevel=2)
+    return count
+
+
+def _counts(wanted: options.Scenario, found: Recipe, classes: int) -> list[int]:
+    per_task = wanted.per_task or found.per_task
+    if per_task is None:
+        raise ConfigError(f"scenario.per_task is missing: {classes} classes in how many a task?")
+    first = wanted.first_task or per_task
+    rest = classes - first
+    if rest < 0 or rest % per_task:
+        raise ConfigError(
+            f"scenario.per_task: {classes} classes do not divide into "
+            + (f"{first} and then " if first != per_task else "")
+            + f"tasks of {per_task}"
+        )
+    return [first] + [per_task] * (rest // per_task)
+
+
+def _few(images: Images, n: int | None, classes: int, streams: Streams, name: str) -> Images:
+    if n is None:
+        return images
+    rows = _rows_by_class(images, classes, streams, f"subset/{name}")
+    return images.take(torch.cat([r[:n] for r in rows]).sort().values)
+
+
+def _rows_by_class(
+    images: Images, classes: int, streams: Streams, name: str
+) -> list[torch.Tensor]:
+    """Each class's rows in a random order of its own."""
+    found = []
+    for c in range(classes):
+        rows = (images.y == c).nonzero()[:, 0]
+        found.append(rows[torch.from_numpy(streams.at(name, c).permutation(len(rows)))])
+    return found
