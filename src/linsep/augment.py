@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsep.errors import DataError
+from .errors import DataError
 
 SCALE = (0.08, 1.0)  # of the area that a random resized crop keeps
 RATIO = (3 / 4, 4 / 3)  # of its width to its height

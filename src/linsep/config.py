@@ -53,16 +53,15 @@ class Config(sections.Section):
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file; a table named like a part of the method holds its options."""
+    """What a TOML file says, as it says it."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
-    return gathered(content)
 
 
 def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,9 +88,14 @@ def assignment(text: str) -> dict[str, Any]:
         parsed = tomllib.loads(f"value = {value.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
-    for name in reversed(path.strip().split(".")):
-        parsed = {name: parsed}
-    return parsed  # type: ignore[no-any-return]
+    return nested(path.strip(), parsed)
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """("training.epochs", 5) -> {"training": {"epochs": 5}}."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return value  # type: ignore[no-any-return]
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -269,8 +273,12 @@ def prepare(
     data: Dataset | None = None,
     net: nn.Module | None = None,
     lenient: bool = False,
+    opened: dict[str, Stream] | None = None,
 ) -> Prepared:
-    """Resolve a config and open its data; a data set or a backbone of your own may be handed in."""
+    """Resolve a config and open its data; a data set or a backbone of your own may be handed in.
+
+    `opened` remembers streams from call to call, so that many runs on the same data load it once.
+    """
     from .scenarios import open_stream
 
     if data is not None:
@@ -278,7 +286,11 @@ def prepare(
         update = {"scenario": validate(sections.Scenario, scenario)}
         config = config.model_copy(update=update)
     resolved = resolve(config, lenient=lenient)
-    stream = open_stream(resolved.scenario, data)
+    opened = {} if opened is None else opened
+    which = resolved.scenario.model_dump_json()
+    if data is not None or which not in opened:
+        opened[which] = open_stream(resolved.scenario, data)
+    stream = opened[which]
     memory, classes = resolved.memory.rows, stream.scenario.num_classes
     if 0 < memory < classes:
         raise ConfigError(

@@ -155,3 +155,23 @@ def split(
         first += count
     names = tuple(data.names[c] for c in order)
     return Scenario(name, first, tuple(tasks), tuple(groups), names)
+
+
+def streamed(
+    name: str, data: Dataset, train_tasks: Tensor, test_tasks: Tensor, tasks: int
+) -> Scenario:
+    """Any stream: image i of the training data comes in task `train_tasks[i]`.
+
+    A class may come in several tasks; it is new in the first of them.
+    """
+    learned, groups = [], []
+    seen: tuple[int, ...] = ()
+    for index in range(tasks):
+        train = data.train.take((train_tasks == index).nonzero()[:, 0])
+        test = data.test.take((test_tasks == index).nonzero()[:, 0])
+        present = tuple(sorted(set(train.y.tolist())))
+        new = tuple(c for c in present if c not in seen)
+        learned.append(Task(index, new, seen, train))
+        groups.append(Group(present, test))
+        seen = (*seen, *new)
+    return Scenario(name, len(data.names), tuple(learned), tuple(groups), data.names)

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from .data import Images, Scenario, Task
 from .errors import ConfigError
+from .heads import Head, LinearHead
 from .memory import Memory
-from .nets import Head, LinearHead, Spec
+from .nets import Spec
 from .predictors import Predictor
 from .terms import Term
 

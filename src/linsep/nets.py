@@ -30,6 +30,7 @@ class Spec:
     input: Shape  # as the net reads it
     classes: int
     widths: Mapping[str, int]  # channels of each block that can be tapped; "features" among them
+    parameters: int = 0  # how many numbers the net learns, backbone and head together
 
     @property
     def features(self) -> int:
@@ -108,22 +109,23 @@ def pooled(z: Tensor) -> Tensor:
 # --- the nets of the registry: each takes the input's shape, and options by name -----------------
 
 
-def mlp(shape: Shape, *, width: Width = 128) -> Backbone:
+def mlp(shape: Shape, *, width: Width = 128, last_relu: bool = True) -> Backbone:
     """Two hidden layers of `width`, for small images."""
     first = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), width), nn.ReLU())
-    second = nn.Sequential(nn.Linear(width, width), nn.ReLU())
+    second = nn.Sequential(nn.Linear(width, width), *([nn.ReLU()] if last_relu else []))
     return Blocks({"block1": first, "block2": second}, (width, width))
 
 
-def cnn(shape: Shape, *, width: Width = 16) -> Backbone:
+def cnn(shape: Shape, *, width: Width = 16, last_relu: bool = True) -> Backbone:
     """Three convolutions with BatchNorm, each halving the image; features of 4 x `width`."""
 
-    def block(i: int, o: int) -> nn.Module:
+    def block(i: int, o: int, relu: bool) -> nn.Module:
         conv = nn.Conv2d(i, o, 3, stride=2, padding=1, bias=False)
-        return nn.Sequential(conv, nn.BatchNorm2d(o), nn.ReLU())
+        return nn.Sequential(conv, nn.BatchNorm2d(o), *([nn.ReLU()] if relu else []))
 
     widths = (width, 2 * width, 4 * width)
-    layers = [block(i, o) for i, o in zip((shape[0], *widths), widths, strict=False)]
+    sides = zip((shape[0], *widths), widths, strict=False)
+    layers = [block(i, o, last_relu or k < 2) for k, (i, o) in enumerate(sides)]
     return Blocks({f"block{k + 1}": b for k, b in enumerate(layers)}, widths)
 
 
@@ -175,15 +177,6 @@ def resnet18(
     return Blocks(blocks, widths)
 
 
-# --- heads ---------------------------------------------------------------------------------------
-
-Head = Callable[[int, int], nn.Module]  # (features, classes) -> logits
-
-
-class LinearHead(nn.Linear):
-    """Logits w z + b."""
-
-
 class Net(nn.Module):
     def __init__(self, backbone: Backbone, head: nn.Module, taps: Collection[str] = ()) -> None:
         super().__init__()
@@ -197,12 +190,20 @@ class Net(nn.Module):
         return Output(self.head(features), features, taps)
 
     def parts(self, names: Collection[str]) -> list[nn.Parameter]:
-        return [p for name, m in self.named_children() if name in names for p in m.parameters()]
+        """Parameters of the named modules ("backbone", "head", "head.linear"), in the net's order."""
+        inside = tuple(f"{name}." for name in names)
+        return [p for name, p in self.named_parameters() if name.startswith(inside)]
 
     def train_only(self, names: Collection[str]) -> None:
-        """The named parts learn; the others are in eval mode and get no gradient."""
-        for name, part in self.named_children():
-            part.train(name in names).requires_grad_(name in names)
+        """The named modules learn; the others are in eval mode and get no gradient."""
+        self.eval().requires_grad_(False)
+        for name in names:
+            self.get_submodule(name).train().requires_grad_(True)
+
+
+def flat(net: nn.Module) -> Tensor:
+    """Every parameter in one vector, in the net's order."""
+    return torch.cat([p.reshape(-1) for p in net.parameters()])
 
 
 def frozen(net: Net) -> Net:

@@ -4,20 +4,23 @@ Knows the sources and their usual protocols. Knows nothing of nets or losses. Wh
 may get wrong is found here, before anything is trained on them.
 """
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 
 from . import options
 from .augment import Augment
-from .data import Dataset, Images, Scenario, split
+from .data import Dataset, Images, Scenario, split, streamed
 from .datasets.embedded import blobs, fashion_mini
+from .datasets.measure import pixel_statistics
+from .datasets.places import data_folder
+from .datasets.sources import SOURCES, Source
+from .datasets.table import Table
 from .errors import ConfigError, DataError, unknown
 from .signature import complete
 from .streams import Streams
@@ -27,30 +30,77 @@ MEASURED = 10_000  # images that the pixel statistics of a user's data are taken
 
 @dataclass(frozen=True)
 class Recipe:
-    """A scenario by name. `load` takes the path of the data where `reads` says so, and options."""
+    """A scenario by name. `load` takes the path of the data, if it reads any, and its options."""
 
     line: str  # for `linsep list`
-    load: Callable[..., Dataset]
+    load: Callable[..., Dataset | Table]
     per_task: int | None = None  # classes; None: the user must say
     augment: Augment | None = None  # None: measured on the training images
     suggests: Mapping[str, Any] = field(default_factory=dict)  # what the config leaves open
-    reads: bool = False
+    # Where its files are: nowhere, in the data folder unless told otherwise, or the user must say.
+    reads: Literal["nothing", "data", "own"] = "nothing"
 
 
-SMALL = {"net": {"name": "cnn"}, "training": {"epochs": 5, "batch_size": 32}}
+_SMALL = {"net": {"name": "cnn"}, "training": {"epochs": 5, "batch_size": 32}}
+_RESNET = {"name": "resnet18"}
+# The paper's protocol on its own data; on others, what runs in reasonable time.
+_SUGGESTS: Mapping[str, Mapping[str, Any]] = {
+    "split-cifar10": {"net": _RESNET, "training": {"epochs": 50, "batch_size": 32}},
+    "split-cifar100": {
+        "net": _RESNET,
+        "training": {"epochs": 50, "batch_size": 32, "schedule": {"milestones": (35, 45)}},
+        "memory": {"rows": 500},
+    },
+    "split-tinyimagenet": {
+        "net": _RESNET,
+        "training": {"epochs": 100, "batch_size": 64, "schedule": {"milestones": (35, 60, 75)}},
+        "memory": {"rows": 4000},
+    },
+    "split-imagenet100": {
+        "net": _RESNET,
+        "training": {
+            "epochs": 65,
+            "batch_size": 64,  # the paper does not say
+            "lr": 0.1,
+            "weight_decay": 5e-4,
+            "schedule": {"warmup": 5, "milestones": (15, 30, 40, 45)},
+        },
+        "memory": {"rows": 2000},
+    },
+    "split-mnist": _SMALL,
+    "split-fashion-mnist": _SMALL,
+}
+
+
+def _from_source(name: str, source: Source) -> Recipe:
+    augment = None
+    if source.size is not None and source.mean:
+        augment = Augment(
+            size=source.size, pad=source.pad, flip=source.flip, mean=source.mean, std=source.std,
+            resized=source.resized,
+        )  # fmt: skip
+    own = {"net": _RESNET, "training": {"epochs": 10, "batch_size": 32}}
+    per_task = None if source.own else source.per_task
+    suggests = _SUGGESTS.get(name, own)
+    return Recipe(
+        source.line, source.load, per_task, augment, suggests, "own" if source.own else "data"
+    )
+
+
 SCENARIOS: Mapping[str, Recipe] = {
     "fashion-mini": Recipe(
         "Fashion-MNIST, 500 + 100 images of each class, embedded: 5 tasks of 2 classes, 28x28",
         fashion_mini,
         per_task=2,
         augment=Augment(size=(28, 28), pad=2, flip=True, mean=(0.2873,), std=(0.3544,)),
-        suggests=SMALL,
+        suggests=_SMALL,
     ),
+    **{name: _from_source(name, source) for name, source in SOURCES.items()},
     "blobs": Recipe(
         "synthetic noisy pictures, for tests: 5 tasks of 2 classes, 8x8",
         blobs,
         per_task=2,
-        suggests=SMALL,
+        suggests=_SMALL,
     ),
 }
 
@@ -72,26 +122,54 @@ class Stream(NamedTuple):
 def open_stream(wanted: options.Scenario, data: Dataset | None = None) -> Stream:
     """Load, unless the data are handed in, check, and cut into tasks."""
     found = recipe(wanted.name)
-    data = load(wanted) if data is None else data
-    check(data)
-    digest = data.digest or fingerprint(data)
-    augment = found.augment or measured(data.train)
-    data = reduced(data, wanted)
-    counts = _counts(wanted, found, len(data.names))
+    loaded = load(wanted) if data is None else data
+    given = loaded.data if isinstance(loaded, Table) else loaded
+    check(given)
+    digest = given.digest or fingerprint(given)
+    augment = found.augment or measured(given.train)
+    if isinstance(loaded, Table) and loaded.tasks:
+        return Stream(_as_listed(loaded, wanted), augment, _with_tasks(digest, loaded))
+    kept = reduced(given, wanted)
+    counts = _counts(wanted, found, len(kept.names))
     order = None
     if wanted.order == "shuffled":
-        order = Streams(wanted.order_seed).at("class order").permutation(len(data.names)).tolist()
-    return Stream(split(wanted.name, data, counts, order), augment, digest)
+        order = Streams(wanted.order_seed).at("class order").permutation(len(kept.names)).tolist()
+    return Stream(split(wanted.name, kept, counts, order), augment, digest)
 
 
-def load(wanted: options.Scenario) -> Dataset:
+def load(wanted: options.Scenario) -> Dataset | Table:
     found = recipe(wanted.name)
     chosen = complete(found.load, wanted.options, "scenario")
-    if not found.reads:
-        return found.load(**chosen)
-    if wanted.data is None:
-        raise ConfigError(f"scenario.data is missing: where are the images of {wanted.name!r}?")
-    return found.load(Path(wanted.data).expanduser(), **chosen)
+    path = None if wanted.data is None else Path(wanted.data)
+    match found.reads:
+        case "nothing":
+            if path is not None:
+                raise ConfigError(f"scenario.data: {wanted.name!r} reads no files; leave it out")
+            return found.load(**chosen)
+        case "data":
+            return found.load(data_folder(path), **chosen)
+        case "own":
+            if path is None:
+                raise ConfigError(f"scenario.data is missing: {wanted.name!r} is where? (--data)")
+            return found.load(path.expanduser(), **chosen)
+
+
+def _as_listed(listed: Table, wanted: options.Scenario) -> Scenario:
+    """The stream that a table's own column `task` describes."""
+    for name in ("per_task", "first_task", "per_class", "test_per_class", "validation"):
+        if getattr(wanted, name):
+            raise ConfigError(f"scenario.{name}: the table says which image comes in which task")
+    assert listed.train_tasks is not None
+    assert listed.test_tasks is not None
+    parts = listed.train_tasks, listed.test_tasks
+    return streamed(wanted.name, listed.data, *parts, len(listed.tasks))
+
+
+def _with_tasks(digest: str, listed: Table) -> str:
+    assert listed.train_tasks is not None
+    assert listed.test_tasks is not None
+    content = digest.encode() + listed.train_tasks.numpy().tobytes()
+    return blake2b(content + listed.test_tasks.numpy().tobytes(), digest_size=16).hexdigest()
 
 
 def check(data: Dataset) -> None:
@@ -152,24 +230,11 @@ def fingerprint(data: Dataset) -> str:
 def measured(train: Images) -> Augment:
     """For a user's images: their own mean and deviation, padding of an eighth, flips."""
     step = max(1, len(train) // MEASURED)
-    pixels = train.take(torch.arange(0, len(train), step)).pixels().double() / 255
-    mean, std = pixels.mean((0, 2, 3)), pixels.std((0, 2, 3)).clamp(min=1e-3)
+    found = pixel_statistics(train.take(torch.arange(0, len(train), step)))
+    mean = tuple(round(v, 4) for v in found.mean)
+    std = tuple(max(round(v, 4), 1e-3) for v in found.std)
     _, h, w = train.shape
-    rounded = [tuple(round(float(v), 4) for v in values) for values in (mean, std)]
-    return Augment(size=(h, w), pad=min(h, w) // 8, flip=True, mean=rounded[0], std=rounded[1])
-
-
-def duplicates(data: Dataset) -> int:
-    """Test images that are also training images, pixel for pixel."""
-    seen = set()
-    for part in data.train.chunks(4096):
-        seen.update(map(bytes, part.pixels().flatten(1).numpy()))
-    count = 0
-    for part in data.test.chunks(4096):
-        count += sum(bytes(row) in seen for row in part.pixels().flatten(1).numpy())
-    if count:
-        warnings.warn(f"{count} test images are also training images", stacklevel=2)
-    return count
+    return Augment(size=(h, w), pad=min(h, w) // 8, flip=True, mean=mean, std=std)
 
 
 def _counts(wanted: options.Scenario, found: Recipe, classes: int) -> list[int]:
@@ -194,9 +259,7 @@ def _few(images: Images, n: int | None, classes: int, streams: Streams, name: st
     return images.take(torch.cat([r[:n] for r in rows]).sort().values)
 
 
-def _rows_by_class(
-    images: Images, classes: int, streams: Streams, name: str
-) -> list[torch.Tensor]:
+def _rows_by_class(images: Images, classes: int, streams: Streams, name: str) -> list[torch.Tensor]:
     """Each class's rows in a random order of its own."""
     found = []
     for c in range(classes):

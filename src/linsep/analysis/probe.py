@@ -56,7 +56,7 @@ class ProbeResult:
 
 
 def fit_logistic(
-    x: Tensor, y: Tensor, classes: int, *, c: float = 1.0, gap: float = 1e-6, max_iter: int = 1000
+    x: Tensor, y: Tensor, classes: int, *, c: float = 1.0, gap: float = 1e-5, max_iter: int = 1000
 ) -> Logistic:
     """Minimise the module's objective on `x` as given, with y in 0..classes-1.
 
@@ -74,41 +74,34 @@ def fit_logistic(
     if not c > 0 or not gap > 0:
         raise ValueError(f"want c > 0 and gap > 0, got {c} and {gap}")
     weak = c * len(x) / (2 if classes == 2 else 1)  # 1 / strong convexity
-    problem = _Whitened(x.detach().cpu(), y.cpu().long(), classes, 1 / weak)
+    problem = _Rotated(x.detach().cpu(), y.cpu().long(), classes, 1 / weak)
     v, value, norm, iterations = _lbfgs(problem, (2 * gap / weak) ** 0.5, max_iter)
-    weight = (v[:, :-1] * problem.scale[:-1]) @ problem.basis.T  # (K, d)
-    bias = v[:, -1] * problem.scale[-1]
+    weight, bias = v[:, :-1] @ problem.basis.double().T, v[:, -1]  # (K, d), (K,)
     penalty = float(weight.square().sum()) / (2 * weak)
     bound = weak * norm**2 / 2
     return Logistic(weight, bias, value, value - penalty, bound, iterations, bound <= gap)
 
 
-class _Whitened:
-    """The mean objective in coordinates where, at W = 0, every direction is about equally curved.
+class _Rotated:
+    """The mean objective in coordinates where the features are uncorrelated: W = V basis^T.
 
     Rotating W along the features' principal directions leaves ||W|| as it is, and directions that
-    no row has stay at zero, so they are left out. Scaling then costs one number per direction:
-    W = (V * scale) basis^T, with the intercept as a last column that is not penalised.
+    no row has stay at zero, so they are left out. The Hessian is then near a diagonal one, which
+    makes L-BFGS fast however correlated the features are. The intercept is a last column.
     """
 
     def __init__(self, x: Tensor, y: Tensor, classes: int, penalty: float) -> None:
         n, d = x.shape
         self.n, self.classes, self.y = n, classes, y
-        self.basis = torch.eye(d, dtype=torch.float64)
-        if n < d:  # only the rows' span matters
-            self.basis = torch.linalg.qr(x.double().T)[0]  # (d, n)
-        inside = x if n >= d else x.double() @ self.basis  # (n, r)
-        curved, turn = torch.linalg.eigh((inside.T @ inside).double() / n)
-        self.basis = self.basis @ turn  # (d, r)
-        softmax = (classes - 1) / classes**2  # p (1 - p) at p = 1 / K
-        flat = F.pad(softmax * curved.clamp(min=0) + penalty, (0, 1), value=softmax)
-        self.scale = flat.rsqrt()  # (r + 1,)
-        self.penalty = penalty * self.scale.square()
+        span = torch.linalg.qr(x.T)[0] if n < d else None  # (d, n) only the rows' span matters
+        inside = x if span is None else x @ span  # (n, r)
+        squares, turn = torch.linalg.eigh(inside.T @ inside / n)  # (r,), (r, r)
+        self.basis = turn if span is None else span @ turn  # (d, r)
+        self.squares = F.pad(squares.double().clamp(min=0), (0, 1), value=1.0)  # (r + 1,) E x^2
+        self.penalty = torch.full_like(self.squares, penalty)
         self.penalty[-1] = 0
-        turned = self.basis * self.scale[:-1]  # (d, r)
-        self.x = x.new_empty(n, turned.shape[1] + 1)  # (n, r + 1)
-        torch.mm(x, turned.to(x.dtype), out=self.x[:, :-1])
-        self.x[:, -1] = float(self.scale[-1])
+        self.x = x.new_ones(n, len(self.squares))  # (n, r + 1)
+        torch.mm(x, self.basis, out=self.x[:, :-1])
 
     def logits(self, v: Tensor) -> Tensor:
         return F.linear(self.x, v.to(self.x.dtype)).double()  # (n, K)
@@ -127,6 +120,15 @@ class _Whitened:
         residual = p.scatter_add_(1, self.y[:, None], -p.new_ones(self.n, 1))
         return (residual.to(self.x.dtype).T @ self.x).double() / self.n + self.penalty * v
 
+    def curvature(self, p: Tensor) -> Tensor:
+        """About the Hessian's diagonal: (r + 1,).
+
+        One for all classes: the gradient's sum over classes is the penalty's alone, and scaling
+        classes apart would send steps along that almost flat direction.
+        """
+        spread = (p - p * p).mean().clamp(min=1e-9)
+        return spread * self.squares + self.penalty
+
     def slope(self, p: Tensor, v: Tensor, step: Tensor, step_logits: Tensor) -> float:
         """The objective's derivative along `step`."""
         own = step_logits.gather(1, self.y[:, None])
@@ -135,7 +137,7 @@ class _Whitened:
 
 
 def _lbfgs(
-    problem: _Whitened, tolerance: float, max_iter: int, memory: int = 10
+    problem: _Rotated, tolerance: float, max_iter: int, memory: int = 10
 ) -> tuple[Tensor, float, float, int]:
     """Minimise until the gradient in W and b is within tolerance: V, value, |gradient|, iterations.
 
@@ -144,43 +146,46 @@ def _lbfgs(
     v = torch.zeros(problem.classes, problem.x.shape[1], dtype=torch.float64)
     logits = torch.zeros(problem.n, problem.classes, dtype=torch.float64)
     value, p = problem.value(logits, v)
-    gradient = problem.gradient(p, v)
+    curvature, gradient = problem.curvature(p), problem.gradient(p, v)
     past: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
     for iteration in range(max_iter + 1):
-        norm = float((gradient / problem.scale).norm())  # rotation keeps it
+        norm = float(gradient.norm())  # rotation keeps it
         if norm <= tolerance or iteration == max_iter:
             break
-        step = -_inverse_hessian_times(gradient, past)
+        step = -_inverse_hessian_times(gradient, past, curvature)
         step_logits = problem.logits(step)
         found = _line_search(problem, v, logits, step, step_logits, value, gradient)
         if found is None:  # rounding: nothing lower in this direction
             break
         length, value, p = found
         v, logits, before = v + length * step, logits.add_(step_logits, alpha=length), gradient
-        gradient = problem.gradient(p, v)
+        curvature, gradient = problem.curvature(p), problem.gradient(p, v)
         change = gradient - before
-        curvature = length * float((step * change).sum())
-        if curvature > 0:
-            past.append((length * step, change, 1 / curvature))
+        along = length * float((step * change).sum())
+        if along > 0:
+            past.append((length * step, change, 1 / along))
     return v, value, norm, iteration
 
 
-def _inverse_hessian_times(g: Tensor, past: Sequence[tuple[Tensor, Tensor, float]]) -> Tensor:
-    """The two-loop recursion (Nocedal and Wright, algorithm 7.4)."""
+def _inverse_hessian_times(
+    g: Tensor, past: Sequence[tuple[Tensor, Tensor, float]], diagonal: Tensor
+) -> Tensor:
+    """The two-loop recursion (Nocedal and Wright, algorithm 7.4), from a diagonal first guess."""
     q, weights = g.clone(), []
     for s, change, rho in reversed(past):
         weights.append(rho * float((s * q).sum()))
         q.add_(change, alpha=-weights[-1])
+    q /= diagonal
     if past:
         _, change, rho = past[-1]
-        q /= rho * float(change.square().sum())
+        q /= rho * float((change.square() / diagonal).sum())
     for (s, change, rho), weight in zip(past, reversed(weights), strict=True):
         q.add_(s, alpha=weight - rho * float((change * q).sum()))
     return q
 
 
 def _line_search(
-    problem: _Whitened,
+    problem: _Rotated,
     v: Tensor,
     logits: Tensor,
     step: Tensor,
@@ -227,7 +232,7 @@ def probe(
     rng: np.random.Generator,
     *,
     c: float = 1.0,
-    gap: float = 1e-6,
+    gap: float = 1e-5,
     max_iter: int = 1000,
 ) -> ProbeResult:
     """Fit on a portion of the training rows, drawn per class, and score the test rows.

@@ -21,7 +21,7 @@ from typing import IO, NamedTuple, cast
 
 from filelock import FileLock
 
-from linsep.errors import DataError
+from ..errors import DataError
 
 Progress = Callable[[int], None]  # called with the number of files that are out
 BLOCK = 1 << 20

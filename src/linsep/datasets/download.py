@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock
 
-from linsep.errors import DataError
+from ..errors import DataError
 
 Progress = Callable[[int, int], None]  # bytes there, bytes in all
 BLOCK = 1 << 18

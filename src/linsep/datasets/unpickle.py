@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from linsep.errors import DataError
+from ..errors import DataError
 
 LARGEST = 1 << 30  # bytes of a pickle file; CIFAR-100's is 155 million
 KINDS = ("b1", "u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")

@@ -1,0 +1,31 @@
+# `make run` and `make test` need only Python 3.11+ and make; they set up the rest in .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: run test quick check clean
+
+run: $(STAMP)
+	$(BIN)/linsep grid configs/fashion-mini.toml
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q
+
+quick: $(STAMP)
+	$(BIN)/python -m pytest -q -m "not slow and not data"
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "linsep needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)

@@ -1,0 +1,24 @@
+"""`linsep bench`: how fast it is here, as ratios measured in one process."""
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, help="Measure speed here, as ratios in one process.")
+
+
+@app.callback()
+def _group() -> None:
+    pass
+
+
+@app.command("step")
+def step(
+    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds of each; the median counts.")] = 9,
+) -> None:
+    """A whole training step of DER++ w/ BFP against its bare passes; large memories against small."""
+    from rich.console import Console
+
+    from .bench.step import measure, table
+
+    Console().print(table(measure(repeats)).to_rich())

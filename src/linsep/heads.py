@@ -1,0 +1,79 @@
+"""Heads: features to logits, one for every class there will ever be.
+
+Knows weights and logits. Knows nothing of tasks: which rows are free to learn, and which classes
+are the newest, a method's stages say.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Head = Callable[[int, int], nn.Module]  # (features, classes) -> logits
+
+
+class LinearHead(nn.Linear):
+    """Logits w z + b."""
+
+
+class CosineHead(nn.Module):
+    """Logits s cos(w, z) with a learned scale s; rows that are not `free` do not learn."""
+
+    free: Tensor
+
+    def __init__(self, features: int, classes: int, *, scale: float = 1.0) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(classes, features))
+        nn.init.uniform_(self.weight, -(features**-0.5), features**-0.5)
+        self.scale = nn.Parameter(torch.tensor(scale))
+        self.register_buffer("free", torch.ones(classes, dtype=torch.bool))
+
+    def cosine(self, z: Tensor) -> Tensor:
+        weight = torch.where(self.free[:, None], self.weight, self.weight.detach())
+        return F.linear(F.normalize(z), F.normalize(weight))
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.scale * self.cosine(z)
+
+
+class Correction(nn.Module):
+    """Two numbers that take the newest classes' logits o to a o + b; older pairs stay as fitted."""
+
+    slopes: Tensor
+    shifts: Tensor
+    newest: Tensor
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.ones(()))
+        self.shift = nn.Parameter(torch.zeros(()))
+        self.register_buffer("slopes", torch.ones(classes))
+        self.register_buffer("shifts", torch.zeros(classes))
+        self.register_buffer("newest", torch.zeros(classes, dtype=torch.bool))
+
+    def forward(self, logits: Tensor) -> Tensor:
+        fitting = self.slope * logits + self.shift
+        return torch.where(self.newest, fitting, self.slopes * logits + self.shifts)
+
+    @torch.no_grad()
+    def turn_to(self, classes: Sequence[int]) -> None:
+        """Keep what was fitted, and start with a = 1, b = 0 on other classes."""
+        self.slopes[self.newest], self.shifts[self.newest] = self.slope, self.shift
+        self.slope.fill_(1.0)
+        self.shift.fill_(0.0)
+        self.newest.fill_(False)
+        self.newest[list(classes)] = True
+
+
+class CorrectedHead(nn.Module):
+    """A linear head whose logits pass through a correction of their bias to new classes."""
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__()
+        self.linear = LinearHead(features, classes)
+        self.correction = Correction(classes)
+
+    def forward(self, z: Tensor) -> Tensor:
+        corrected: Tensor = self.correction(self.linear(z))
+        return corrected
