@@ -1,9 +1,10 @@
 """Make the embedded `fashion-mini` from Fashion-MNIST's official idx files.
 
-    python scripts/make_fashion_mini.py FOLDER   # holds train-images-idx3-ubyte.gz and its three siblings
+    python scripts/make_fashion_mini.py FOLDER
 
-Takes the first 500 training and the first 100 test images of each class, in their official order, and
-writes src/linsep/datasets/fashion_mini.npz. The same input gives the same bytes.
+FOLDER holds train-images-idx3-ubyte.gz and its three siblings. Takes the first 500 training and the
+first 100 test images of each class, in their official order, and writes
+src/linsep/datasets/fashion_mini.npz. The same input gives the same bytes.
 """
 
 import gzip
@@ -37,7 +38,8 @@ def write(path: Path, arrays: dict[str, Bytes]) -> None:
         for name, array in arrays.items():
             buffer = BytesIO()
             np.save(buffer, array)
-            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), buffer.getvalue(), zipfile.ZIP_DEFLATED, 9)
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            archive.writestr(entry, buffer.getvalue(), zipfile.ZIP_DEFLATED, 9)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Embeddings: shared axes, determinism, PCA by hand; t-SNE where something installed makes it."""
 
+from collections.abc import Callable
 from typing import get_args
 
 import pytest
@@ -71,13 +72,14 @@ def test_few_rows_get_a_smaller_perplexity(engine: Engine) -> None:
 
 def test_bad_input_is_refused() -> None:
     z = clusters(0)
-    for wrong, message in (
+    cases: list[tuple[Callable[[], object], str]] = [
         (lambda: embed([]), "no feature matrices"),
         (lambda: embed([z, z[:, :3]]), "features 1 have 3 columns, the first 8"),
         (lambda: embed([z / 0]), "features 0: there are NaN"),
         (lambda: embed([z, z[:0]]), "features 1: the matrix is empty"),
         (lambda: embed([z], perplexity=0), "perplexity"),
         (lambda: embed([z], engine="umap"), "want one of"),  # type: ignore[arg-type]
-    ):
+    ]
+    for wrong, message in cases:
         with pytest.raises(ValueError, match=message):
             wrong()

@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from linsep.augment import Augment, Draw, draw_boxes, draw_crops
+from linsep.augment import (
+    Augment,
+    Draw,
+    cut_crops,
+    cut_crops_host,
+    draw_boxes,
+    draw_crops,
+)
 from linsep.errors import DataError
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615)
@@ -69,6 +76,15 @@ def test_every_crop_and_flip_matches_pillow(top: int, left: int, flip: bool) -> 
     torch.testing.assert_close(
         CIFAR.apply(raw, draw), pil_crop(CIFAR, raw, draw), atol=2e-6, rtol=0
     )
+
+
+@pytest.mark.parametrize("shape", [(3, 40, 40), (1, 32, 32), (3, 33, 47)])
+def test_host_and_device_cut_the_same_bits(shape: tuple[int, int, int]) -> None:
+    raw = images(9, *shape)
+    draw = draw_crops(np.random.default_rng(4), 9, shape[1:], (32, 30), True)
+    assert torch.equal(cut_crops(raw, (32, 30), draw), cut_crops_host(raw, (32, 30), draw))
+    plain = draw._replace(flip=np.zeros(9, bool))
+    assert torch.equal(cut_crops(raw, (32, 30), plain), cut_crops_host(raw, (32, 30), plain))
 
 
 def test_padding_is_black_before_normalisation() -> None:

@@ -79,7 +79,8 @@ class Augment:
         padded = torch.constant_pad_nd(raw, [self.pad] * 4) if self.pad else raw
         if self.resized:
             return self._normalise(cut_boxes(padded, self.size, draw))
-        return self._normalise(cut_crops(padded, self.size, draw).float())
+        cut = cut_crops_host if padded.device.type == "cpu" else cut_crops
+        return self._normalise(cut(padded, self.size, draw))
 
     def _normalise(self, x: Tensor) -> Tensor:
         scale, shift = _affine(self.mean, self.std, x.device)
@@ -131,7 +132,7 @@ def draw_boxes(rng: np.random.Generator, n: int, room: tuple[int, int], flip: bo
 
 
 def cut_crops(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
-    """The drawn windows of (n, c, h, w), flipped where drawn, still uint8.
+    """The drawn windows of (n, c, h, w), flipped where drawn, as floats of 0..255.
 
     Every line of every window is `width` neighbouring bytes of the flat batch, so one selection of
     overlapping windows fetches them all; the flip then picks each image or its mirror.
@@ -142,9 +143,24 @@ def cut_crops(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
     picked = torch.from_numpy(starts.reshape(-1)).to(padded.device)
     cut = windows.index_select(0, picked).view(n, c, *size)
     if not draw.flip.any():
-        return cut
+        return cut.float()
     either = torch.from_numpy(np.arange(n) + n * draw.flip).to(padded.device)
-    return torch.cat([cut, cut.flip(-1)]).index_select(0, either)
+    return torch.cat([cut, cut.flip(-1)]).index_select(0, either).float()
+
+
+def cut_crops_host(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
+    """The same numbers as `cut_crops`, with fewer passes over memory where that is what costs.
+
+    A slice is a view, a mirrored one too, so each window goes into its float place in one copy.
+    """
+    n, c = padded.shape[:2]
+    (height, width), (top, left, flip) = size, draw[:3]
+    out = np.empty((n, c, height, width), np.float32)
+    places = zip(out, padded.numpy(), top.tolist(), left.tolist(), flip.tolist(), strict=True)
+    for place, image, t, start, mirrored in places:
+        window = image[:, t : t + height, start : start + width]
+        place[...] = window[:, :, ::-1] if mirrored else window
+    return torch.from_numpy(out)
 
 
 def cut_boxes(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:

@@ -69,7 +69,9 @@ def _torchvision(model: str, channels: int, *, pretrained: bool = False) -> nn.M
     if model not in models.list_models():
         raise ConfigError(f"net.name: torchvision has no model {model!r}")
     if channels != 3:
-        raise ConfigError(f"net.name: torchvision's models read 3 channels, these images {channels}")
+        raise ConfigError(
+            f"net.name: torchvision's models read 3 channels, these images {channels}"
+        )
     made = models.get_model(model, weights="DEFAULT" if pretrained else None)
     assert isinstance(made, nn.Module)
     for head in ("fc", "classifier", "heads", "head"):

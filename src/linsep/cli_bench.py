@@ -14,7 +14,9 @@ def _group() -> None:
 
 @app.command("step")
 def step(
-    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds of each; the median counts.")] = 9,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="Timed rounds of each; the median counts.")
+    ] = 9,
 ) -> None:
     """A whole training step of DER++ w/ BFP against its bare passes; large memories against small."""
     from rich.console import Console

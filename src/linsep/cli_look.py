@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,7 +39,7 @@ def list_(
         console.print(table)
 
 
-def _rows(kind: str) -> list[tuple[str, ...]]:
+def _rows(kind: str) -> Sequence[tuple[str, ...]]:
     from .backbones import LIBRARIES, NETS
     from .methods import METHODS, TERMS
     from .scenarios import SCENARIOS

@@ -46,7 +46,7 @@ class Config(sections.Section):
     memory: sections.Memory = sections.Memory()
     evaluation: sections.Evaluation = sections.Evaluation()
     compute: sections.Compute = sections.Compute()
-    options: dict[str, dict[str, Any]] = {}  # of the method's parts, by their names
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the method's parts
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
     """("training.epochs", 5) -> {"training": {"epochs": 5}}."""
     for name in reversed(path.split(".")):
         value = {name: value}
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,12 +206,11 @@ def _compute(wanted: sections.Compute) -> sections.Compute:
         "mps": torch.backends.mps.is_available(),
         "cpu": True,
     }
-    device = wanted.device
-    if device == "auto":
-        device = next(name for name, present in there.items() if present)  # type: ignore[assignment]
-    elif not there[device]:
-        usable = ", ".join(name for name, present in there.items() if present)
-        raise DeviceError(f"compute.device: {device!r} was asked for, but there is only {usable}")
+    usable = [name for name, present in there.items() if present]
+    device = usable[0] if wanted.device == "auto" else wanted.device
+    if device not in usable:
+        only = ", ".join(usable)
+        raise DeviceError(f"compute.device: {device!r} was asked for, but there is only {only}")
     return wanted.model_copy(update={"device": device})
 
 

@@ -34,7 +34,9 @@ def write(path: Path, content: bytes, keep: Path | None = None) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         reason = error.strerror or error
-        raise StateError(f"cannot write {path}: {reason}; what was saved before is intact") from None
+        raise StateError(
+            f"cannot write {path}: {reason}; what was saved before is intact"
+        ) from None
 
 
 def sync_folder(folder: Path) -> None:

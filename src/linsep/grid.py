@@ -209,4 +209,3 @@ def _flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         inner = isinstance(value, Mapping)
         flat |= _flat(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
     return flat
-

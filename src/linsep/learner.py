@@ -4,22 +4,25 @@ Knows how a step is made: draw, step, observe. Knows no schedule: which batch co
 often, is the run's business.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
-from torch.optim import SGD, Optimizer
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
 
 from . import options
 from .augment import Augment
 from .data import Batch, Images, Scenario, Task
-from .memory import POLICIES, BalancedReservoir, Memory
+from .exemplars import POLICIES
+from .memory import BalancedReservoir, Memory
 from .method import Method, Stage, Summand
 from .nets import Backbone, Net, Output, Spec, frozen, untracked
+from .rules import Update
 from .streams import Cursor, Streams
-from .terms import Needs, Pass, Step, Term
+from .terms import Moment, Needs, Pass, Step, Term
 
 SHARED = "replay"  # the name of the draw that all terms share
 
@@ -42,17 +45,20 @@ class Learner:
         self.draw_rows = memory.draw
         self.shared_draw = memory.draws == "shared"
         self.device = torch.device("cpu" if compute.device == "auto" else compute.device)
+        self._backbone = backbone
         with streams.initialising("backbone"):
             body = backbone()
         raw, size = scenario.tasks[0].train.shape, augment.size
-        self.spec = Spec(raw, (raw[0], *size), scenario.num_classes, body.widths)
+        with streams.initialising("head"):
+            head = method.head(body.widths["features"], scenario.num_classes)
+        learned = sum(p.numel() for part in (body, head) for p in part.parameters())
+        shapes = raw, (raw[0], *size), scenario.num_classes, body.widths, learned
+        self.spec = Spec(*shapes)
         self.bound: list[tuple[Summand, Term]] = []
         for s in method.summands:
             with streams.initialising(f"term/{s.name}"):
                 self.bound.append((s, s.build(self.spec).to(self.device)))
         needs = [term.needs(task) for task in scenario.tasks for _, term in self.bound]
-        with streams.initialising("head"):
-            head = method.head(self.spec.features, self.spec.classes)
         self.net = self._place(Net(body, head, sorted(_union(n.taps for n in needs))))
         self.teacher = frozen(self.net) if any(n.before for n in needs) else None
         self.predictor = method.predictor(self.spec).to(self.device)
@@ -72,19 +78,37 @@ class Learner:
             with self.streams.initialising(f"term/{s.name}", task.index):
                 term.begin_task(task)
 
+    def begin_stage(self, task: Task, stage: Stage) -> None:
+        if stage.settled:
+            self._settle(task)
+        if stage.fresh:
+            self._renew(task)
+        with self.streams.initialising(f"stage/{stage.name}", task.index):
+            stage.begin(self._moment(task))
+
+    def data(self, task: Task, stage: Stage) -> Images:
+        """What a stage trains on: the same whenever it is asked for within the stage."""
+        return stage.data(task, self.memory, self._rows(task))
+
     def end_task(self, task: Task) -> None:
-        self.memory.consolidate(task, self.embed)
-        self.predictor.fit(self.memory.images(), self.embed)
+        if not any(stage.settled for stage in self.method.stages):
+            self._settle(task)
+        if len(self.memory):
+            self.predictor.fit(self.memory.images(), self.look)
+        for s, term in self.bound:
+            with self.streams.initialising(f"term/{s.name}/end", task.index):
+                term.end_task(self._moment(task))
         if self.teacher is not None:
             self.teacher.load_state_dict(self.net.state_dict())
 
     # --- a step: draw, step, observe -------------------------------------------------------------
 
-    def batch(self, images: Images, name: str, cursor: Cursor) -> Batch:
-        raw = images.pixels().to(self.device, non_blocking=True)
-        x = self.augment.train(raw, self.streams.at(name, *cursor))
-        if self.compute.channels_last:
-            x = x.contiguous(memory_format=torch.channels_last)
+    def batch(self, images: Images, name: str, cursor: Cursor, *, augmented: bool = True) -> Batch:
+        if augmented:
+            raw = images.pixels().to(self.device, non_blocking=True)
+            x = self._laid_out(self.augment.train(raw, self.streams.at(name, *cursor)))
+        else:
+            x = self.inputs(images)
         return Batch(x, images.y.to(self.device, non_blocking=True), images)
 
     def draw(self, task: Task, cursor: Cursor) -> dict[str, Batch]:
@@ -98,7 +122,7 @@ class Learner:
     def step(
         self, batch: Batch, draws: Mapping[str, Batch], task: Task, stage: Stage, epoch: int
     ) -> tuple[dict[str, Tensor], Tensor]:
-        """One optimisation step: each term's loss, unweighted, and the stream's logits.
+        """One step by the method's rule: each term's loss, unweighted, and the stream's logits.
 
         A function of its arguments and this object's state: nothing random happens here. Passes
         run stream first, then in the summands' order, for BatchNorm and rounding notice it.
@@ -106,17 +130,24 @@ class Learner:
         active = self._active(stage)
         needs = {s.name: term.needs(task) for s, term in active}
         self.net.train_only(stage.trains)
+        self._clear_gradients()
         with self._precision():
             stream = self._pass(batch, any(n.before for n in needs.values()))
-            replay = self._replayed(draws, active, needs)
-            losses = {
-                s: loss
-                for s, term in active
-                if (loss := term(Step(task, self.net, stream, self._own(replay, s, needs))))
-                is not None
-            }
-        self._descend(losses, stage, epoch)
-        return {s.name: loss.detach() for s, loss in losses.items()}, stream.out.logits.detach()
+        seen: dict[str, Tensor] = {}
+
+        def objective(names: Collection[str]) -> Tensor | None:
+            named = [b for b in active if b[0].name in names]
+            losses = self._losses(named, stream, draws, needs, task)
+            seen.update({s.name: loss.detach() for s, loss in losses.items()})
+            weighted = [s.weight * loss.float() for s, loss in losses.items()]
+            return torch.stack(weighted).sum() if weighted else None
+
+        def follow() -> None:
+            self._follow(active, stage, epoch)
+
+        parameters = self.net.parts(stage.trains)
+        self.method.rule(Update([s.name for s, _ in active], objective, parameters, follow))
+        return seen, stream.out.logits.detach()
 
     def observe(self, batch: Batch, logits: Tensor, cursor: Cursor) -> None:
         if self.method.stages[cursor.stage].replay:
@@ -124,9 +155,19 @@ class Learner:
 
     # --- without gradient ------------------------------------------------------------------------
 
+    def look(self, images: Images) -> Output:
+        """What the net says of the images as they are, in float32; taps are left out."""
+        parts = [(out.logits.float(), out.features.float()) for out in self.outputs(images)]
+        logits, features = (torch.cat(column) for column in zip(*parts, strict=True))
+        return Output(logits, features, {})
+
     def embed(self, images: Images) -> Tensor:
         """Features, (n, d) float32."""
-        return torch.cat([out.features.float() for out in self.outputs(images)])
+        return self.look(images).features
+
+    def inputs(self, images: Images) -> Tensor:
+        """The images as the net reads them at prediction."""
+        return self._laid_out(self.augment.eval(images.pixels().to(self.device)))
 
     def predict(self, images: Images) -> Tensor:
         """Scores (n, classes), -inf where unseen: the only door to evaluation."""
@@ -140,11 +181,8 @@ class Learner:
         """What the net says of the images as they are, chunk by chunk."""
         self.net.eval()
         for part in images.chunks(self.evaluation.chunk):
-            x = self.augment.eval(part.pixels().to(self.device))
-            if self.compute.channels_last:
-                x = x.contiguous(memory_format=torch.channels_last)
             with self._precision():
-                yield self.net(x)
+                yield self.net(self.inputs(part))
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -177,21 +215,46 @@ class Learner:
         layout = torch.channels_last if self.compute.channels_last else torch.preserve_format
         return net.to(self.device, memory_format=layout)  # type: ignore[call-overload,no-any-return]
 
+    def _laid_out(self, x: Tensor) -> Tensor:
+        return x.contiguous(memory_format=torch.channels_last) if self.compute.channels_last else x
+
     def _optimizers(self) -> dict[str, Optimizer]:
-        t = self.training
         found: dict[str, Optimizer] = {}
         for stage in self.method.stages:
-            parameters = self.net.parts(stage.trains)
-            found[f"stage/{stage.name}"] = SGD(
-                parameters, lr=t.lr, momentum=t.momentum, weight_decay=t.weight_decay
-            )
+            found[f"stage/{stage.name}"] = self._optimizer(stage)
         for s, term in self.bound:
             if (own := term.optimizer()) is not None:
                 found[f"term/{s.name}"] = own
         return found
 
+    def _optimizer(self, stage: Stage) -> Optimizer:
+        t, parameters = self.training, self.net.parts(stage.trains)
+        if stage.optimizer == "adam":
+            return Adam(parameters, lr=t.lr)
+        return SGD(parameters, lr=t.lr, momentum=t.momentum, weight_decay=t.weight_decay)
+
+    def _moment(self, task: Task) -> Moment:
+        return Moment(task, self.net, self.look, self.inputs)
+
+    def _rows(self, task: Task) -> np.random.Generator:
+        """The generator that rows of a task are chosen with, by its stages and by the memory."""
+        return self.streams.at("task rows", task.index)
+
+    def _settle(self, task: Task) -> None:
+        self.memory.consolidate(task, self.look, self._rows(task))
+
+    def _renew(self, task: Task) -> None:
+        """The net as it would be if it were made anew; its optimisers were cleared already."""
+        with self.streams.initialising("backbone", task.index):
+            body = self._backbone()
+        with self.streams.initialising("head", task.index):
+            head = self.method.head(self.spec.features, self.spec.classes)
+        self.net.load_state_dict(Net(body, head).state_dict())
+
     def _active(self, stage: Stage) -> list[tuple[Summand, Term]]:
-        return [b for b in self.bound if stage.terms is None or b[0].name in stage.terms]
+        here = None, stage.name
+        named = [b for b in self.bound if stage.terms is None or b[0].name in stage.terms]
+        return [b for b in named if b[0].only_in in here]
 
     def _draw_of(self, s: Summand) -> str:
         return SHARED if self.shared_draw else s.name
@@ -212,28 +275,59 @@ class Learner:
     def _pass(self, batch: Batch, before: bool) -> Pass:
         return Pass(batch, self.net, self.teacher if before else None)
 
+    def _losses(
+        self,
+        named: Sequence[tuple[Summand, Term]],
+        stream: Pass,
+        draws: Mapping[str, Batch],
+        needs: Mapping[str, Needs],
+        task: Task,
+    ) -> dict[Summand, Tensor]:
+        with self._precision():
+            replay = self._replayed(draws, named, needs)
+            steps = {s: Step(task, self.net, stream, self._own(replay, s, needs)) for s, _ in named}
+            found = {s: term(steps[s]) for s, term in named}
+        return {s: loss for s, loss in found.items() if loss is not None}
+
     def _replayed(
         self,
         draws: Mapping[str, Batch],
-        active: Sequence[tuple[Summand, Term]],
+        named: Sequence[tuple[Summand, Term]],
         needs: Mapping[str, Needs],
     ) -> dict[str, Pass]:
-        before = {self._draw_of(s) for s, _ in active if needs[s.name].before}
+        """The named terms' draws through the net, in the terms' order."""
+        wanted = [self._draw_of(s) for s, _ in named if needs[s.name].draws]
+        before = {self._draw_of(s) for s, _ in named if needs[s.name].before}
         quiet = untracked(self.net) if self.training.bn_updates == "stream" else nullcontext()
         with quiet:
-            return {name: self._pass(batch, name in before) for name, batch in draws.items()}
+            return {
+                name: self._pass(draws[name], name in before)
+                for name in dict.fromkeys(wanted)
+                if name in draws
+            }
 
-    def _descend(self, losses: Mapping[Summand, Tensor], stage: Stage, epoch: int) -> None:
-        for optimizer in self.optimizers.values():
-            optimizer.zero_grad()
-        torch.stack([s.weight * loss.float() for s, loss in losses.items()]).sum().backward()
+    def _follow(self, active: Sequence[tuple[Summand, Term]], stage: Stage, epoch: int) -> None:
         main = self.optimizers[f"stage/{stage.name}"]
         for group in main.param_groups:
-            group["lr"] = stage.lr or self.training.lr * self.training.schedule.rate(epoch)
+            group["lr"] = self._rate(stage, epoch)
         main.step()
-        for s in losses:
+        for s, _ in active:
+            # Where a term did not speak there are no gradients, and nothing moves.
             if (own := self.optimizers.get(f"term/{s.name}")) is not None:
                 own.step()
+        for s, term in active:
+            term.after_step(self.net, s.weight)
+        self._clear_gradients()
+
+    def _rate(self, stage: Stage, epoch: int) -> float:
+        if stage.lr is None:
+            return self.training.lr * self.training.schedule.rate(epoch)
+        return stage.lr(epoch) if callable(stage.lr) else stage.lr
+
+    def _clear_gradients(self) -> None:
+        modules: Iterable[nn.Module] = (self.net, *(term for _, term in self.bound))
+        for module in modules:
+            module.zero_grad()
 
     def _precision(self) -> AbstractContextManager[object]:
         if self.compute.precision == "fp32":
@@ -245,9 +339,7 @@ def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
     return frozenset[str]().union(*sets)
 
 
-def _memory(
-    method: Method, wanted: options.Memory, spec: Spec, columns: frozenset[str]
-) -> Memory:
+def _memory(method: Method, wanted: options.Memory, spec: Spec, columns: frozenset[str]) -> Memory:
     if not method.memories:
         return Memory(spec.raw, spec.classes, 0)
     policy = POLICIES[wanted.policy]

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .data import Images, Task
-from .nets import Shape
+from .nets import Output, Shape
 
-Embed = Callable[[Images], Tensor]  # features of images, (n, d), without gradient
+Look = Callable[[Images], Output]  # what the net says of images as they are, without gradient
 Rows = NDArray[np.int64]
 Evict = Literal["all_largest", "one_largest"]
 
@@ -47,8 +47,11 @@ class Memory:
     def observe(self, images: Images, logits: Tensor, rng: np.random.Generator) -> None:
         """Called after every step of a stage that replays."""
 
-    def consolidate(self, task: Task, embed: Embed) -> None:
-        """Called after every task."""
+    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
+        """Called once in every task, when the net has learned it (or before, if a stage says so).
+
+        The generator is the one that the task's stages choose their rows with.
+        """
 
     def state_dict(self) -> dict[str, Any]:
         columns = {"x": self.x, "y": self.y, "logits": self.logits}
@@ -60,6 +63,14 @@ class Memory:
         self.x[: self.size], self.y[: self.size] = state["x"], state["y"]
         if self.logits is not None:
             self.logits[: self.size] = state["logits"]
+
+    def _refill(self, images: Images, logits: Tensor | None = None) -> None:
+        """These rows and no others; they may be views of the table itself."""
+        pixels, self.size = images.pixels(), len(images)  # copied before anything is overwritten
+        self.y.fill_(-1)
+        self.x[: self.size], self.y[: self.size] = pixels, images.y
+        if self.logits is not None and logits is not None:
+            self.logits[: self.size] = logits
 
     def _write(self, slots: Rows, images: Images, logits: Tensor) -> None:
         """Row i of the batch goes to slots[i]; where a slot is named twice the later row stays."""
@@ -162,6 +173,3 @@ class BalancedReservoir(Reservoir):
         for row in state["order"].tolist():
             self._members[int(self.y[row])].append(row)
         self._counts = np.array([len(rows) for rows in self._members], np.int64)
-
-
-POLICIES: Mapping[str, type[Memory]] = {"balanced": BalancedReservoir, "plain": Reservoir}

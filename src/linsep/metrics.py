@@ -1,8 +1,8 @@
 """Numbers about scores and about accuracy matrices. Knows tensors only.
 
-An accuracy matrix is (T, T): row = after learning task t, column = on the classes of task i, entries
-in [0, 1], NaN where nothing was measured (above the diagonal; in joint training all but the last
-row). Metrics are in percent and None where they are not defined. docs/metrics.md has the equations.
+An accuracy matrix is (T, T): row = after learning task t, column = on the classes of task i;
+entries in [0, 1], NaN where nothing was measured (above the diagonal; in joint training all but the
+last row). Metrics are in percent, None where undefined; docs/metrics.md has the equations.
 """
 
 from collections.abc import Mapping, Sequence

@@ -190,7 +190,7 @@ class Net(nn.Module):
         return Output(self.head(features), features, taps)
 
     def parts(self, names: Collection[str]) -> list[nn.Parameter]:
-        """Parameters of the named modules ("backbone", "head", "head.linear"), in the net's order."""
+        """Parameters of modules named as in "backbone" or "head.linear", in the net's order."""
         inside = tuple(f"{name}." for name in names)
         return [p for name, p in self.named_parameters() if name.startswith(inside)]
 

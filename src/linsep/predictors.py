@@ -1,9 +1,14 @@
-"""From a net's output to scores. Knows features and exemplars, not which classes have been seen."""
+"""From a net's output to scores. Knows features and exemplars, not which classes have been seen.
 
+A head may be a rule of its own (cosine, bias-corrected): then the net's logits are the scores.
+"""
+
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .data import Images
-from .memory import Embed
+from .memory import Look
 from .nets import Output, Spec
 
 
@@ -16,5 +21,25 @@ class Predictor(nn.Module):
     def forward(self, out: Output) -> Tensor:
         return out.logits
 
-    def fit(self, exemplars: Images, embed: Embed) -> None:
+    def fit(self, exemplars: Images, look: Look) -> None:
         """Called after every task, once the memory has settled."""
+
+
+class NearestMean(Predictor):
+    """iCaRL's rule: the closest mean of a class's exemplars, all features on the unit sphere."""
+
+    means: Tensor
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.register_buffer("means", torch.zeros(spec.classes, spec.features))
+
+    def forward(self, out: Output) -> Tensor:
+        z = F.normalize(out.features.float())
+        return -torch.cdist(z, self.means, compute_mode="donot_use_mm_for_euclid_dist")
+
+    def fit(self, exemplars: Images, look: Look) -> None:
+        z = F.normalize(look(exemplars).features)
+        for c in exemplars.y.unique().tolist():
+            rows = (exemplars.y == c).to(z.device)
+            self.means[c] = F.normalize(z[rows].mean(0), dim=0)

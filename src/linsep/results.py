@@ -40,9 +40,7 @@ class Session:
     and saves. Stop whenever you like: call `save()` first and nothing is lost at all.
     """
 
-    def __init__(
-        self, prepared: Prepared, runs: Path, *, save_every: float = SAVE_EVERY
-    ) -> None:
+    def __init__(self, prepared: Prepared, runs: Path, *, save_every: float = SAVE_EVERY) -> None:
         self.prepared, self.save_every = prepared, save_every
         self.folder = runs / prepared.name
         self.run: Run | None = None
@@ -173,7 +171,8 @@ class Session:
         self._epoch_started, self._images = now, 0
 
     def _finish(self, run: Run) -> None:
-        weights = {k: v.detach().cpu().contiguous() for k, v in run.learner.net.state_dict().items()}
+        net = run.learner.net.state_dict()
+        weights = {name: value.detach().cpu().contiguous() for name, value in net.items()}
         files.write(self.folder / "model.safetensors", safetensors_bytes(weights))
         content = final_results(self.prepared, run)
         files.write(self.folder / "results.json", _json(content))

@@ -68,6 +68,8 @@ class Run:
             if self.cursor == Cursor(self.cursor.task):
                 self.learner.begin_task(task)
             while self.cursor.stage < len(self.learner.method.stages):
+                if self.cursor == Cursor(self.cursor.task, self.cursor.stage):
+                    self.learner.begin_stage(task, self.learner.method.stages[self.cursor.stage])
                 yield from self._stage(task)
                 self.cursor = Cursor(self.cursor.task, self.cursor.stage + 1)
             self.learner.end_task(task)
@@ -76,23 +78,27 @@ class Run:
             rows = (m[task.index, : task.index + 1] for m in (self.class_il, self.task_il))
             yield TaskEnd(task.index, *(tuple(row.tolist()) for row in rows))
 
+    def epochs(self, stage: Stage) -> int:
+        """How many a stage takes."""
+        return self.learner.training.epochs if stage.epochs is None else stage.epochs
+
     def steps(self) -> tuple[int, int]:
         """How many training steps are done, and how many there will be; stages' data estimated."""
-        learner, size = self.learner, self.learner.training.batch_size
+        size, room = self.learner.training.batch_size, self.learner.memory.capacity
         done = total = 0
         for place, task in enumerate(self.scenario.tasks):
-            for index, stage in enumerate(learner.method.stages):
-                per_epoch = -(-len(task.train) // size)
-                here = (place, index) == self.cursor[:2]
+            for index, stage in enumerate(self.learner.method.stages):
+                per_epoch = -(-stage.rows(task, room) // size)
+                whole = self.epochs(stage) * per_epoch
                 if (place, index) < self.cursor[:2]:
-                    done += self._epochs(stage) * per_epoch
-                elif here:
-                    done += self.cursor.epoch * per_epoch + self.cursor.step
-                total += self._epochs(stage) * per_epoch
+                    done += whole
+                elif (place, index) == self.cursor[:2]:
+                    done += min(self.cursor.epoch * per_epoch + self.cursor.step, whole)
+                total += whole
         return done, total
 
     def look(self) -> None:
-        """Read the losses that nobody has looked at; refuse to go on from one that is not finite."""
+        """Read the losses nobody has looked at; refuse to go on from one that is not finite."""
         for event in self._unread:
             for name, loss in event.losses.items():
                 if not torch.isfinite(loss):
@@ -106,8 +112,8 @@ class Run:
 
     def _stage(self, task: Task) -> Iterator[Event]:
         learner, stage = self.learner, self.learner.method.stages[self.cursor.stage]
-        data = stage.data(task, learner.memory)
-        while self.cursor.epoch < self._epochs(stage):
+        data = learner.data(task, stage)
+        while len(data) and self.cursor.epoch < self.epochs(stage):
             *epoch, start = self.cursor  # `start` > 0 when resumed inside an epoch
             order = torch.from_numpy(learner.streams.at("order", *epoch).permutation(len(data)))
             for rows in order.split(learner.training.batch_size)[start:]:
@@ -120,7 +126,7 @@ class Run:
 
     def _step(self, task: Task, stage: Stage, images: Images) -> StepEnd:
         learner, here = self.learner, self.cursor
-        batch = learner.batch(images, "augment", here)
+        batch = learner.batch(images, "augment", here, augmented=stage.augmented)
         losses, logits = learner.step(batch, learner.draw(task, here), task, stage, here.epoch)
         learner.observe(batch, logits, here)
         for name, loss in losses.items():
@@ -132,9 +138,6 @@ class Run:
         if learner.device.type == "cpu" or len(self._unread) >= LOOK_EVERY:
             self.look()
         return event
-
-    def _epochs(self, stage: Stage) -> int:
-        return self.learner.training.epochs if stage.epochs is None else stage.epochs
 
     def _evaluate(self, now: int) -> None:
         for i, group in enumerate(self.scenario.groups[: now + 1]):

@@ -97,10 +97,12 @@ class Table:
 
     def to_rich(self) -> "RichTable":
         """For a rich console to print."""
+        from rich.box import SIMPLE_HEAD
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        drawn = RichTable(title=Text(self.caption) if self.caption else None)
+        title = Text(self.caption) if self.caption else None
+        drawn = RichTable(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for name, numeric in zip(self.columns, self._numeric(), strict=True):
             drawn.add_column(Text(name), justify="right" if numeric else "left")
         ends = self._group_ends()

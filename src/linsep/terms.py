@@ -1,7 +1,7 @@
 """Loss terms: each binds one pure loss to what it looks at during a step.
 
 Knows the step's passes. Knows no memory, optimiser loop or randomness: what a term wants drawn it
-declares beforehand, and gets as data.
+declares beforehand, and gets as data. Terms that only one method has live beside its recipe.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from . import losses
-from .data import Batch, Task
+from .data import Batch, Images, Task
 from .nets import Net, Output, Spec
 
 
@@ -32,9 +32,7 @@ class Needs:
 class Pass:
     """A batch as the net sees it now (`out`) and as the previous task's net saw it (`before`)."""
 
-    def __init__(
-        self, batch: Batch, net: Callable[[Tensor], Output], teacher: Net | None
-    ) -> None:
+    def __init__(self, batch: Batch, net: Callable[[Tensor], Output], teacher: Net | None) -> None:
         self.batch, self.out = batch, net(batch.x)
         self._teacher = teacher
 
@@ -57,6 +55,16 @@ class Step:
     replay: Pass | None  # the term's draw; None if it wants none or nothing is stored yet
 
 
+@dataclass(frozen=True)
+class Moment:
+    """All that a part of a method may look at between steps: at a stage's start, a task's end."""
+
+    task: Task
+    net: Net
+    look: Callable[[Images], Output]  # what the net says of images as they are, without gradient
+    inputs: Callable[[Images], Tensor]  # the images as the net reads them at prediction
+
+
 class Term(nn.Module):
     """One summand of the objective. Return None when there is nothing to say this step."""
 
@@ -72,6 +80,15 @@ class Term(nn.Module):
     def begin_task(self, task: Task) -> None:
         """Called inside a keyed initialiser, so layers may be reset here."""
 
+    def after_step(self, net: Net, weight: float) -> None:
+        """Called when the net has moved and its gradients, the whole objective's, are still there.
+
+        In the objective this term had the given weight.
+        """
+
+    def end_task(self, moment: Moment) -> None:
+        """Called inside a keyed initialiser, once the net and the memory have settled."""
+
     def optimizer(self) -> Optimizer | None:
         return None
 
@@ -81,6 +98,14 @@ class CrossEntropy(Term):
 
     def forward(self, step: Step) -> Tensor:
         return F.cross_entropy(step.stream.out.logits, step.stream.batch.y)
+
+
+class SeenCrossEntropy(Term):
+    """On the stream, over the classes seen so far."""
+
+    def forward(self, step: Step) -> Tensor:
+        p = step.stream
+        return losses.cross_entropy_among(p.out.logits, p.batch.y, step.task.seen)
 
 
 class ReplayCE(Term):

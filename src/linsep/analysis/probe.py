@@ -61,9 +61,9 @@ def fit_logistic(
     """Minimise the module's objective on `x` as given, with y in 0..classes-1.
 
     Divided by C n the objective is 1/(C n)-strongly convex in W, so a gradient G bounds the
-    distance to its minimum by C n |G|^2 / 2; iteration ends once that is below `gap` (b, which
-    has no penalty, is held to the same gradient). With two classes scikit-learn fits one vector w,
-    the difference of two rows, which is the same as doubling the penalty.
+    distance to its minimum by C n |G|^2 / 2; iteration ends once that is below `gap`. The share of
+    b, which has no penalty, is taken from its own curvature. With two classes scikit-learn fits
+    one vector w, the difference of two rows, which is the same as doubling the penalty.
     """
     check_features(x)
     check_labels(y, len(x))
@@ -75,10 +75,9 @@ def fit_logistic(
         raise ValueError(f"want c > 0 and gap > 0, got {c} and {gap}")
     weak = c * len(x) / (2 if classes == 2 else 1)  # 1 / strong convexity
     problem = _Rotated(x.detach().cpu(), y.cpu().long(), classes, 1 / weak)
-    v, value, norm, iterations = _lbfgs(problem, (2 * gap / weak) ** 0.5, max_iter)
+    v, value, bound, iterations = _lbfgs(problem, gap, max_iter)
     weight, bias = v[:, :-1] @ problem.basis.double().T, v[:, -1]  # (K, d), (K,)
     penalty = float(weight.square().sum()) / (2 * weak)
-    bound = weak * norm**2 / 2
     return Logistic(weight, bias, value, value - penalty, bound, iterations, bound <= gap)
 
 
@@ -129,6 +128,12 @@ class _Rotated:
         spread = (p - p * p).mean().clamp(min=1e-9)
         return spread * self.squares + self.penalty
 
+    def gap(self, gradient: Tensor, curvature: Tensor) -> float:
+        """How far above its minimum the objective can be, by its least curvature."""
+        least = self.penalty.clone()
+        least[-1] = curvature[-1]
+        return float((gradient.square() / least).sum()) / 2
+
     def slope(self, p: Tensor, v: Tensor, step: Tensor, step_logits: Tensor) -> float:
         """The objective's derivative along `step`."""
         own = step_logits.gather(1, self.y[:, None])
@@ -137,9 +142,9 @@ class _Rotated:
 
 
 def _lbfgs(
-    problem: _Rotated, tolerance: float, max_iter: int, memory: int = 10
+    problem: _Rotated, gap: float, max_iter: int, memory: int = 10
 ) -> tuple[Tensor, float, float, int]:
-    """Minimise until the gradient in W and b is within tolerance: V, value, |gradient|, iterations.
+    """Minimise until the bound on the gap is below `gap`: V, value, bound, iterations.
 
     Logits are linear in V, so a trial step costs n K and not n K d.
     """
@@ -149,8 +154,8 @@ def _lbfgs(
     curvature, gradient = problem.curvature(p), problem.gradient(p, v)
     past: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
     for iteration in range(max_iter + 1):
-        norm = float(gradient.norm())  # rotation keeps it
-        if norm <= tolerance or iteration == max_iter:
+        bound = problem.gap(gradient, curvature)
+        if bound <= gap or iteration == max_iter:
             break
         step = -_inverse_hessian_times(gradient, past, curvature)
         step_logits = problem.logits(step)
@@ -164,7 +169,7 @@ def _lbfgs(
         along = length * float((step * change).sum())
         if along > 0:
             past.append((length * step, change, 1 / along))
-    return v, value, norm, iteration
+    return v, value, bound, iteration
 
 
 def _inverse_hessian_times(

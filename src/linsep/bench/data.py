@@ -34,12 +34,13 @@ LOAD = """
 import json, resource, sys, time
 from pathlib import Path
 from linsep.datasets.cifar import cifar10
-unit = 1 if sys.platform == "darwin" else 1024
-before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+now, unit = Path("/proc/self/statm"), 1 if sys.platform == "darwin" else 1024
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+before = int(now.read_text().split()[1]) * resource.getpagesize() if now.exists() else peak()
+start = time.perf_counter()
 cifar10(Path(sys.argv[1]))
 seconds = time.perf_counter() - start
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"seconds": seconds, "bytes": (after - before) * unit}))
+print(json.dumps({"seconds": seconds, "bytes": peak() - before}))
 """
 
 
@@ -132,9 +133,9 @@ def plain_resized(stored: list[np.ndarray], augment: Augment, rng: np.random.Gen
     for array in stored:
         picture = Image.fromarray(array)
         draw = draw_boxes(rng, 1, (picture.height, picture.width), False)
-        assert draw.height is not None and draw.width is not None
         left, top = int(draw.left[0]), int(draw.top[0])
-        box = (left, top, left + int(draw.width[0]), top + int(draw.height[0]))
+        height, width = (0 if side is None else int(side[0]) for side in (draw.height, draw.width))
+        box = (left, top, left + width, top + height)
         size = (augment.size[1], augment.size[0])
         picture = picture.crop(box).resize(size, Image.Resampling.BILINEAR)
         out.append(_tensor(picture, augment, rng))
