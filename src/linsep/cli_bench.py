@@ -18,7 +18,7 @@ def step(
         int, typer.Option(min=1, help="Timed rounds of each; the median counts.")
     ] = 9,
 ) -> None:
-    """A whole training step of DER++ w/ BFP against its bare passes; large memories against small."""
+    """A whole step of DER++ w/ BFP against its bare passes; a large memory against a small."""
     from rich.console import Console
 
     from .bench.step import measure, table

@@ -213,7 +213,7 @@ class Learner:
 
     def _place(self, net: Net) -> Net:
         layout = torch.channels_last if self.compute.channels_last else torch.preserve_format
-        return net.to(self.device, memory_format=layout)  # type: ignore[call-overload,no-any-return]
+        return net.to(self.device, memory_format=layout)  # type: ignore[call-overload]
 
     def _laid_out(self, x: Tensor) -> Tensor:
         return x.contiguous(memory_format=torch.channels_last) if self.compute.channels_last else x

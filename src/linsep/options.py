@@ -22,7 +22,7 @@ class Named(Section):
     """Something chosen by name: `"cnn"` is short for `{name = "cnn"}`; the rest are its options."""
 
     name: str
-    options: dict[str, Any] = {}  # what the recipe of that name takes; checked against it later
+    options: dict[str, Any] = Field(default_factory=dict)  # of the recipe, which checks them
 
     @model_validator(mode="before")
     @classmethod

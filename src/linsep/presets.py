@@ -36,6 +36,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "er": {"first_task": True},
             "der": {"first_task": True} | _PROGRAM_LOGITS,
             "derpp": {"first_task": True} | _PROGRAM_LOGITS,
+            "fdr": {"update": "two_steps"},  # D15
+            "bic": {"share": "one_over_tasks"},
             "bfp": _PROGRAM_FEATURES,
             "bfp2": _PROGRAM_FEATURES,
             "fd": _PROGRAM_FEATURES,

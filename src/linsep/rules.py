@@ -30,7 +30,7 @@ def descend(update: Update) -> None:
     """Down the gradient of the sum."""
     total = update.objective(update.terms)
     if total is not None:
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
         update.follow()
 
 
@@ -39,7 +39,7 @@ def in_two_steps(update: Update, *, last: str) -> None:
     for names in ([name for name in update.terms if name != last], [last]):
         total = update.objective(names)
         if total is not None:
-            total.backward()  # type: ignore[no-untyped-call]
+            total.backward()
             update.follow()
 
 
@@ -55,7 +55,7 @@ def project(update: Update, *, reference: str) -> None:
     if past is not None:
         r = torch.autograd.grad(past, parameters, materialize_grads=True)
     if total is not None:
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
     if past is not None:
         g = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         against = torch.stack([(a * b).sum() for a, b in zip(g, r, strict=True)]).sum().clamp(max=0)

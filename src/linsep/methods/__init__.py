@@ -8,9 +8,19 @@ from dataclasses import dataclass
 
 from ..errors import ConfigError, unknown
 from ..method import Method, Summand
+from .agem import agem
 from .backward import bfp, bfp2, fd
+from .bic import bic
+from .er_ace import er_ace
+from .ewc import ewc
+from .fdr import fdr
+from .gdumb import gdumb
+from .icarl import icarl
 from .joint import ft, jt
+from .lucir import lucir
+from .lwf import lwf
 from .replay import der, derpp, er
+from .si import si
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,16 @@ METHODS: Mapping[str, About] = {
     "er": About(er, "experience replay of stored images and labels", "Riemer et al., 2019"),
     "der": About(der, "replay of stored images with their logits", "Buzzega et al., 2020"),
     "derpp": About(derpp, "DER++: replay of labels and of logits", "Buzzega et al., 2020"),
+    "er_ace": About(er_ace, "replay; the stream spares absent classes", "Caccia et al., 2022"),
+    "icarl": About(icarl, "exemplars by herding, nearest-mean prediction", "Rebuffi et al., 2017"),
+    "fdr": About(fdr, "outputs on stored rows stay what they were", "Benjamin et al., 2019"),
+    "lucir": About(lucir, "cosine head, kept directions, margins", "Hou et al., 2019"),
+    "bic": About(bic, "distillation, then a bias correction", "Wu et al., 2019"),
+    "lwf": About(lwf, "distillation on new images, no memory", "Li and Hoiem, 2016"),
+    "ewc": About(ewc, "online EWC: weights held by Fisher information", "Schwarz et al., 2018"),
+    "si": About(si, "weights held by their part in past learning", "Zenke et al., 2017"),
+    "agem": About(agem, "gradients projected against a stored reference", "Chaudhry et al., 2019"),
+    "gdumb": About(gdumb, "a new net trained on the memory alone", "Prabhu et al., 2020"),
 }
 
 

@@ -1,0 +1,18 @@
+"""A-GEM: a step never goes against the gradient on stored rows (Chaudhry et al., 2019)."""
+
+from functools import partial
+
+from ..method import Method, Summand
+from ..rules import project
+from ..terms import CrossEntropy, ReplayCE
+from .replay import RESERVOIRS
+
+
+def agem() -> Method:
+    """Cross-entropy on the stream, its gradient projected where it would hurt earlier tasks."""
+    reference = Summand("reference_ce", 1.0, partial(ReplayCE, first_task=False))
+    return Method(
+        (Summand("ce", 1.0, CrossEntropy), reference),
+        memories=("task_shares", *RESERVOIRS),
+        rule=partial(project, reference=reference.name),
+    )

@@ -1,0 +1,114 @@
+"""BiC: distillation, then two numbers that take back the bias to the newest classes.
+
+Wu et al., 2019. The correction is a part of the head (heads.py), so the old net's logits, which are
+distilled, are corrected ones; a tenth of the rows is kept from training to fit it (exemplars.py).
+"""
+
+from functools import partial
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+from torch import Tensor
+
+from ..data import Images, Task, join
+from ..exemplars import HELD_OUT, HeldOut, hold_out, of_class
+from ..heads import CorrectedHead
+from ..losses import cross_entropy_among, soft_cross_entropy
+from ..memory import Memory
+from ..method import Method, Stage, Summand, rows_of_both
+from ..nets import Spec
+from ..options import Rate
+from ..terms import Moment, Needs, SeenCrossEntropy, Step, Term
+
+Share = Literal["old_classes", "one_over_tasks"]
+
+
+class BalancedDistillation(Term):
+    """(1 - l) CE + l T^2 KD, the first over seen classes, the second over earlier ones (eq. 3).
+
+    l is the share of old classes among those seen; the public programs have 1 / (t + 1) instead,
+    with t tasks before this one, which falls where the other rises.
+    """
+
+    def __init__(
+        self, spec: Spec, *, temperature: float = 2.0, share: Share = "old_classes"
+    ) -> None:
+        super().__init__(spec)
+        self.temperature, self.share = temperature, share
+
+    def needs(self, task: Task) -> Needs:
+        return Needs(before=bool(task.earlier))
+
+    def forward(self, step: Step) -> Tensor:
+        p, task = step.stream, step.task
+        ce = cross_entropy_among(p.out.logits, p.batch.y, task.seen)
+        if p.before is None or not task.earlier:
+            return ce
+        t, old = self.temperature, p.before.logits
+        kept = len(task.earlier) / len(task.seen)
+        part = kept if self.share == "old_classes" else 1 / (task.index + 1)
+        kd = soft_cross_entropy(p.out.logits, old, task.earlier, t)
+        return (1 - part) * ce + part * t**2 * kd
+
+
+def trained_on(task: Task, memory: Memory, rng: np.random.Generator) -> Images:
+    assert isinstance(memory, HeldOut)
+    return join([hold_out(task.train, task.classes, rng)[0], memory.parts()[0]])
+
+
+def balanced_held_out(task: Task, memory: Memory, rng: np.random.Generator) -> Images:
+    """As many rows of every class, none trained on; no rows at all while there is no old class."""
+    assert isinstance(memory, HeldOut)
+    old, new = memory.parts()[1], hold_out(task.train, task.classes, rng)[1]
+    both, seen = join([old, new]), task.seen
+    fewest = min(int((both.y == c).sum()) for c in seen) if task.earlier else 0
+    return join([of_class(both, c, fewest) for c in seen])
+
+
+def rows_held_out(task: Task, capacity: int) -> int:
+    return (
+        int(HELD_OUT * capacity * len(task.seen) / max(1, len(task.earlier))) if task.earlier else 0
+    )
+
+
+def turn_to_new_classes(moment: Moment) -> None:
+    head = moment.net.head
+    assert isinstance(head, CorrectedHead)
+    head.correction.turn_to(moment.task.classes)
+
+
+def bic(
+    *,
+    temperature: Rate = 2.0,
+    share: Share = "old_classes",
+    bias_epochs: Annotated[int, Field(ge=0)] = 250,
+    bias_lr: Rate = 1e-3,
+) -> Method:
+    """Distillation on new and stored rows, then a + b o for the newest classes' logits o."""
+    distilled = partial(BalancedDistillation, temperature=temperature, share=share)
+    train = Stage(
+        "train",
+        data=trained_on,
+        rows=rows_of_both,
+        trains=("backbone", "head.linear"),
+        replay=False,
+        begin=turn_to_new_classes,
+    )
+    bias = Stage(
+        "bias",
+        bias_epochs,
+        bias_lr,
+        "adam",
+        data=balanced_held_out,
+        rows=rows_held_out,
+        augmented=False,
+        trains=("head.correction",),
+        terms=("bias_ce",),
+        replay=False,
+    )
+    summands = (
+        Summand("distilled_ce", 1.0, distilled),
+        Summand("bias_ce", 1.0, SeenCrossEntropy, only_in="bias"),
+    )
+    return Method(summands, memories=("held_out",), head=CorrectedHead, stages=(train, bias))

@@ -1,0 +1,78 @@
+"""Online EWC: weights that mattered for old tasks move less (Kirkpatrick 2017, Schwarz 2018)."""
+
+from functools import partial
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from ..losses import anchored
+from ..method import Method, Summand
+from ..nets import Net, Spec, flat
+from ..options import Count, Weight
+from ..terms import CrossEntropy, Moment, Step, Term
+
+Labels = Literal["sampled", "true"]
+
+
+class FisherPenalty(Term):
+    """1/2 sum_k F_k (theta_k - theta*_k)^2, theta* the net at the last task's end.
+
+    F is the diagonal of the Fisher information there, added to `decay` times what it was before
+    (eq. 8 and 9 of Schwarz et al.).
+    """
+
+    importance: Tensor
+    anchor: Tensor
+
+    def __init__(self, spec: Spec, *, decay: float, rows: int, labels: Labels) -> None:
+        super().__init__(spec)
+        self.decay, self.rows, self.labels = decay, rows, labels
+        self.register_buffer("importance", torch.zeros(spec.parameters))
+        self.register_buffer("anchor", torch.zeros(spec.parameters))
+
+    def forward(self, step: Step) -> Tensor | None:
+        if not step.task.earlier:
+            return None
+        return 0.5 * anchored(flat(step.net), self.anchor, self.importance)
+
+    def end_task(self, moment: Moment) -> None:
+        chosen = moment.task.train.take(torch.randperm(len(moment.task.train))[: self.rows])
+        moment.net.eval()
+        total = torch.zeros_like(self.importance)
+        for part in chosen.chunks(64):
+            y = part.y.to(total.device) if self.labels == "true" else None
+            total += squared_gradients(moment.net, moment.inputs(part), y, moment.task.seen)
+        self.importance.mul_(self.decay).add_(total / len(chosen))
+        self.anchor.copy_(flat(moment.net).detach())
+
+
+def squared_gradients(net: Net, x: Tensor, y: Tensor | None, seen: tuple[int, ...]) -> Tensor:
+    """Sum over rows of (d log p(y | x) / d theta)^2; labels from the net itself if none are given.
+
+    They are drawn from torch's global generator, among the classes seen.
+    """
+    parameters, total = list(net.parameters()), torch.zeros_like(flat(net))
+    for i in range(len(x)):
+        log_p = net(x[i : i + 1]).logits[0].log_softmax(0)
+        if y is None:
+            shares = log_p[list(seen)].detach().exp().cpu()
+            label = seen[int(torch.multinomial(shares, 1))]
+        else:
+            label = int(y[i])
+        gradients = torch.autograd.grad(log_p[label], parameters, materialize_grads=True)
+        total += torch.cat([g.reshape(-1) for g in gradients]).square()
+    return total
+
+
+def ewc(
+    *,
+    penalty: Weight = 100.0,
+    decay: Annotated[float, Field(ge=0, le=1)] = 1.0,
+    fisher_rows: Count = 1000,
+    fisher_labels: Labels = "sampled",
+) -> Method:
+    """Cross-entropy on the stream and a quadratic penalty around the last task's net."""
+    fisher = partial(FisherPenalty, decay=decay, rows=fisher_rows, labels=fisher_labels)
+    return Method((Summand("ce", 1.0, CrossEntropy), Summand("penalty", penalty, fisher)))

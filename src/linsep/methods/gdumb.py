@@ -1,0 +1,36 @@
+"""GDumb: keep a balanced memory, and train a new net on nothing else (Prabhu et al., 2020)."""
+
+from functools import partial
+from math import cos, pi
+
+from ..method import Method, Stage, Summand, rows_of_memory, stored
+from ..options import Count, Rate
+from ..terms import SeenCrossEntropy
+
+
+def with_restarts(epoch: int, *, high: float, low: float) -> float:
+    """From high to low along a cosine, over 1, 2, 4, 8 ... epochs (SGDR)."""
+    period = 1
+    while epoch >= period:
+        epoch -= period
+        period *= 2
+    return low + (high - low) * (1 + cos(pi * epoch / period)) / 2
+
+
+def gdumb(*, epochs: Count = 63, high_lr: Rate = 0.05, low_lr: Rate = 0.0005) -> Method:
+    """After each task a net is trained from scratch on the memory alone.
+
+    63 epochs are six whole periods of the learning rate; the run's own epochs do not matter.
+    """
+    train = Stage(
+        "train",
+        epochs,
+        partial(with_restarts, high=high_lr, low=low_lr),
+        data=stored,
+        rows=rows_of_memory,
+        replay=False,
+        settled=True,
+        fresh=True,
+    )
+    summands = (Summand("ce", 1.0, SeenCrossEntropy),)
+    return Method(summands, lr=high_lr, memories=("greedy",), stages=(train,))

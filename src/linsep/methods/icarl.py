@@ -1,0 +1,36 @@
+"""iCaRL: exemplars join the stream, outputs are sigmoids, the nearest mean decides.
+
+Rebuffi et al., 2017. Herding is in exemplars.py, the nearest mean in predictors.py.
+"""
+
+from torch import Tensor
+
+from ..data import Task
+from ..losses import distilled_bce
+from ..method import Method, Stage, Summand, new_and_stored, rows_of_both
+from ..predictors import NearestMean
+from ..terms import Needs, Step, Term
+
+
+class DistilledBCE(Term):
+    """New classes towards their labels, old ones towards what the old net says of the same rows."""
+
+    def needs(self, task: Task) -> Needs:
+        return Needs(before=bool(task.earlier))
+
+    def forward(self, step: Step) -> Tensor:
+        p, task = step.stream, step.task
+        old = p.before.logits if p.before is not None and task.earlier else None
+        return distilled_bce(p.out.logits, p.batch.y, task.seen, old, task.earlier)
+
+
+def icarl() -> Method:
+    """Binary cross-entropies on new and stored rows; prediction by the nearest exemplar mean."""
+    return Method(
+        (Summand("distilled_bce", 1.0, DistilledBCE),),
+        lr=0.1,
+        suggests={"weight_decay": 1e-5},
+        memories=("herding",),
+        predictor=NearestMean,
+        stages=(Stage("train", data=new_and_stored, rows=rows_of_both, replay=False),),
+    )

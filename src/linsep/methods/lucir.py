@@ -1,0 +1,118 @@
+"""LUCIR: a cosine head, features that keep their direction, and room between old and new classes.
+
+Hou et al., 2019. The head is in heads.py; features come without the last block's ReLU.
+"""
+
+from functools import partial
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from ..data import Task
+from ..heads import CosineHead
+from ..losses import less_forget, margin_ranking
+from ..method import Method, Stage, Summand, new_and_stored, rows_of_both, rows_of_memory, stored
+from ..nets import Spec
+from ..options import Count, Rate, Weight
+from ..terms import Moment, Needs, SeenCrossEntropy, Step, Term
+
+
+class LessForget(Term):
+    """1 - cos of new and old features, times sqrt(n_old / n_new) in classes (eq. 6 and 7)."""
+
+    def needs(self, task: Task) -> Needs:
+        return Needs(before=bool(task.earlier))
+
+    def forward(self, step: Step) -> Tensor | None:
+        p, task = step.stream, step.task
+        if p.before is None or not task.earlier:
+            return None
+        growth = (len(task.earlier) / len(task.classes)) ** 0.5
+        return growth * less_forget(p.out.features, p.before.features)
+
+
+class MarginRanking(Term):
+    """Rows of old classes: their own cosine above those of the nearest new classes (eq. 8)."""
+
+    def __init__(self, spec: Spec, *, nearest: int, margin: float) -> None:
+        super().__init__(spec)
+        self.nearest, self.margin = nearest, margin
+
+    def forward(self, step: Step) -> Tensor | None:
+        p, task, head = step.stream, step.task, step.net.head
+        assert isinstance(head, CosineHead)
+        old = torch.isin(p.batch.y, torch.tensor(task.earlier, device=p.batch.y.device))
+        if not task.earlier or not old.any():
+            return None
+        cosines = head.cosine(p.out.features[old])
+        return margin_ranking(
+            cosines, p.batch.y[old], task.classes, nearest=self.nearest, margin=self.margin
+        )
+
+
+@torch.no_grad()
+def imprint(moment: Moment) -> None:
+    """Only new rows of the head learn; they start at their class's mean feature (section 3.4)."""
+    task, head = moment.task, _cosine(moment)
+    head.free.fill_(False)
+    head.free[list(task.classes)] = True
+    if not task.earlier:
+        return
+    length = head.weight[list(task.earlier)].norm(dim=1).mean()
+    for c in task.classes:
+        z = F.normalize(moment.look(task.train.select([c])).features)
+        head.weight[c] = length * F.normalize(z.mean(0), dim=0)
+
+
+def release(moment: Moment) -> None:
+    """Every seen row of the head learns."""
+    _cosine(moment).free[list(moment.task.seen)] = True
+
+
+def _cosine(moment: Moment) -> CosineHead:
+    head = moment.net.head
+    assert isinstance(head, CosineHead)
+    return head
+
+
+def lucir(
+    *,
+    less_forget: Weight = 5.0,
+    margin_ranking: Weight = 1.0,
+    margin: Weight = 0.5,
+    nearest: Count = 2,
+    scale: Rate = 1.0,
+    fitting_epochs: Annotated[int, Field(ge=0)] = 20,
+    fitting_lr: Rate = 0.01,
+) -> Method:
+    """Cosine logits on new and stored rows, then a fitting of the head on stored rows alone."""
+    ranking = partial(MarginRanking, nearest=nearest, margin=margin)
+    summands = (
+        Summand("ce", 1.0, SeenCrossEntropy),
+        Summand("less_forget", less_forget, LessForget),
+        Summand("margin_ranking", margin_ranking, ranking),
+    )
+    train = Stage("train", data=new_and_stored, rows=rows_of_both, replay=False, begin=imprint)
+    fit = Stage(
+        "fit",
+        fitting_epochs,
+        fitting_lr,
+        data=stored,
+        rows=rows_of_memory,
+        trains=("head",),
+        terms=("ce",),
+        replay=False,
+        settled=True,
+        begin=release,
+    )
+    return Method(
+        summands,
+        suggests={"momentum": 0.9},
+        net_options={"last_relu": False},
+        memories=("herding",),
+        head=partial(CosineHead, scale=scale),
+        stages=(train, fit),
+    )

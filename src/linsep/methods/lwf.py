@@ -1,0 +1,54 @@
+"""LwF: on new images, say of the old classes what the old net says (Li and Hoiem, 2016)."""
+
+from functools import partial
+from typing import Literal
+
+from torch import Tensor
+
+from ..data import Task
+from ..losses import cross_entropy_among, soft_cross_entropy
+from ..method import Method, Summand
+from ..nets import Spec
+from ..options import Rate, Weight
+from ..terms import Needs, Step, Term
+
+Among = Literal["new", "seen"]
+
+
+class StreamCE(Term):
+    """Among the task's classes, as with a head for each task, or among all seen."""
+
+    def __init__(self, spec: Spec, *, among: Among) -> None:
+        super().__init__(spec)
+        self.among = among
+
+    def forward(self, step: Step) -> Tensor:
+        p, task = step.stream, step.task
+        classes = task.classes if self.among == "new" else task.seen
+        return cross_entropy_among(p.out.logits, p.batch.y, classes)
+
+
+class Distillation(Term):
+    """Softened outputs over earlier classes towards the old net's."""
+
+    def __init__(self, spec: Spec, *, temperature: float) -> None:
+        super().__init__(spec)
+        self.temperature = temperature
+
+    def needs(self, task: Task) -> Needs:
+        return Needs(before=bool(task.earlier))
+
+    def forward(self, step: Step) -> Tensor | None:
+        p, task = step.stream, step.task
+        if p.before is None or not task.earlier:
+            return None
+        return soft_cross_entropy(p.out.logits, p.before.logits, task.earlier, self.temperature)
+
+
+def lwf(*, distillation: Weight = 1.0, temperature: Rate = 2.0, ce_among: Among = "new") -> Method:
+    """Cross-entropy and distillation, both on the stream; nothing is stored."""
+    summands = (
+        Summand("ce", 1.0, partial(StreamCE, among=ce_among)),
+        Summand("distillation", distillation, partial(Distillation, temperature=temperature)),
+    )
+    return Method(summands)

@@ -1,0 +1,61 @@
+"""SI: weights whose path lowered the loss of old tasks move less (Zenke et al., 2017)."""
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ..losses import anchored
+from ..method import Method, Summand
+from ..nets import Net, Spec, flat
+from ..options import Rate, Weight
+from ..terms import CrossEntropy, Moment, Step, Term
+
+
+class PathPenalty(Term):
+    """sum_k O_k (theta_k - theta*_k)^2, theta* the net at the last task's end (eq. 4).
+
+    O_k sums over tasks w_k / (d_k^2 + damping): w_k is what the parameter's steps lowered the loss
+    by, d_k how far it went (eq. 5). A negative sum counts as 0.
+    """
+
+    importance: Tensor
+    anchor: Tensor
+    lowered: Tensor
+    last: Tensor
+    begun: Tensor
+
+    def __init__(self, spec: Spec, *, damping: float) -> None:
+        super().__init__(spec)
+        self.damping = damping
+        for name in ("importance", "anchor", "lowered", "last"):
+            self.register_buffer(name, torch.zeros(spec.parameters))
+        self.register_buffer("begun", torch.tensor(False))
+
+    def forward(self, step: Step) -> Tensor | None:
+        theta = flat(step.net)
+        self.last.copy_(theta.detach())
+        if not self.begun:
+            self.anchor.copy_(self.last)
+            self.begun.fill_(True)
+        return anchored(theta, self.anchor, self.importance) if step.task.earlier else None
+
+    def after_step(self, net: Net, weight: float) -> None:
+        """w_k -= g_k (change of theta_k), g being the gradient without this term's own."""
+        own = 2 * weight * self.importance * (self.last - self.anchor)
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in net.parameters()]
+        g = torch.cat([gradient.reshape(-1) for gradient in gradients]) - own
+        self.lowered.sub_(g * (flat(net).detach() - self.last))
+
+    def end_task(self, moment: Moment) -> None:
+        theta = flat(moment.net).detach()
+        gained = self.lowered / ((theta - self.anchor).square() + self.damping)
+        self.importance.add_(gained).clamp_(min=0)
+        self.lowered.zero_()
+        self.anchor.copy_(theta)
+
+
+def si(*, penalty: Weight = 1.0, damping: Rate = 1e-3) -> Method:
+    """Cross-entropy on the stream and a quadratic penalty around the last task's net."""
+    path = partial(PathPenalty, damping=damping)
+    return Method((Summand("ce", 1.0, CrossEntropy), Summand("penalty", penalty, path)))
