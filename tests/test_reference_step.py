@@ -13,15 +13,31 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from linsep.config import build, from_settings
 from linsep.data import Batch
-from linsep.methods import assemble
-from linsep.run import StepEnd
-from linsep.testing import CLASSES, SIZE, toy_run
+from linsep.run import Run, StepEnd
 
+CLASSES = 4
 LR, MOMENTUM, DECAY = 0.03, 0.9, 0.001
 LOGITS, CE, GAMMA = 0.3, 0.5, 1.5  # weights of the terms
 STEPS = 4  # of the second task
 OPTIONS = {"rtol": 1e-5, "atol": 1e-6}
+
+
+def learning(
+    method: str, options: dict[str, Any], training: dict[str, Any], rows: int = 12
+) -> Run:
+    """Two tasks of two classes, 8x8, and a net with three BatchNorms."""
+    settings = {
+        "method": method,
+        "options": options,
+        "scenario": {"name": "blobs", "classes": CLASSES, "train": 20, "test": 4},
+        "net": {"name": "cnn", "width": 2},
+        "training": {"epochs": 2, "batch_size": 8, "lr": LR} | training,
+        "memory": {"rows": rows, "draw": 6},
+        "compute": {"device": "cpu"},
+    }
+    return build(from_settings(settings))
 
 
 class Reference:
@@ -81,8 +97,8 @@ def test_steps_equal_the_reference(target: str, monkeypatch: pytest.MonkeyPatch)
         "derpp": {"target": target, "replay_logits": LOGITS, "replay_ce": CE},
         "bfp": {"weight": GAMMA},
     }
-    training = {"lr": LR, "momentum": MOMENTUM, "weight_decay": DECAY, "bn_updates": "all"}
-    run = toy_run(assemble("derpp+bfp", options), training=training)
+    training = {"momentum": MOMENTUM, "weight_decay": DECAY, "bn_updates": "all"}
+    run = learning("derpp+bfp", options, training)
     fed: list[tuple[Batch, dict[str, Batch]]] = []
     start: list[Reference] = []
     original = run.learner.step
@@ -119,7 +135,7 @@ def test_steps_equal_the_reference(target: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_reference_notices_a_difference() -> None:
     """Tolerances are tight enough: every parameter and statistic moves by more in one step."""
-    run = toy_run(assemble("derpp+bfp", {"bfp": {"weight": GAMMA}}), training={"momentum": 0.0})
+    run = learning("derpp+bfp", {"bfp": {"weight": GAMMA}}, {})
     while run.cursor.task == 0:
         next(iter(run))
     before = copy.deepcopy(run.learner.state_dict())
@@ -135,8 +151,7 @@ def test_the_memory_is_offered_plain_images_and_the_logits_of_this_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With room for all, rows are stored in the order of the stream, before augmentation."""
-    run = toy_run(assemble("derpp", {"derpp": {"replay_ce": 0, "replay_logits": 0}}),
-                  memory={"rows": 200})  # fmt: skip
+    run = learning("derpp", {"derpp": {"target": "stored"}}, {}, rows=200)
     expected: list[Tensor] = []
     fed: list[Batch] = []
     original = run.learner.step
@@ -157,4 +172,5 @@ def test_the_memory_is_offered_plain_images_and_the_logits_of_this_step(
     assert torch.equal(memory.y[:rows], torch.cat([b.y for b in fed]))
     assert memory.logits is not None
     assert_close(memory.logits[:rows], torch.cat(expected), **OPTIONS)
-    assert fed[0].x.shape[2:] == SIZE != memory.x.shape[2:]
+    plain = run.learner.inputs(fed[0].images)
+    assert not torch.allclose(fed[0].x, plain)  # the net saw them cut and flipped

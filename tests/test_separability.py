@@ -34,7 +34,7 @@ def loss_of(a: Tensor, b: Tensor, z: Tensor, old: Tensor) -> float:
     with torch.no_grad():
         for parameter, value in zip(bfp.parameters(), (a, b), strict=True):
             parameter.copy_(value)
-    return float(bfp(z, old))
+    return float(bfp(z, old).detach())
 
 
 @settings(max_examples=60, deadline=None)
@@ -123,7 +123,7 @@ def learned(kind: Kind, z: Tensor, old: Tensor) -> tuple[float, float]:
         for group in optimizer.param_groups:
             group["lr"] = 0.1 * 0.98 ** max(0, step - 200)
         loss = bfp(z, old)
-        history.append(float(loss))
+        history.append(float(loss.detach()))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

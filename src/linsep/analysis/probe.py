@@ -34,7 +34,7 @@ class Logistic:
     bias: Tensor  # (K,) float64
     objective: float  # mean loss + ||W||^2 / (2 C n)
     loss: float  # mean loss alone
-    gap: float  # bound on how far the objective may be above its minimum
+    gap: float  # about the most the objective can be above its minimum
     iterations: int
     converged: bool
 
@@ -62,7 +62,7 @@ def fit_logistic(
 
     Divided by C n the objective is 1/(C n)-strongly convex in W, so a gradient G bounds the
     distance to its minimum by C n |G|^2 / 2; iteration ends once that is below `gap`. The share of
-    b, which has no penalty, is taken from its own curvature. With two classes scikit-learn fits
+    b, which has no penalty, is estimated from its own curvature. With two classes scikit-learn fits
     one vector w, the difference of two rows, which is the same as doubling the penalty.
     """
     check_features(x)
@@ -129,7 +129,7 @@ class _Rotated:
         return spread * self.squares + self.penalty
 
     def gap(self, gradient: Tensor, curvature: Tensor) -> float:
-        """How far above its minimum the objective can be, by its least curvature."""
+        """How far above its minimum the objective can be, by its least curvature; b's is a guess."""
         least = self.penalty.clone()
         least[-1] = curvature[-1]
         return float((gradient.square() / least).sum()) / 2

@@ -8,6 +8,7 @@ process, on one thread; rounds of the two take turns and the median ratio counts
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -31,16 +32,14 @@ CIFAR10_BYTES = 60_000 * 3072
 
 # In a process of its own: the peak of this one has been and gone.
 LOAD = """
-import json, resource, sys, time
+import json, sys, time
 from pathlib import Path
+from linsep.bench.data import memory
 from linsep.datasets.cifar import cifar10
-now, unit = Path("/proc/self/statm"), 1 if sys.platform == "darwin" else 1024
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-before = int(now.read_text().split()[1]) * resource.getpagesize() if now.exists() else peak()
-start = time.perf_counter()
+before, start = memory("VmRSS"), time.perf_counter()
 cifar10(Path(sys.argv[1]))
 seconds = time.perf_counter() - start
-print(json.dumps({"seconds": seconds, "bytes": peak() - before}))
+print(json.dumps({"seconds": seconds, "bytes": memory("VmHWM") - before}))
 """
 
 
@@ -80,6 +79,18 @@ def load(root: Path | None = None) -> Loading:
     command = [sys.executable, "-c", LOAD, str(data_folder(root))]
     found = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return Loading(found["seconds"], found["bytes"] / CIFAR10_BYTES)
+
+
+def memory(field: str) -> int:
+    """Bytes this process holds now (VmRSS) or held at most (VmHWM); elsewhere than on Linux the
+    latter for both, so that growth below an earlier peak is not seen.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        return int(lines[field].split()[0]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def table(figures: list[Figure]) -> Table:

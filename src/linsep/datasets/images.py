@@ -75,7 +75,7 @@ def read_image(
 
 def pixels(picture: Image.Image) -> NDArray[np.uint8]:
     """(channels, height, width) of a grey or RGB picture."""
-    array = np.asarray(picture, np.uint8)
+    array = np.array(picture, np.uint8)
     if array.ndim == 2:
         return array[None]
     return np.ascontiguousarray(array.transpose(2, 0, 1))
