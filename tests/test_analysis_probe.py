@@ -85,9 +85,9 @@ def test_reaches_scikit_learn_s_optimum(classes: int, rows: int, filters: int) -
 
 @pytest.mark.slow
 def test_is_not_slower_than_scikit_learn_at_the_same_accuracy() -> None:
-    """Its default tolerance, 1e-4, stops 5e-4 above the minimum here; 1e-5 is within 1e-4 too."""
+    """Its default tolerance, 1e-4, may stop more than 1e-4 above the minimum; 1e-5 does not."""
     limits = pytest.importorskip("threadpoolctl").threadpool_limits
-    z, y = fashion(128)
+    z, y = fashion(64)
     x = standardised(z)
     with limits(1):
         start = time.process_time()

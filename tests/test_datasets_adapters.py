@@ -15,10 +15,12 @@ from torch import Tensor
 from linsep.data import Dataset
 from linsep.datasets.adapters import from_code, from_huggingface, from_torch, huggingface
 from linsep.datasets.arrays import arrays, from_arrays
+from linsep.datasets.measure import DuplicateWarning
 from linsep.errors import DataError
 
 from .data_made import noise
 
+pytestmark = pytest.mark.filterwarnings("ignore::linsep.datasets.measure.DuplicateWarning")
 X, Y = noise(0, 12, 6, 5, 3), np.arange(12) % 3
 WANT = torch.from_numpy(X.transpose(0, 3, 1, 2).copy())
 
@@ -58,6 +60,14 @@ def test_every_usual_form_of_labels(y: Any, names: tuple[str, ...], labels: Any)
     assert data.train.y.tolist() == labels.tolist()
 
 
+def test_duplicates_are_counted_and_warned_of() -> None:
+    with pytest.warns(DuplicateWarning, match="3 test images are also training images"):
+        from_arrays(X, Y, X[:3], Y[:3])
+    twice = np.concatenate([X[:1], X[:1], noise(9, 4, 6, 5, 3)])
+    with pytest.warns(DuplicateWarning, match="1 test images"):
+        from_arrays(twice, [0, 0, 1, 1, 2, 2], test_share=0.5)
+
+
 def test_a_share_is_held_out_of_every_class_without_copying() -> None:
     x = torch.from_numpy(X.transpose(0, 3, 1, 2).copy())
     data = from_arrays(x, Y, test_share=0.25, names=("a", "b", "c"))
@@ -82,6 +92,7 @@ def test_a_share_is_held_out_of_every_class_without_copying() -> None:
         (lambda: from_arrays(X, Y, X[:2], Y[:2]), "class '2' has no test image"),
         (lambda: from_arrays(X[:2], Y[:2], X, Y), "class '2' has no training image"),
         (lambda: from_arrays(X[:4], Y[:4]), "has one image"),
+        (lambda: from_arrays(X, Y, X[:3, :5], Y[:3]), "training images .* test"),
     ],
 )
 def test_wrong_arrays_are_told(make: Callable[[], Dataset], message: str) -> None:

@@ -13,7 +13,6 @@ import torch
 
 from linsep.datasets import cache
 from linsep.datasets.cache import (
-    DuplicateWarning,
     Treatment,
     copies,
     folder_of,
@@ -22,6 +21,7 @@ from linsep.datasets.cache import (
 )
 from linsep.datasets.folder import list_folder
 from linsep.datasets.images import read_image
+from linsep.datasets.measure import DuplicateWarning
 from linsep.errors import DataError
 
 from .data_made import noise, write_folder, write_image

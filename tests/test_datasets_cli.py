@@ -130,6 +130,7 @@ def test_where_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert cache_home() == Path.home() / "Library" / "Caches" / "linsep"
 
 
+@pytest.mark.filterwarnings("ignore::linsep.datasets.measure.DuplicateWarning")
 def test_what_is_measured() -> None:
     x = noise(0, 50, 4, 4, 3)
     y = np.arange(50) % 2

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -153,11 +154,9 @@ class Grid:
             job = {"index": index, "settings": cell.settings} | where
         process = self._processes[number]
         assert process.stdin is not None
-        try:
+        with suppress(OSError):  # if it has died, `_listen` says so
             process.stdin.write(json.dumps(job) + "\n")
             process.stdin.flush()
-        except OSError:
-            pass  # it has died; `_listen` says so
 
     def _hear(
         self, number: int, message: dict[str, Any] | None, waiting: list[int]
@@ -185,6 +184,10 @@ class Grid:
         """A process has ended: if in the middle of a run, somebody else goes on with it."""
         process = self._processes.pop(number)
         process.wait()
+        for pipe in (process.stdin, process.stdout):
+            with suppress(OSError):
+                assert pipe is not None
+                pipe.close()
         index = self._working_on.pop(number, None)
         if index is None:
             return

@@ -129,7 +129,7 @@ class _Rotated:
         return spread * self.squares + self.penalty
 
     def gap(self, gradient: Tensor, curvature: Tensor) -> float:
-        """How far above its minimum the objective can be, by its least curvature; b's is a guess."""
+        """How far above its minimum the objective can be, by least curvatures; b's is a guess."""
         least = self.penalty.clone()
         least[-1] = curvature[-1]
         return float((gradient.square() / least).sum()) / 2

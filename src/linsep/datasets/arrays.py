@@ -24,6 +24,7 @@ from ..data import Dataset, Images
 from ..errors import DataError
 from .folder import Seed, TestShare
 from .holdout import hold_out
+from .measure import duplicates, warn_of_duplicates
 
 Array: TypeAlias = NDArray[Any] | Tensor
 MOST_BYTES = 1 << 36  # unpacked, of one array
@@ -73,14 +74,21 @@ def from_arrays(
         rows = [torch.tensor(r) for r in (keep, held)]
         labels, called = _numbered(y, names, where)
         whole = Images.of(x, torch.from_numpy(labels))
-        return Dataset(whole.take(rows[0]), whole.take(rows[1]), called)
+        return _warned(Dataset(whole.take(rows[0]), whole.take(rows[1]), called), where)
     held_x, held_y = pixels_of(x_test, where), _flat(y_test, len(x_test), where)
     both, called = _numbered(np.concatenate([y, held_y]), names, where)
     parts = torch.from_numpy(both[: len(y)]), torch.from_numpy(both[len(y) :])
     for name, part in zip(("training", "test"), parts, strict=True):
         if empty := sorted(set(range(len(called))) - set(part.tolist())):
             raise DataError(f"{where}: class {called[empty[0]]!r} has no {name} image")
-    return Dataset(Images.of(x, parts[0]), Images.of(held_x, parts[1]), called)
+    return _warned(Dataset(Images.of(x, parts[0]), Images.of(held_x, parts[1]), called), where)
+
+
+def _warned(data: Dataset, where: str) -> Dataset:
+    if data.train.shape != data.test.shape:
+        raise DataError(f"{where}: training images {data.train.shape}, test {data.test.shape}")
+    warn_of_duplicates(duplicates(data), where)
+    return data
 
 
 def pixels_of(found: Array, where: str) -> Tensor:

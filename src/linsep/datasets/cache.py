@@ -35,6 +35,7 @@ from torch import Tensor
 from ..data import Dataset, Images
 from ..errors import DataError
 from .images import read_image
+from .measure import warn_of_duplicates
 from .places import prepared_folder
 
 FORMAT = 1
@@ -66,10 +67,6 @@ class Treatment:
     side: int | None = None  # None: as it is, all of one size
     channels: int = 3
     upright: bool = False
-
-
-class DuplicateWarning(UserWarning):
-    """Test images that are also training images."""
 
 
 def prepared(listing: Listing, how: Treatment, progress: Progress | None = None) -> Dataset:
@@ -223,12 +220,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def _open(folder: Path, listing: Listing) -> Dataset:
     manifest = _manifest(folder)
-    if count := manifest["duplicates"]:
-        warnings.warn(
-            f"{listing.root}: {count} test images are also training images",
-            DuplicateWarning,
-            stacklevel=3,
-        )
+    warn_of_duplicates(manifest["duplicates"], str(listing.root))
     shape = (manifest["train"] + manifest["test"], *manifest["shape"])
     whole = _mapped(folder / "pixels.u8", shape)
     parts = (whole[: manifest["train"]], listing.train), (whole[manifest["train"] :], listing.test)

@@ -5,6 +5,7 @@ Knows Images. Reads them in chunks, so a memory-mapped set is never held as a wh
 
 from __future__ import annotations
 
+import warnings
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -13,6 +14,10 @@ import torch
 from ..data import Dataset, Images
 
 CHUNK = 2048
+
+
+class DuplicateWarning(UserWarning):
+    """Test images that are also training images."""
 
 
 class PixelStatistics(NamedTuple):
@@ -43,6 +48,12 @@ def duplicates(data: Dataset) -> int:
     """Test images that are also training images, pixel for pixel."""
     known = set(_digests(data.train))
     return sum(digest in known for digest in _digests(data.test))
+
+
+def warn_of_duplicates(count: int, where: str) -> None:
+    if count:
+        message = f"{where}: {count} test images are also training images"
+        warnings.warn(message, DuplicateWarning, stacklevel=3)
 
 
 def _digests(images: Images) -> list[bytes]:
