@@ -155,6 +155,7 @@ def resolve(config: Config, *, lenient: bool = False) -> Config:
     return resolved.model_copy(
         update={
             "method": "+".join(named),
+            "training": _training(resolved.training),
             "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
             "net": sections.Net(name=net.name, options=backbones.options(net.name, net.options)),
             "scenario": scenario.model_copy(
@@ -178,6 +179,16 @@ def _options(
         raise ConfigError(f"{strays[0]}: is no part of the method {'+'.join(named)!r}")
     layers = merged(preset, given)
     return {part: complete(recipe(part), layers.get(part, {}), part) for part in named}
+
+
+def _training(wanted: sections.Training) -> sections.Training:
+    """Milestones that are shares of the epochs, written out."""
+    marks = tuple(
+        max(1, round(m * wanted.epochs)) if m < 1 else m for m in wanted.schedule.milestones
+    )
+    return wanted.model_copy(
+        update={"schedule": wanted.schedule.model_copy(update={"milestones": marks})}
+    )
 
 
 def _memory(

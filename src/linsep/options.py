@@ -57,7 +57,8 @@ class Net(Named):
 class Schedule(Section):
     """The learning rate as a function of the epoch within a task."""
 
-    milestones: tuple[Count, ...] = ()  # the rate is multiplied by `factor` after each of these
+    # After so many epochs, or such a share of them, the rate is multiplied by `factor`.
+    milestones: tuple[Count | Annotated[float, Field(gt=0, lt=1)], ...] = ()
     factor: Rate = 0.1
     warmup: Annotated[int, Field(ge=0)] = 0  # epochs over which the rate rises linearly to full
     milestones_from: Literal["start", "warmup_end"] = "start"

@@ -92,7 +92,16 @@ SCENARIOS: Mapping[str, Recipe] = {
         fashion_mini,
         per_task=2,
         augment=Augment(size=(28, 28), pad=2, flip=True, mean=(0.2873,), std=(0.3544,)),
-        suggests=_SMALL,
+        suggests={
+            "net": {"name": "cnn"},
+            "training": {
+                "epochs": 5,
+                "batch_size": 32,
+                "lr": 0.2,
+                "schedule": {"milestones": (0.8,)},
+            },
+            "memory": {"rows": 100},
+        },
     ),
     **{name: _from_source(name, source) for name, source in SOURCES.items()},
     "blobs": Recipe(
