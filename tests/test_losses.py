@@ -150,7 +150,9 @@ def test_gradients_of_backward_projection_are_right(kind: Any, scale: Scale) -> 
         torch.manual_seed(0)
         bfp = BackwardProjection(3, kind, scale=scale).double()
         z, old = torch.randn(2, 4, 3, dtype=F64)
-    assert torch.autograd.gradcheck(lambda z, *_: bfp(z, old), (z.requires_grad_(), *bfp.parameters()))
+    assert torch.autograd.gradcheck(
+        lambda z, *_: bfp(z, old), (z.requires_grad_(), *bfp.parameters())
+    )
 
 
 @pytest.mark.parametrize("distance", get_args(Distance))

@@ -4,7 +4,7 @@ import gc
 import io
 import sys
 import tracemalloc
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
@@ -115,8 +115,8 @@ def algorithm_2(
 ) -> dict[frozenset[int], Fraction]:
     """The distribution of what balanced reservoir sampling keeps, by following every branch."""
     states = {frozenset[int](): Fraction(1)}
-    for n, label in enumerate(labels):  # n rows were seen before this one
-        after: Counter[frozenset[int]] = Counter()
+    for n in range(len(labels)):  # n rows were seen before this one
+        after: defaultdict[frozenset[int], Fraction] = defaultdict(Fraction)
         for state, share in states.items():
             if n < capacity:
                 after[state | {n}] += share
@@ -131,7 +131,6 @@ def algorithm_2(
             victims = [i for i in state if labels[i] in largest]
             for victim in victims:
                 after[state - {victim} | {n}] += share * accepted / len(victims)
-            assert label in range(CLASSES)
         states = dict(after)
     return states
 
@@ -402,9 +401,7 @@ class Sizes(TorchDispatchMode):
         super().__init__()
         self.seen: list[tuple[str, list[int]]] = []
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         name = str(func)
         table = {id(args[0])} if args and name.split(".")[1].endswith("_") else set()

@@ -266,7 +266,13 @@ class Returns(nn.Module):
 
 @pytest.mark.parametrize(
     "answer",
-    [lambda x: (x, x), lambda x: {"features": x}, lambda x: x[0], lambda x: x.sum(), lambda x: None],
+    [
+        lambda x: (x, x),
+        lambda x: {"features": x},
+        lambda x: x[0],
+        lambda x: x.sum(),
+        lambda x: None,
+    ],
     ids=["tuple", "dict", "three", "scalar", "none"],
 )
 def test_a_module_that_gives_no_features_is_refused(answer: Callable[[Tensor], object]) -> None:

@@ -21,12 +21,10 @@ CLASSES = 4
 LR, MOMENTUM, DECAY = 0.03, 0.9, 0.001
 LOGITS, CE, GAMMA = 0.3, 0.5, 1.5  # weights of the terms
 STEPS = 4  # of the second task
-OPTIONS = {"rtol": 1e-5, "atol": 1e-6}
+RTOL, ATOL = 1e-5, 1e-6
 
 
-def learning(
-    method: str, options: dict[str, Any], training: dict[str, Any], rows: int = 12
-) -> Run:
+def learning(method: str, options: dict[str, Any], training: dict[str, Any], rows: int = 12) -> Run:
     """Two tasks of two classes, 8x8, and a net with three BatchNorms."""
     settings = {
         "method": method,
@@ -120,15 +118,15 @@ def test_steps_equal_the_reference(target: str, monkeypatch: pytest.MonkeyPatch)
         losses = reference.step(batch, draws, target)
         assert losses.keys() == event.losses.keys()
         for name, loss in losses.items():
-            assert_close(event.losses[name], loss.detach(), **OPTIONS)
+            assert_close(event.losses[name], loss.detach(), rtol=RTOL, atol=ATOL)
         state = run.learner.state_dict()
         pairs = zip(state["net"].items(), reference.net.state_dict().values(), strict=True)
         for (name, mine), other in pairs:
-            assert_close(mine, other, **OPTIONS, msg=lambda m, name=name: f"{name}: {m}")
+            assert_close(mine, other, rtol=RTOL, atol=ATOL, msg=name)
         for mine, other in zip(
             state["terms"]["bfp"].values(), (reference.a, reference.b), strict=True
         ):
-            assert_close(mine, other.detach(), **OPTIONS)
+            assert_close(mine, other.detach(), rtol=RTOL, atol=ATOL)
         compared += 1
     assert compared == STEPS
 
@@ -142,9 +140,11 @@ def test_the_reference_notices_a_difference() -> None:
     next(iter(run))
     after = run.learner.state_dict()
     for name, value in after["net"].items():
-        assert not torch.allclose(value.float(), before["net"][name].float(), **OPTIONS), name
+        assert not torch.allclose(
+            value.float(), before["net"][name].float(), rtol=RTOL, atol=ATOL
+        ), name
     for name, value in after["terms"]["bfp"].items():
-        assert not torch.allclose(value, before["terms"]["bfp"][name], **OPTIONS), name
+        assert not torch.allclose(value, before["terms"]["bfp"][name], rtol=RTOL, atol=ATOL), name
 
 
 def test_the_memory_is_offered_plain_images_and_the_logits_of_this_step(
@@ -171,6 +171,6 @@ def test_the_memory_is_offered_plain_images_and_the_logits_of_this_step(
     assert torch.equal(memory.x[:rows], torch.cat([b.images.pixels() for b in fed]))
     assert torch.equal(memory.y[:rows], torch.cat([b.y for b in fed]))
     assert memory.logits is not None
-    assert_close(memory.logits[:rows], torch.cat(expected), **OPTIONS)
+    assert_close(memory.logits[:rows], torch.cat(expected), rtol=RTOL, atol=ATOL)
     plain = run.learner.inputs(fed[0].images)
     assert not torch.allclose(fed[0].x, plain)  # the net saw them cut and flipped

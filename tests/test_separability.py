@@ -77,7 +77,7 @@ def test_separators_with_a_margin_survive_a_small_loss(seed: int, d: int, share:
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, D)
 def test_new_classes_may_use_a_direction_that_the_past_did_not(seed: int, d: int) -> None:
-    """v' z' = 0, z = R (z' + s v) with a rotation R: A = (1 - v v') R' has loss 0 and is blind to R v.
+    """v^T z' = 0 and z = R (z' + s v), R a rotation: A = (1 - v v^T) R^T has loss 0, blind to R v.
 
     Along R v, which is in A's null space and so outside its row space, the new classes C3 and C4
     (s = 2 and s = -2) are separated, and the old ones (s = 0) stay as separable as they were. v is
