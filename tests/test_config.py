@@ -191,7 +191,8 @@ def test_what_equals_a_default_is_still_the_users_word() -> None:
 
 
 def test_a_draw_is_as_large_as_a_batch_unless_said() -> None:
-    sizes = ({}, 32), ({"training": {"batch_size": 7}}, 7), ({"memory": {"draw": 9}}, 9)
+    sizes: list[tuple[Settings, int]]
+    sizes = [({}, 32), ({"training": {"batch_size": 7}}, 7), ({"memory": {"draw": 9}}, 9)]
     for given, expected in sizes:
         assert resolved(BLOBS | given)["memory"]["draw"] == expected
 
@@ -567,7 +568,7 @@ def test_several_mistakes_are_counted() -> None:
 
 def test_a_config_does_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
-        config(BLOBS).seed = 3  # type: ignore[misc]
+        setattr(config(BLOBS), "seed", 3)  # noqa: B010
 
 
 # --- lenient, for grids --------------------------------------------------------------------------

@@ -188,12 +188,12 @@ def test_a_new_consumer_disturbs_no_other(monkeypatch: pytest.MonkeyPatch) -> No
             assert torch.equal(a.y, b.y), f"{method} moves the stream"
     replayed = 0
     for method in ("er+bfp", "derpp+bfp"):
-        for (_, a), (_, b) in zip(seen["er"][1], seen[method][1], strict=True):
-            assert a.keys() <= b.keys()
-            for name in a:
+        for (_, few), (_, more) in zip(seen["er"][1], seen[method][1], strict=True):
+            assert few.keys() <= more.keys()
+            for name in few:
                 replayed += 1
-                assert torch.equal(a[name].x, b[name].x), f"{method} moves ER's draw"
-                assert torch.equal(a[name].y, b[name].y), f"{method} moves ER's draw"
+                assert torch.equal(few[name].x, more[name].x), f"{method} moves ER's draw"
+                assert torch.equal(few[name].y, more[name].y), f"{method} moves ER's draw"
     assert replayed > 20
 
 
@@ -203,8 +203,8 @@ def test_two_seeds_differ_in_everything_random(monkeypatch: pytest.MonkeyPatch) 
     (c, ramps), (d, others) = (
         watched(monkeypatch, "er+bfp", seed, one_picture()) for seed in (0, 2**32)
     )
-    for x, y in zip(a.learner.net.parameters(), b.learner.net.parameters(), strict=True):
-        assert not torch.equal(x, y) or x.unique().numel() == 1  # BatchNorm starts at 0 and 1
+    for p, q in zip(a.learner.net.parameters(), b.learner.net.parameters(), strict=True):
+        assert not torch.equal(p, q) or p.unique().numel() == 1  # BatchNorm starts at 0 and 1
     for run in (a, b, c, d):
         assert list(run)
     assert not all(torch.equal(x.y, y.y) for (x, _), (y, _) in zip(here, there, strict=True))

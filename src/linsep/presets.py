@@ -22,6 +22,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "er": _TEXT_REPLAY,
             "der": _TEXT_REPLAY | _TEXT_LOGITS,
             "derpp": _TEXT_REPLAY | _TEXT_LOGITS,
+            "bic": {"bias_lr": 1e-3},
             "bfp": _TEXT_FEATURES,
             "bfp2": _TEXT_FEATURES,
             "fd": _TEXT_FEATURES,
@@ -37,7 +38,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "der": {"first_task": True} | _PROGRAM_LOGITS,
             "derpp": {"first_task": True} | _PROGRAM_LOGITS,
             "fdr": {"update": "two_steps"},  # D15
-            "bic": {"share": "one_over_tasks"},
+            "bic": {"share": "one_over_tasks", "bias_lr": 1e-3},
             "bfp": _PROGRAM_FEATURES,
             "bfp2": _PROGRAM_FEATURES,
             "fd": _PROGRAM_FEATURES,

@@ -83,9 +83,13 @@ def bic(
     temperature: Rate = 2.0,
     share: Share = "old_classes",
     bias_epochs: Annotated[int, Field(ge=0)] = 250,
-    bias_lr: Rate = 1e-3,
+    bias_lr: Rate = 1e-2,
 ) -> Method:
-    """Distillation on new and stored rows, then a + b o for the newest classes' logits o."""
+    """Distillation on new and stored rows, then a o + b for the newest classes' logits o.
+
+    The paper fits a and b at 1e-3, with many steps an epoch. A small memory gives one step, and a
+    step of Adam moves each number by no more than about its rate: hence the larger default.
+    """
     distilled = partial(BalancedDistillation, temperature=temperature, share=share)
     train = Stage(
         "train",

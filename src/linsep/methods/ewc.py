@@ -1,6 +1,7 @@
 """Online EWC: weights that mattered for old tasks move less (Kirkpatrick 2017, Schwarz 2018)."""
 
 from functools import partial
+from math import inf
 from typing import Annotated, Literal
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from ..losses import anchored
 from ..method import Method, Summand
 from ..nets import Net, Spec, flat
-from ..options import Count, Weight
+from ..options import Count, Rate, Weight
 from ..terms import CrossEntropy, Moment, Step, Term
 
 Labels = Literal["sampled", "true"]
@@ -20,22 +21,25 @@ class FisherPenalty(Term):
     """1/2 sum_k F_k (theta_k - theta*_k)^2, theta* the net at the last task's end.
 
     F is the diagonal of the Fisher information there, added to `decay` times what it was before
-    (eq. 8 and 9 of Schwarz et al.).
+    (eq. 8 and 9 of Schwarz et al.); in the sum no F_k counts for more than `at_most`.
     """
 
     importance: Tensor
     anchor: Tensor
 
-    def __init__(self, spec: Spec, *, decay: float, rows: int, labels: Labels) -> None:
+    def __init__(
+        self, spec: Spec, *, decay: float, rows: int, labels: Labels, at_most: float = inf
+    ) -> None:
         super().__init__(spec)
-        self.decay, self.rows, self.labels = decay, rows, labels
+        self.decay, self.rows, self.labels, self.at_most = decay, rows, labels, at_most
         self.register_buffer("importance", torch.zeros(spec.parameters))
         self.register_buffer("anchor", torch.zeros(spec.parameters))
 
     def forward(self, step: Step) -> Tensor | None:
         if not step.task.earlier:
             return None
-        return 0.5 * anchored(flat(step.net), self.anchor, self.importance)
+        importance = self.importance.clamp(max=self.at_most)
+        return 0.5 * anchored(flat(step.net), self.anchor, importance)
 
     def end_task(self, moment: Moment) -> None:
         chosen = moment.task.train.take(torch.randperm(len(moment.task.train))[: self.rows])
@@ -68,11 +72,22 @@ def squared_gradients(net: Net, x: Tensor, y: Tensor | None, seen: tuple[int, ..
 
 def ewc(
     *,
-    penalty: Weight = 100.0,
+    penalty: Weight = 10.0,
     decay: Annotated[float, Field(ge=0, le=1)] = 1.0,
     fisher_rows: Count = 1000,
     fisher_labels: Labels = "sampled",
+    largest_pull: Rate = 10.0,
 ) -> Method:
-    """Cross-entropy on the stream and a quadratic penalty around the last task's net."""
-    fisher = partial(FisherPenalty, decay=decay, rows=fisher_rows, labels=fisher_labels)
+    """Cross-entropy on the stream and a quadratic penalty around the last task's net.
+
+    The penalty's curvature is held to `largest_pull` for every parameter: SGD is stable while that
+    times the learning rate stays below 2.
+    """
+    fisher = partial(
+        FisherPenalty,
+        decay=decay,
+        rows=fisher_rows,
+        labels=fisher_labels,
+        at_most=largest_pull / penalty if penalty else inf,
+    )
     return Method((Summand("ce", 1.0, CrossEntropy), Summand("penalty", penalty, fisher)))

@@ -1,6 +1,7 @@
 """SI: weights whose path lowered the loss of old tasks move less (Zenke et al., 2017)."""
 
 from functools import partial
+from math import inf
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ class PathPenalty(Term):
     """sum_k O_k (theta_k - theta*_k)^2, theta* the net at the last task's end (eq. 4).
 
     O_k sums over tasks w_k / (d_k^2 + damping): w_k is what the parameter's steps lowered the loss
-    by, d_k how far it went (eq. 5). A negative sum counts as 0.
+    by, d_k how far it went (eq. 5). A negative sum counts as 0, and one above `at_most` as that.
     """
 
     importance: Tensor
@@ -25,9 +26,9 @@ class PathPenalty(Term):
     last: Tensor
     begun: Tensor
 
-    def __init__(self, spec: Spec, *, damping: float) -> None:
+    def __init__(self, spec: Spec, *, damping: float, at_most: float = inf) -> None:
         super().__init__(spec)
-        self.damping = damping
+        self.damping, self.at_most = damping, at_most
         for name in ("importance", "anchor", "lowered", "last"):
             self.register_buffer(name, torch.zeros(spec.parameters))
         self.register_buffer("begun", torch.tensor(False))
@@ -38,11 +39,11 @@ class PathPenalty(Term):
         if not self.begun:
             self.anchor.copy_(self.last)
             self.begun.fill_(True)
-        return anchored(theta, self.anchor, self.importance) if step.task.earlier else None
+        return anchored(theta, self.anchor, self._held()) if step.task.earlier else None
 
     def after_step(self, net: Net, weight: float) -> None:
         """w_k -= g_k (change of theta_k), g being the gradient without this term's own."""
-        own = 2 * weight * self.importance * (self.last - self.anchor)
+        own = 2 * weight * self._held() * (self.last - self.anchor)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in net.parameters()]
         g = torch.cat([gradient.reshape(-1) for gradient in gradients]) - own
         self.lowered.sub_(g * (flat(net).detach() - self.last))
@@ -54,8 +55,16 @@ class PathPenalty(Term):
         self.lowered.zero_()
         self.anchor.copy_(theta)
 
+    def _held(self) -> Tensor:
+        return self.importance.clamp(max=self.at_most)
 
-def si(*, penalty: Weight = 1.0, damping: Rate = 1e-3) -> Method:
-    """Cross-entropy on the stream and a quadratic penalty around the last task's net."""
-    path = partial(PathPenalty, damping=damping)
+
+def si(*, penalty: Weight = 0.1, damping: Rate = 1e-3, largest_pull: Rate = 10.0) -> Method:
+    """Cross-entropy on the stream and a quadratic penalty around the last task's net.
+
+    The penalty's curvature is held to `largest_pull` for every parameter: SGD is stable while that
+    times the learning rate stays below 2.
+    """
+    at_most = largest_pull / (2 * penalty) if penalty else inf
+    path = partial(PathPenalty, damping=damping, at_most=at_most)
     return Method((Summand("ce", 1.0, CrossEntropy), Summand("penalty", penalty, path)))
