@@ -13,10 +13,11 @@ HOUSE = ROOT / "src" / "linsep"
 # A module, or a folder of them, may import only what stands before it.
 ORDER = (
     "errors", "options", "signature", "statistics", "tables", "paper", "streams", "augment",
-    "data", "datasets", "nets", "losses", "memory", "exemplars", "rules", "terms", "projection",
-    "predictors", "method", "methods", "presets", "learner", "metrics", "run", "testing",
-    "backbones", "scenarios", "config", "files", "environment", "results", "compare", "worker",
-    "grid", "analysis", "progress", "bench", "cli_run", "cli_look", "cli_data", "cli_bench", "cli",
+    "data", "datasets", "heads", "nets", "losses", "memory", "exemplars", "rules", "terms",
+    "projection", "predictors", "method", "methods", "presets", "optimizers", "learner",
+    "metrics", "run", "testing", "backbones", "scenarios", "config", "files", "environment",
+    "results", "compare", "worker", "grid", "analysis", "progress", "bench", "cli_run",
+    "cli_look", "cli_data", "cli_bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(

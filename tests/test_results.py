@@ -116,7 +116,10 @@ def test_two_damaged_states_are_an_error_and_stay(tmp_path: Path) -> None:
     folder = interrupted(tmp_path, 6)
     for name in ("state.pt", "state.previous.pt"):
         (folder / name).write_bytes(b"nonsense")
-    with pytest.warns(UserWarning), pytest.raises(StateError, match="remove the folder"):
+    with (
+        pytest.warns(UserWarning, match="not a saved state"),
+        pytest.raises(StateError, match="remove the folder"),
+    ):
         straight(tmp_path)
     assert (folder / "state.pt").read_bytes() == b"nonsense"
 
@@ -128,7 +131,7 @@ def test_a_state_that_would_run_code_is_refused(tmp_path: Path) -> None:
 
     path = tmp_path / "state.pt"
     path.write_bytes(files.seal({"run": Evil()}))
-    with pytest.raises(Exception, match="weights_only|Unsupported"):
+    with pytest.raises(Exception, match=r"weights_only|Unsupported"):
         files.unseal(path)
 
 
@@ -153,7 +156,7 @@ def test_a_full_disk_is_one_error_and_leaves_the_old_state(
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file, not a folder")
-    with pytest.raises(StateError, match="cannot use .*runs"):
+    with pytest.raises(StateError, match=r"cannot use .*runs"):
         straight(tmp_path / "runs")
 
 
@@ -193,7 +196,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(
     wild = prepared(training={"epochs": 2, "batch_size": 10, "lr": 1e30})
     with (
         Session(wild, tmp_path, save_every=0) as session,
-        pytest.raises((DivergedError, StateError), match="loss|finite"),
+        pytest.raises((DivergedError, StateError), match=r"loss|finite"),
     ):
         for _ in session:
             pass
@@ -206,7 +209,8 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(
 
 def test_a_diverging_loss_names_term_and_step() -> None:
     run = prepared(training={"epochs": 2, "batch_size": 10, "lr": 1e30}).build()
-    with pytest.raises(DivergedError, match=r"the loss '\w+' became .* at task 1, epoch 1, step \d"):
+    expected = r"the loss '\w+' became .* at task 1, epoch 1, step \d"
+    with pytest.raises(DivergedError, match=expected):
         list(run)
 
 
@@ -224,12 +228,13 @@ def test_epoch_losses_are_means_of_the_steps_whatever_the_interruptions(tmp_path
 
 
 def test_a_backbone_of_your_own_is_part_of_the_key() -> None:
-    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 8), torch.nn.ReLU())
+    linear = torch.nn.Linear(64, 8)
+    module = torch.nn.Sequential(torch.nn.Flatten(), linear, torch.nn.ReLU())
     mine = prepare(linsep.Config(**SETTINGS), net=module)
     assert mine.key != prepared().key
     list(mine.build())
     with torch.no_grad():
-        module[1].weight[0, 0] += 1
+        linear.weight[0, 0] += 1
     assert prepare(linsep.Config(**SETTINGS), net=module).key != mine.key
 
 

@@ -252,7 +252,7 @@ def test_a_table_with_tasks_is_a_stream(monkeypatch: pytest.MonkeyPatch) -> None
     found = []
     for order in ([0, 0, 1, 1, 2, 2], [1, 1, 0, 0, 2, 2]):
         listed = Table(data, ("x", "y", "z"), torch.tensor(order), test)
-        monkeypatch.setattr("linsep.scenarios.load", lambda _, listed=listed: listed)
+        monkeypatch.setattr("linsep.scenarios.load", lambda *_, listed=listed: listed)
         found.append(open_stream(options.Scenario(name="table", data="x.csv")))
     assert [task.classes for task in found[0].scenario.tasks] == [(0, 1), (2,), ()]
     assert [task.classes for task in found[1].scenario.tasks] == [(1, 2), (0,), ()]

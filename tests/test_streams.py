@@ -163,6 +163,16 @@ def test_replay_augments_by_other_keys_than_the_stream(monkeypatch: pytest.Monke
         assert stats.binomtest(alike, rows, 1 / 18).pvalue > 1e-3, f"{names} agree {alike}/{rows}"
 
 
+def test_every_draw_of_every_step_chooses_its_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight rows of sixteen in some order: two draws are alike once in five hundred million."""
+    run, steps = watched(monkeypatch, "derpp+bfp")
+    assert list(run)
+    drawn = [d.images.rows.tolist() for _, draws in steps for d in draws.values()]
+    full = [tuple(rows) for rows in drawn if len(rows) == ROWS]
+    assert len(full) > 40
+    assert len(set(full)) == len(full)
+
+
 def test_steps_and_draws_do_not_share_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """No batch of a run, stream or draw, is cut and flipped like another one."""
     run, steps = watched(monkeypatch, "er+bfp", data=one_picture())

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from .config import Config as Config
     from .config import build as build
     from .data import Dataset as Dataset
+    from .datasets.adapters import from_huggingface as from_huggingface
+    from .datasets.adapters import from_torch as from_torch
+    from .datasets.arrays import from_arrays as from_arrays
     from .errors import LinsepError as LinsepError
     from .projection import BackwardProjection as BackwardProjection
     from .run import EpochEnd as EpochEnd
@@ -36,6 +39,9 @@ _HOMES = {
     "StepEnd": "run",
     "TaskEnd": "run",
     "build": "config",
+    "from_arrays": "datasets.arrays",
+    "from_huggingface": "datasets.adapters",
+    "from_torch": "datasets.adapters",
 }
 __all__ = sorted(_HOMES)
 

@@ -1,5 +1,6 @@
 """`linsep bench`: how fast it is here, as ratios measured in one process."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,3 +25,41 @@ def step(
     from .bench.step import measure, table
 
     Console().print(table(measure(repeats)).to_rich())
+
+
+@app.command("data")
+def data(
+    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds; the median counts.")] = 9,
+    root: Annotated[
+        Path | None, typer.Option("--data", help="Where CIFAR-10 is; left out, it is not loaded.")
+    ] = None,
+) -> None:
+    """Augmenting whole batches against one image at a time; loading CIFAR-10."""
+    from rich.console import Console
+
+    from .bench.data import load, measure, table
+
+    console = Console()
+    console.print(table(measure(repeats)).to_rich())
+    if root is not None:
+        found = load(root)
+        console.print(f"CIFAR-10: {found.seconds:.2f} s, {found.peak:.2f} x its size at the peak")
+
+
+@app.command("analysis")
+def analysis() -> None:
+    """The paper's analyses of a 5-task run with 60 000 images and 512 features, made up."""
+    from rich.console import Console
+
+    from .bench.analysis import CPU_SECONDS, PEAK_MIB
+    from .bench.analysis import analysis as measure
+
+    cost = measure()
+    console = Console()
+    for what, seconds in cost.seconds.items():
+        console.print(f"{what:18} {seconds:6.1f} s CPU", highlight=False)
+    console.print(
+        f"{'in all':18} {cost.total_seconds:6.1f} s CPU (bound {CPU_SECONDS:.0f}), "
+        f"{cost.peak_mib:.0f} MiB at the peak (bound {PEAK_MIB:.0f})",
+        highlight=False,
+    )

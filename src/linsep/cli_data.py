@@ -6,10 +6,8 @@ so that help is there at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -56,7 +54,9 @@ def get(name: Name, data: Data = None) -> None:
     from .datasets.sources import source
 
     wanted, root = source(name), data_folder(data)
-    with _bar(f"fetching {wanted.name}", bytes_=True) as progress:
+    from .progress import counting
+
+    with counting(f"fetching {wanted.name}", bytes_=True) as progress:
         files = fetch(wanted, root, progress)
     for file in files:
         typer.echo(f"{file}: checksum right")
@@ -184,40 +184,10 @@ def _open(
     options = complete(wanted.load, chosen, wanted.name)
     if not wanted.prepares:
         return wanted, wanted.load(data_folder(data), **options)
-    with _bar(f"decoding {wanted.name}") as progress:
+    from .progress import counting
+
+    with counting(f"decoding {wanted.name}") as progress:
         return wanted, wanted.load(data_folder(data), progress, **options)
-
-
-@contextmanager
-def _bar(what: str, bytes_: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr, seen only if something is reported to it."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        MofNCompleteColumn,
-        Progress,
-        TimeRemainingColumn,
-    )
-
-    amount: Any = DownloadColumn() if bytes_ else MofNCompleteColumn()
-    bar = Progress(
-        "{task.description}",
-        BarColumn(),
-        amount,
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-    task = bar.add_task(what, total=None)
-
-    def report(done: int, total: int) -> None:
-        bar.start()
-        bar.update(task, completed=done, total=total)
-
-    try:
-        yield report
-    finally:
-        bar.stop()
 
 
 def _here(source: Source, root: Path) -> str:

@@ -68,6 +68,7 @@ def run(
       linsep run configs/fashion-mini.toml --set training.epochs=2 --set bfp.weight=3
     """
     from .config import assignment, from_settings, gathered, merged, nested, prepare, read
+    from .progress import counting
     from .results import Session
 
     flags = {
@@ -81,7 +82,8 @@ def run(
     settings = merged(read(config) if config else {}, *given, *map(assignment, set_ or ()))
     if "over" in settings:
         raise ConfigError(f"{config}: has lists under [over]; use `linsep grid {config}`")
-    prepared = prepare(from_settings(gathered(settings)))
+    with counting("decoding") as progress:
+        prepared = prepare(from_settings(gathered(settings)), progress=progress)
     console = _console()
     with Session(prepared, runs, save_every=save_every) as session:
         if session.finished:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -124,8 +124,17 @@ def from_settings(settings: Mapping[str, Any]) -> Config:
 
 def to_toml(config: Config) -> str:
     """As `read` takes it: the method's options as tables of their own."""
-    content = config.model_dump(mode="json", exclude_none=True)
+    content = _without_none(config.model_dump(mode="json"))
     return tomli_w.dumps(content | content.pop("options"))
+
+
+def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
+    """TOML has no null: what is None is left out, and is None again when it is read."""
+    return {
+        key: _without_none(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if value is not None
+    }
 
 
 # --- resolving -----------------------------------------------------------------------------------
@@ -284,10 +293,12 @@ def prepare(
     net: nn.Module | None = None,
     lenient: bool = False,
     opened: dict[str, Stream] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Prepared:
     """Resolve a config and open its data; a data set or a backbone of your own may be handed in.
 
-    `opened` remembers streams from call to call, so that many runs on the same data load it once.
+    `opened` remembers streams from call to call, so that many runs on the same data load it once;
+    `progress` is told how many images are decoded, of how many.
     """
     from .scenarios import open_stream
 
@@ -299,7 +310,7 @@ def prepare(
     opened = {} if opened is None else opened
     which = resolved.scenario.model_dump_json()
     if data is not None or which not in opened:
-        opened[which] = open_stream(resolved.scenario, data)
+        opened[which] = open_stream(resolved.scenario, data, progress)
     stream = opened[which]
     memory, classes = resolved.memory.rows, stream.scenario.num_classes
     if 0 < memory < classes:

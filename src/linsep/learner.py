@@ -10,16 +10,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
+from torch import Tensor
 
 from . import options
 from .augment import Augment
 from .data import Batch, Images, Scenario, Task
+from .errors import ConfigError
 from .exemplars import POLICIES
 from .memory import BalancedReservoir, Memory
 from .method import Method, Stage, Summand
-from .nets import Backbone, Net, Output, Spec, frozen, untracked
+from .nets import Backbone, Net, Output, Spec, fits_channels_last, frozen, untracked
+from .optimizers import Optimizers
 from .rules import Update
 from .streams import Cursor, Streams
 from .terms import Moment, Needs, Pass, Step, Term
@@ -64,7 +65,7 @@ class Learner:
         self.predictor = method.predictor(self.spec).to(self.device)
         self.memory = _memory(method, memory, self.spec, _union(n.columns for n in needs))
         self.seen = torch.zeros(self.spec.classes, dtype=torch.bool, device=self.device)
-        self.optimizers = self._optimizers()
+        self.optimizers = Optimizers(method.stages, self.net, self.bound, training)
         if compute.compile:
             self.net.compile()
 
@@ -72,8 +73,7 @@ class Learner:
 
     def begin_task(self, task: Task) -> None:
         self.seen[list(task.classes)] = True
-        for optimizer in self.optimizers.values():
-            optimizer.state.clear()
+        self.optimizers.reset()
         for s, term in self.bound:
             with self.streams.initialising(f"term/{s.name}", task.index):
                 term.begin_task(task)
@@ -143,7 +143,10 @@ class Learner:
             return torch.stack(weighted).sum() if weighted else None
 
         def follow() -> None:
-            self._follow(active, stage, epoch)
+            self.optimizers.step(stage, epoch)
+            for s, term in active:
+                term.after_step(self.net, s.weight)
+            self._clear_gradients()
 
         parameters = self.net.parts(stage.trains)
         self.method.rule(Update([s.name for s, _ in active], objective, parameters, follow))
@@ -194,7 +197,7 @@ class Learner:
             "predictor": self.predictor.state_dict(),
             "memory": self.memory.state_dict(),
             "seen": self.seen,
-            "optimizers": {name: o.state_dict() for name, o in self.optimizers.items()},
+            "optimizers": self.optimizers.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -206,32 +209,23 @@ class Learner:
         self.predictor.load_state_dict(state["predictor"])
         self.memory.load_state_dict(state["memory"])
         self.seen.copy_(state["seen"])
-        for name, optimizer in self.optimizers.items():
-            optimizer.load_state_dict(state["optimizers"][name])
+        self.optimizers.load_state_dict(state["optimizers"])
 
     # --- the inside ------------------------------------------------------------------------------
 
     def _place(self, net: Net) -> Net:
-        layout = torch.channels_last if self.compute.channels_last else torch.preserve_format
+        wanted = self.compute.channels_last
+        self.channels_last = fits_channels_last(net) if wanted == "auto" else wanted
+        if self.channels_last and self.device.type == "cpu" and not fits_channels_last(net):
+            raise ConfigError(
+                "compute.channels_last: this net has layers whose channels are not a multiple of "
+                "8, which torch's convolutions on the CPU do not survive; leave it at auto"
+            )
+        layout = torch.channels_last if self.channels_last else torch.preserve_format
         return net.to(self.device, memory_format=layout)  # type: ignore[call-overload]
 
     def _laid_out(self, x: Tensor) -> Tensor:
-        return x.contiguous(memory_format=torch.channels_last) if self.compute.channels_last else x
-
-    def _optimizers(self) -> dict[str, Optimizer]:
-        found: dict[str, Optimizer] = {}
-        for stage in self.method.stages:
-            found[f"stage/{stage.name}"] = self._optimizer(stage)
-        for s, term in self.bound:
-            if (own := term.optimizer()) is not None:
-                found[f"term/{s.name}"] = own
-        return found
-
-    def _optimizer(self, stage: Stage) -> Optimizer:
-        t, parameters = self.training, self.net.parts(stage.trains)
-        if stage.optimizer == "adam":
-            return Adam(parameters, lr=t.lr)
-        return SGD(parameters, lr=t.lr, momentum=t.momentum, weight_decay=t.weight_decay)
+        return x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
 
     def _moment(self, task: Task) -> Moment:
         return Moment(task, self.net, self.look, self.inputs)
@@ -306,28 +300,10 @@ class Learner:
                 if name in draws
             }
 
-    def _follow(self, active: Sequence[tuple[Summand, Term]], stage: Stage, epoch: int) -> None:
-        main = self.optimizers[f"stage/{stage.name}"]
-        for group in main.param_groups:
-            group["lr"] = self._rate(stage, epoch)
-        main.step()
-        for s, _ in active:
-            # Where a term did not speak there are no gradients, and nothing moves.
-            if (own := self.optimizers.get(f"term/{s.name}")) is not None:
-                own.step()
-        for s, term in active:
-            term.after_step(self.net, s.weight)
-        self._clear_gradients()
-
-    def _rate(self, stage: Stage, epoch: int) -> float:
-        if stage.lr is None:
-            return self.training.lr * self.training.schedule.rate(epoch)
-        return stage.lr(epoch) if callable(stage.lr) else stage.lr
-
     def _clear_gradients(self) -> None:
-        modules: Iterable[nn.Module] = (self.net, *(term for _, term in self.bound))
-        for module in modules:
-            module.zero_grad()
+        self.net.zero_grad()
+        for _, term in self.bound:
+            term.zero_grad()
 
     def _precision(self) -> AbstractContextManager[object]:
         if self.compute.precision == "fp32":

@@ -73,12 +73,11 @@ class Wrapped(Backbone):
     def __init__(self, module: nn.Module, shape: Shape, taps: Collection[str] = ()) -> None:
         super().__init__()
         self.module = module
-        self._caught: dict[str, Tensor] = {}
+        self.taps = tuple(sorted(set(taps) - {"features"}))
         inner = dict(module.named_modules())
-        for name in set(taps) - {"features"}:
+        for name in self.taps:
             if name not in inner:
-                raise ConfigError(unknown("layer", name, filter(None, inner)))
-            inner[name].register_forward_hook(self._catch(name))
+                raise ConfigError(unknown("layer", name, [*filter(None, inner), "features"]))
         was_training = module.training
         with torch.no_grad():
             outputs = self.eval()(torch.zeros(2, *shape))
@@ -86,19 +85,31 @@ class Wrapped(Backbone):
         self.widths = {name: pooled(z).shape[1] for name, z in outputs.items()}
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
-        self._caught.clear()
-        z = self.module(x)
+        caught: dict[str, Tensor] = {}
+        # Hooked for this call only: a hook that stays would write to the original of a copy.
+        hooks = [
+            self.module.get_submodule(name).register_forward_hook(_catching(caught, name))
+            for name in self.taps
+        ]
+        try:
+            z = self.module(x)
+        finally:
+            for hook in hooks:
+                hook.remove()
         if not isinstance(z, Tensor) or z.ndim not in (2, 4):
             raise ConfigError(
                 f"{type(self.module).__name__} must return features (n, d) or maps (n, d, h, w)"
             )
-        return self._caught | {"features": pooled(z)}
+        return caught | {"features": pooled(z)}
 
-    def _catch(self, name: str) -> Callable[[nn.Module, object, Tensor], None]:
-        def hook(module: nn.Module, args: object, output: Tensor) -> None:
-            self._caught[name] = output
 
-        return hook
+def _catching(
+    caught: dict[str, Tensor], name: str
+) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+    def hook(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        caught[name] = output
+
+    return hook
 
 
 def pooled(z: Tensor) -> Tensor:
@@ -204,6 +215,18 @@ class Net(nn.Module):
 def flat(net: nn.Module) -> Tensor:
     """Every parameter in one vector, in the net's order."""
     return torch.cat([p.reshape(-1) for p in net.parameters()])
+
+
+def fits_channels_last(net: nn.Module) -> bool:
+    """Whether convolutions may be laid out so: all channels but the images' are multiples of 8.
+
+    With others, oneDNN's backward pass writes past its buffers (seen with torch 2.13 on the CPU).
+    """
+    convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
+    return bool(convolutions) and all(
+        m.out_channels % 8 == 0 and (m.in_channels % 8 == 0 or m.in_channels <= 4)
+        for m in convolutions
+    )
 
 
 def frozen(net: Net) -> Net:

@@ -109,5 +109,5 @@ class Compute(Section):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     threads: Count | None = None  # None: one for small nets, else the cores that are idle
     precision: Literal["fp32", "bf16"] = "fp32"
-    channels_last: bool = True  # faster for convolutions on most processors
+    channels_last: bool | Literal["auto"] = "auto"  # faster for convolutions; auto: where it can be
     compile: bool = False

@@ -6,10 +6,20 @@ Knows events and how to print. Knows nothing of files.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
 from .run import EpochEnd, Event, Run, StepEnd, TaskEnd
 
@@ -106,3 +116,26 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+@contextmanager
+def counting(what: str, bytes_: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr, seen only if something is reported to it."""
+    amount: Any = DownloadColumn() if bytes_ else MofNCompleteColumn()
+    bar = Progress(
+        "{task.description}",
+        BarColumn(),
+        amount,
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    task = bar.add_task(what, total=None)
+
+    def report(done: int, total: int) -> None:
+        bar.start()
+        bar.update(task, completed=done, total=total)
+
+    try:
+        yield report
+    finally:
+        bar.stop()

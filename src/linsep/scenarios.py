@@ -15,6 +15,7 @@ import torch
 from . import options
 from .augment import Augment
 from .data import Dataset, Images, Scenario, split, streamed
+from .datasets.cache import Progress
 from .datasets.embedded import blobs, fashion_mini
 from .datasets.measure import pixel_statistics
 from .datasets.places import data_folder
@@ -36,6 +37,7 @@ class Recipe:
     per_task: int | None = None  # classes; None: the user must say
     augment: Augment | None = None  # None: measured on the training images
     suggests: Mapping[str, Any] = field(default_factory=dict)  # what the config leaves open
+    decodes: bool = False  # takes a while the first time, and says how far it is
     # Where its files are: nowhere, in the data folder unless told otherwise, or the user must say.
     reads: Literal["nothing", "data", "own"] = "nothing"
 
@@ -79,10 +81,14 @@ def _from_source(name: str, source: Source) -> Recipe:
             resized=source.resized,
         )  # fmt: skip
     own = {"net": _RESNET, "training": {"epochs": 10, "batch_size": 32}}
-    per_task = None if source.own else source.per_task
-    suggests = _SUGGESTS.get(name, own)
     return Recipe(
-        source.line, source.load, per_task, augment, suggests, "own" if source.own else "data"
+        source.line,
+        source.load,
+        None if source.own else source.per_task,
+        augment,
+        _SUGGESTS.get(name, own),
+        decodes=source.prepares,
+        reads="own" if source.own else "data",
     )
 
 
@@ -127,10 +133,12 @@ class Stream(NamedTuple):
     fingerprint: str  # of the images and labels, whatever their path
 
 
-def open_stream(wanted: options.Scenario, data: Dataset | None = None) -> Stream:
+def open_stream(
+    wanted: options.Scenario, data: Dataset | None = None, progress: Progress | None = None
+) -> Stream:
     """Load, unless the data are handed in, check, and cut into tasks."""
     found = recipe(wanted.name)
-    loaded = load(wanted) if data is None else data
+    loaded = load(wanted, progress) if data is None else data
     given = loaded.data if isinstance(loaded, Table) else loaded
     check(given)
     digest = given.digest or fingerprint(given)
@@ -145,7 +153,7 @@ def open_stream(wanted: options.Scenario, data: Dataset | None = None) -> Stream
     return Stream(split(wanted.name, kept, counts, order), augment, digest)
 
 
-def load(wanted: options.Scenario) -> Dataset | Table:
+def load(wanted: options.Scenario, progress: Progress | None = None) -> Dataset | Table:
     found = recipe(wanted.name)
     chosen = complete(found.load, wanted.options, "scenario")
     path = None if wanted.data is None else Path(wanted.data)
@@ -155,11 +163,12 @@ def load(wanted: options.Scenario) -> Dataset | Table:
                 raise ConfigError(f"scenario.data: {wanted.name!r} reads no files; leave it out")
             return found.load(**chosen)
         case "data":
-            return found.load(data_folder(path), **chosen)
+            place = data_folder(path)
         case "own":
             if path is None:
                 raise ConfigError(f"scenario.data is missing: {wanted.name!r} is where? (--data)")
-            return found.load(path.expanduser(), **chosen)
+            place = path.expanduser()
+    return found.load(place, *([progress] if found.decodes else []), **chosen)
 
 
 def _as_listed(listed: Table, wanted: options.Scenario) -> Scenario:
@@ -248,7 +257,10 @@ def measured(train: Images) -> Augment:
 def _counts(wanted: options.Scenario, found: Recipe, classes: int) -> list[int]:
     per_task = wanted.per_task or found.per_task
     if per_task is None:
-        raise ConfigError(f"scenario.per_task is missing: {classes} classes in how many a task?")
+        raise ConfigError(
+            f"scenario.per_task is missing: there are {classes} classes; how many come in a task? "
+            "(--set scenario.per_task=2)"
+        )
     first = wanted.first_task or per_task
     rest = classes - first
     if rest < 0 or rest % per_task:

@@ -29,7 +29,7 @@ RAW: Shape = (1, 8, 8)
 SIZE = (6, 6)  # what the net reads
 CLASSES, PER_TASK = 6, 2
 PER_CLASS = 6  # training images: with a batch of 8, two steps an epoch, the second one short
-STAGE_EPOCHS = 2  # at most, where a stage has its own
+STAGE_EPOCHS = 1  # at most, where a stage has its own
 
 
 def toy_scenario() -> Scenario:

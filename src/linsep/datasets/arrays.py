@@ -121,6 +121,8 @@ def _flat(labels: Array | Sequence[Any], count: int, where: str) -> NDArray[Any]
         raise DataError(f"{where}: labels of shape {y.shape} for {count} images")
     if y.dtype.kind not in "iuUS" and y.dtype != bool:
         raise DataError(f"{where}: labels are {y.dtype}; expected whole numbers or text")
+    if y.dtype.kind == "i" and count and y.min() < 0:
+        raise DataError(f"{where}: a label is {y.min()}; whole numbers must not be negative")
     return y
 
 

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Annotated
+
+from pydantic import Field
 
 from ..losses import Scale
 from ..method import Summand
 from ..options import Rate, Share, Weight
 from ..projection import BackwardFeatures, Init, Kind, On
 
-Layers = tuple[str, ...]
+Layers = Annotated[tuple[str, ...], Field(min_length=1)]
 LAST: Layers = ("features",)  # pooled, the very input of the head
 
 
