@@ -20,7 +20,7 @@ def test_cross_entropy_among_leaves_the_others_out() -> None:
 
 
 def test_asymmetric_ce_spares_seen_classes_that_are_absent() -> None:
-    """Four classes, three seen; the batch holds class 1: classes 1 and 3 compete, 0 and 2 do not."""
+    """Four classes, three seen, class 1 in the batch: 1 and 3 compete, 0 and 2 do not."""
     logits = tensor([9.0, 0.0, 9.0, log(3.0)], [9.0, log(2.0), 9.0, 0.0])
     y = torch.tensor([1, 1])
     expected = (log(4) + log(3 / 2)) / 2

@@ -8,7 +8,7 @@ from torch import nn
 
 from .errors import ConfigError, unknown
 from .nets import Backbone, Shape, Wrapped, cnn, mlp, resnet18
-from .signature import complete
+from .signature import complete, options_of
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,12 @@ LIBRARIES = ("timm", "torchvision")
 def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Every option of the net, checked."""
     return complete(_maker(name), given, "net")
+
+
+def fitting(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the wanted options that the net has."""
+    known = options_of(_maker(name))
+    return {option: value for option, value in wanted.items() if option in known}
 
 
 def make(name: str, shape: Shape, chosen: Mapping[str, Any], taps: Collection[str]) -> Backbone:

@@ -158,15 +158,16 @@ def resolve(config: Config, *, lenient: bool = False) -> Config:
     chosen = _options(named, preset.pop("options", {}), given.pop("options", {}), lenient)
     method = assemble("+".join(named), chosen)
     found = scenarios.recipe(config.scenario.name)
-    suggested = {"training": {"lr": method.lr}}, found.suggests
-    resolved = validate(Config, merged(*suggested, preset, given, {"options": chosen}))
+    suggested = _suggested(method, found.suggests)
+    resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
     scenario, net = resolved.scenario, resolved.net
+    net_options = backbones.fitting(net.name, method.net_options) | net.options
     return resolved.model_copy(
         update={
             "method": "+".join(named),
             "training": _training(resolved.training),
             "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
-            "net": sections.Net(name=net.name, options=backbones.options(net.name, net.options)),
+            "net": sections.Net(name=net.name, options=backbones.options(net.name, net_options)),
             "scenario": scenario.model_copy(
                 update={
                     "options": complete(found.load, scenario.options, "scenario"),
@@ -176,6 +177,18 @@ def resolve(config: Config, *, lenient: bool = False) -> Config:
             "compute": _compute(resolved.compute),
         }
     )
+
+
+def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """What the scenario suggests over what the method does.
+
+    A scenario's learning rate is for SGD without momentum; with momentum m, steps of the same length
+    need 1 - m times that.
+    """
+    layers = merged({"training": {"lr": method.lr} | dict(method.suggests)}, scenario)
+    if "lr" in scenario.get("training", {}):
+        layers["training"]["lr"] *= 1 - layers["training"].get("momentum", 0.0)
+    return layers
 
 
 def _options(
@@ -204,7 +217,7 @@ def _memory(
     method: Method, name: str, config: Config, given: Mapping[str, Any], lenient: bool
 ) -> sections.Memory:
     if not method.memories:
-        if given and not lenient:
+        if given.get("rows", bool(given)) and not lenient:
             raise ConfigError(f"memory: method {name!r} keeps no memory; leave it out")
         return sections.Memory(rows=0)
     wanted, suggested = config.memory, {"policy": method.memories[0]}

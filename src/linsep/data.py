@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .errors import DataError
+
 
 @dataclass(frozen=True, eq=False)
 class Images:
@@ -29,6 +31,8 @@ class Images:
 
     @classmethod
     def of(cls, source: Tensor, y: Tensor) -> Images:
+        if len(source) != len(y):
+            raise DataError(f"{len(source)} images but {len(y)} labels")
         return cls((source,), torch.zeros_like(y), torch.arange(len(y)), y)
 
     def __len__(self) -> int:

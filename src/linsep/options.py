@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Count = Annotated[int, Field(ge=1)]
+Rows = Annotated[int, Field(ge=2)]  # BatchNorm cannot normalise one
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -75,7 +76,7 @@ class Training(Section):
     """SGD as in the paper."""
 
     epochs: Count = 5  # per task
-    batch_size: Count = 32
+    batch_size: Rows = 32
     lr: Rate = 0.03
     momentum: Share = 0.0
     weight_decay: Weight = 0.0
@@ -90,13 +91,14 @@ class Memory(Section):
     rows: Annotated[int, Field(ge=0)] = 200  # 0 where the method keeps none
     policy: str = "balanced"  # how rows are chosen: balanced or plain reservoir, or the method's
     evict: Literal["all_largest", "one_largest"] = "all_largest"  # balanced policy: among ties
-    draw: Count = 32  # rows per draw; suggested: the batch size
+    draw: Rows = 32  # rows per draw; suggested: the batch size
     draws: Literal["fresh", "shared"] = "fresh"  # a draw for each term, or one for all
 
     @model_validator(mode="before")
     @classmethod
     def _rows(cls, given: Any) -> Any:
-        return {"rows": given} if isinstance(given, int) else given
+        short = isinstance(given, int) and not isinstance(given, bool)
+        return {"rows": given} if short else given
 
 
 class Evaluation(Section):

@@ -138,4 +138,5 @@ def counting(what: str, bytes_: bool = False) -> Iterator[Callable[[int, int], N
     try:
         yield report
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()

@@ -5,7 +5,7 @@ this library. `BackwardFeatures` knows which taps of which passes to hand to it.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -46,6 +46,9 @@ class BackwardProjection(nn.Module):
         scale: Scale = "root_d",
     ) -> None:
         super().__init__()
+        for name, value, allowed in (("init", init, Init), ("scale", scale, Scale)):
+            if value not in get_args(allowed):
+                raise ValueError(f"no {name} {value!r}: {' or '.join(get_args(allowed))}")
         self.init: Init = init
         self.scale: Scale = scale
         self.project: nn.Module
@@ -101,6 +104,8 @@ class BackwardFeatures(Term):
     ) -> None:
         super().__init__(spec)
         self.layers = tuple(layers)
+        if not self.layers:
+            raise ConfigError("layers: name at least one, such as 'features'")
         for layer in self.layers:
             if layer not in spec.widths:
                 raise ConfigError(f"layers: {unknown('layer', layer, spec.widths)}")

@@ -6,7 +6,7 @@ state is whole at every yield: the cursor already points at what comes next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +116,7 @@ class Run:
         while len(data) and self.cursor.epoch < self.epochs(stage):
             *epoch, start = self.cursor  # `start` > 0 when resumed inside an epoch
             order = torch.from_numpy(learner.streams.at("order", *epoch).permutation(len(data)))
-            for rows in order.split(learner.training.batch_size)[start:]:
+            for rows in batches(order, learner.training.batch_size)[start:]:
                 yield self._step(task, stage, data.take(rows))
             ended = self.cursor
             losses = {k: float(v) / self._counts[k] for k, v in self._sums.items()}
@@ -169,3 +169,14 @@ class Run:
         self._sums = {k: v.to(self.learner.device) for k, v in state["sums"].items()}
         self._counts = dict(state["counts"])
         self._unread.clear()
+
+
+def batches(order: Tensor, size: int) -> Sequence[Tensor]:
+    """Of `size` rows, the last one short; a single row left over joins the batch before it.
+
+    BatchNorm cannot normalise one row.
+    """
+    whole = list(order.split(size))
+    if len(whole) > 1 and len(whole[-1]) == 1:
+        whole[-2:] = [torch.cat(whole[-2:])]
+    return whole

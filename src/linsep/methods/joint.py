@@ -8,6 +8,7 @@ from ..terms import CrossEntropy
 
 
 def ft() -> Method:
+    """Cross-entropy on the stream, and nothing else."""
     return Method((Summand("ce", 1.0, CrossEntropy),), lr=0.1)
 
 
