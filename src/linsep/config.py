@@ -187,7 +187,8 @@ def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
     """
     layers = merged({"training": {"lr": method.lr} | dict(method.suggests)}, scenario)
     if "lr" in scenario.get("training", {}):
-        layers["training"]["lr"] *= 1 - layers["training"].get("momentum", 0.0)
+        training = layers["training"]
+        training["lr"] = round(training["lr"] * (1 - training.get("momentum", 0.0)), 12)
     return layers
 
 
