@@ -29,6 +29,10 @@ def curve(results: dict[str, Any]) -> list[float | None]:
     return [None if None in row else 100 * mean(row) for row in seen]
 
 
+def known(curves: list[list[float | None]], task: int) -> list[float]:
+    return [value for c in curves if (value := c[task]) is not None]
+
+
 def draw(runs: Path, out: Path) -> None:
     found = [read_results(path.parent) for path in sorted(runs.glob("*/results.json"))]
     order = ("ft", "jt", "er", "derpp")
@@ -37,8 +41,8 @@ def draw(runs: Path, out: Path) -> None:
     figure, axes = plt.subplots(figsize=(6.4, 3.4))
     for method, colour in zip(methods, COLOURS, strict=False):
         curves = [curve(r) for r in found if r["method"] == method]
-        tasks = [t for t in range(len(curves[0])) if all(c[t] is not None for c in curves)]
-        values = [[c[t] for c in curves] for t in tasks]
+        tasks = [t for t in range(len(curves[0])) if known(curves, t)]
+        values = [known(curves, t) for t in tasks]
         middle = [mean(v) for v in values]
         spread = [stdev(v) if len(v) > 1 else 0.0 for v in values]
         places = [t + 1 for t in tasks]

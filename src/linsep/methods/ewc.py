@@ -72,11 +72,11 @@ def squared_gradients(net: Net, x: Tensor, y: Tensor | None, seen: tuple[int, ..
 
 def ewc(
     *,
-    penalty: Weight = 10.0,
+    penalty: Weight = 100.0,
     decay: Annotated[float, Field(ge=0, le=1)] = 1.0,
     fisher_rows: Count = 1000,
     fisher_labels: Labels = "sampled",
-    largest_pull: Rate = 10.0,
+    largest_pull: Rate = 1.0,
 ) -> Method:
     """Cross-entropy on the stream and a quadratic penalty around the last task's net.
 

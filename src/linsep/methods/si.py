@@ -59,7 +59,7 @@ class PathPenalty(Term):
         return self.importance.clamp(max=self.at_most)
 
 
-def si(*, penalty: Weight = 0.1, damping: Rate = 1e-3, largest_pull: Rate = 10.0) -> Method:
+def si(*, penalty: Weight = 1.0, damping: Rate = 1e-3, largest_pull: Rate = 1.0) -> Method:
     """Cross-entropy on the stream and a quadratic penalty around the last task's net.
 
     The penalty's curvature is held to `largest_pull` for every parameter: SGD is stable while that
