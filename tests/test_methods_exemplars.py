@@ -153,7 +153,7 @@ def test_a_tenth_is_held_out_and_stays_so() -> None:
     trained_ever: set[tuple[int, int]] = set()
     for t in range(3):
         now = task(t)
-        kept, held = hold_out(now.train, now.classes, np.random.default_rng(t))
+        kept, held = hold_out(now.train, np.random.default_rng(t))
         assert (len(kept), len(held)) == (36, 4)
         assert not set(_named(kept)) & set(_named(held))
         trained_ever |= set(_named(kept))

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from linsep.data import Images
+from linsep.data import Dataset, Images, join, streamed
 from linsep.errors import ConfigError
 from linsep.exemplars import HeldOut
 from linsep.heads import CorrectedHead, Correction, CosineHead
@@ -22,7 +22,7 @@ from linsep.methods.lucir import imprint, release
 from linsep.methods.si import PathPenalty
 from linsep.nets import flat
 from linsep.run import EpochEnd, Run, StepEnd
-from linsep.testing import toy_run
+from linsep.testing import toy_run, toy_scenario
 
 
 def until(run: Run, *cursor: int) -> Run:
@@ -326,3 +326,27 @@ def test_what_methods_suggest() -> None:
     assert assemble("icarl", {}).suggests == {"weight_decay": 1e-5}
     assert assemble("lucir", {}).suggests == {"momentum": 0.9}
     assert assemble("lucir", {}).net_options == {"last_relu": False}
+
+
+# --- classes that come again ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_stream_may_repeat_classes(name: str) -> None:
+    """Class 0 comes again in the second task; the third has no new class at all."""
+    data = join([task.train for task in toy_scenario().tasks])
+    tests = join([group.test for group in toy_scenario().groups])
+    when = torch.tensor([0, 0, 1, 1, 1, 1])
+    tasks, last = when[data.y].clone(), when[tests.y].clone()
+    for c, t in ((0, 1), (0, 2), (3, 2)):
+        for place, y in ((tasks, data.y), (last, tests.y)):
+            rows = (y == c).nonzero()[:, 0]
+            place[rows[t - 1 :: 3]] = t
+    names = tuple(map(str, range(6)))
+    scenario = streamed("again", Dataset(data, tests, names), tasks, last, 3)
+    assert [task.classes for task in scenario.tasks] == [(0, 1), (2, 3, 4, 5), ()]
+    run = toy_run(assemble(f"{name}+bfp", {}), scenario=scenario)
+    for event in run:
+        if isinstance(event, StepEnd):
+            assert all(torch.isfinite(loss) for loss in event.losses.values())
+    assert run.finished

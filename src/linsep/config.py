@@ -182,8 +182,8 @@ def resolve(config: Config, *, lenient: bool = False) -> Config:
 def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
     """What the scenario suggests over what the method does.
 
-    A scenario's learning rate is for SGD without momentum; with momentum m, steps of the same length
-    need 1 - m times that.
+    A scenario's learning rate is for SGD without momentum; with momentum m, steps of the same
+    length need 1 - m times that.
     """
     layers = merged({"training": {"lr": method.lr} | dict(method.suggests)}, scenario)
     if "lr" in scenario.get("training", {}):

@@ -144,7 +144,7 @@ class HeldOut(Memory):
     def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
         share = self.capacity // len(task.seen)
         spare = min(max(1, round(HELD_OUT * share)), share - 1)
-        pairs = zip(self.parts(), hold_out(task.train, task.classes, rng), strict=True)
+        pairs = zip(self.parts(), hold_out(task.train, rng), strict=True)
         kept = [
             join(
                 [of_class(old, c, n) for c in task.earlier]
@@ -165,12 +165,10 @@ class HeldOut(Memory):
         self.held[: self.size] = state["held"]
 
 
-def hold_out(
-    images: Images, classes: Sequence[int], rng: np.random.Generator
-) -> tuple[Images, Images]:
+def hold_out(images: Images, rng: np.random.Generator) -> tuple[Images, Images]:
     """A random tenth of each class's rows apart, at least one: (to train on, held out)."""
     kept, held = [], []
-    for c in classes:
+    for c in images.y.unique().tolist():
         rows = (images.y == c).nonzero()[:, 0]
         rows = rows[torch.from_numpy(rng.permutation(len(rows)))]
         n = max(1, round(HELD_OUT * len(rows)))

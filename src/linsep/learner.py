@@ -148,7 +148,7 @@ class Learner:
                 term.after_step(self.net, s.weight)
             self._clear_gradients()
 
-        parameters = self.net.parts(stage.trains)
+        parameters = self.optimizers.parameters(stage)
         self.method.rule(Update([s.name for s, _ in active], objective, parameters, follow))
         return seen, stream.out.logits.detach()
 

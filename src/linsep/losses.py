@@ -40,7 +40,7 @@ def feature_match(z: Tensor, z_old: Tensor, scale: Scale = "root_d") -> Tensor:
 def less_forget(z: Tensor, z_old: Tensor) -> Tensor:
     """E [1 - cos(z, z_old)]: features may change their length but not their direction.
 
-    Eq. 6 of Hou et al. (2019), LUCIR.
+    Hou et al. (2019), LUCIR.
     """
     _same_shape(z, z_old)
     return (1 - F.cosine_similarity(z, z_old, dim=1)).mean()
@@ -51,7 +51,7 @@ def margin_ranking(
 ) -> Tensor:
     """E max(margin - cos_y + cos_k, 0), the mean over rows and over the nearest rivals k of each.
 
-    Eq. 8 of Hou et al. (2019), LUCIR: rows are of old classes, their rivals are the new ones.
+    Hou et al. (2019), LUCIR: rows are of old classes, their rivals are the new ones.
     """
     _rows_of(cosines, y)
     own = cosines.gather(1, y[:, None])  # (n, 1)
@@ -71,7 +71,7 @@ def cross_entropy_among(logits: Tensor, y: Tensor, classes: Sequence[int]) -> Te
 def asymmetric_ce(logits: Tensor, y: Tensor, seen: Sequence[int]) -> Tensor:
     """Cross-entropy among the classes in `y` and those not in `seen`.
 
-    Eq. 4 of Caccia et al. (2022), ER-ACE: new data do not push down what is absent from the batch.
+    Caccia et al. (2022), ER-ACE: new data do not push down what is absent from the batch.
     """
     _rows_of(logits, y)
     absent = _named(seen, logits)
@@ -124,7 +124,7 @@ def soft_cross_entropy(
 ) -> Tensor:
     """-E sum_c p_c log q_c with p, q = softmax(old / T), softmax(logits / T) over the classes.
 
-    Eq. 2 of Li and Hoiem (2016), LwF; eq. 1 of Wu et al. (2019), BiC.
+    Li and Hoiem (2016), LwF; Wu et al. (2019), BiC.
     """
     _same_shape(logits, old)
     columns = list(classes)

@@ -6,6 +6,7 @@ Knows parameters, rates and the schedule. Knows no losses: gradients are there w
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from torch import nn
 from torch.optim import SGD, Adam, Optimizer
 
 from .method import Stage, Summand
@@ -40,6 +41,11 @@ class Optimizers(Mapping[str, Optimizer]):
 
     def __len__(self) -> int:
         return len(self._by_name)
+
+    def parameters(self, stage: Stage) -> list[nn.Parameter]:
+        """Of the net, that learn in this stage."""
+        found: list[nn.Parameter] = self[f"stage/{stage.name}"].param_groups[0]["params"]
+        return found
 
     def reset(self) -> None:
         """Momentum and the like start afresh."""

@@ -54,10 +54,11 @@ def toy_run(
     *,
     training: dict[str, Any] | None = None,
     memory: dict[str, Any] | None = None,
+    scenario: Scenario | None = None,
 ) -> Run:
     """A run on the toy scenario; stages with epochs of their own are cut short."""
     method = replace(method, stages=tuple(map(_short, method.stages)))
-    scenario = method.stream(toy_scenario())
+    scenario = method.stream(scenario or toy_scenario())
     chosen = {"epochs": 2, "batch_size": 8, "lr": 0.03, "momentum": 0.9} | (training or {})
     kept = {"rows": 12, "draw": 6, "policy": (*method.memories, "balanced")[0]} | (memory or {})
     learner = Learner(

@@ -25,7 +25,7 @@ Share = Literal["old_classes", "one_over_tasks"]
 
 
 class BalancedDistillation(Term):
-    """(1 - l) CE + l T^2 KD, the first over seen classes, the second over earlier ones (eq. 3).
+    """(1 - l) CE + l T^2 KD, the first over seen classes, the second over earlier ones.
 
     l is the share of old classes among those seen; the public programs have 1 / (t + 1) instead,
     with t tasks before this one, which falls where the other rises.
@@ -54,15 +54,15 @@ class BalancedDistillation(Term):
 
 def trained_on(task: Task, memory: Memory, rng: np.random.Generator) -> Images:
     assert isinstance(memory, HeldOut)
-    return join([hold_out(task.train, task.classes, rng)[0], memory.parts()[0]])
+    return join([hold_out(task.train, rng)[0], memory.parts()[0]])
 
 
 def balanced_held_out(task: Task, memory: Memory, rng: np.random.Generator) -> Images:
-    """As many rows of every class, none trained on; no rows at all while there is no old class."""
+    """As many rows of every class, none trained on; no rows at all without old or new classes."""
     assert isinstance(memory, HeldOut)
-    old, new = memory.parts()[1], hold_out(task.train, task.classes, rng)[1]
+    old, new = memory.parts()[1], hold_out(task.train, rng)[1]
     both, seen = join([old, new]), task.seen
-    fewest = min(int((both.y == c).sum()) for c in seen) if task.earlier else 0
+    fewest = min(int((both.y == c).sum()) for c in seen) if task.earlier and task.classes else 0
     return join([of_class(both, c, fewest) for c in seen])
 
 

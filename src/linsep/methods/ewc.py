@@ -21,7 +21,7 @@ class FisherPenalty(Term):
     """1/2 sum_k F_k (theta_k - theta*_k)^2, theta* the net at the last task's end.
 
     F is the diagonal of the Fisher information there, added to `decay` times what it was before
-    (eq. 8 and 9 of Schwarz et al.); in the sum no F_k counts for more than `at_most`.
+    (Schwarz et al.); in the sum no F_k counts for more than `at_most`.
     """
 
     importance: Tensor

@@ -21,7 +21,7 @@ from ..terms import Moment, Needs, SeenCrossEntropy, Step, Term
 
 
 class LessForget(Term):
-    """1 - cos of new and old features, times sqrt(n_old / n_new) in classes (eq. 6 and 7)."""
+    """1 - cos of new and old features, times sqrt(n_old / n_new) in classes."""
 
     def needs(self, task: Task) -> Needs:
         return Needs(before=bool(task.earlier))
@@ -30,12 +30,12 @@ class LessForget(Term):
         p, task = step.stream, step.task
         if p.before is None or not task.earlier:
             return None
-        growth = (len(task.earlier) / len(task.classes)) ** 0.5
+        growth = (len(task.earlier) / max(1, len(task.classes))) ** 0.5
         return growth * less_forget(p.out.features, p.before.features)
 
 
 class MarginRanking(Term):
-    """Rows of old classes: their own cosine above those of the nearest new classes (eq. 8)."""
+    """Rows of old classes: their own cosine above those of the nearest new classes."""
 
     def __init__(self, spec: Spec, *, nearest: int, margin: float) -> None:
         super().__init__(spec)
@@ -44,8 +44,10 @@ class MarginRanking(Term):
     def forward(self, step: Step) -> Tensor | None:
         p, task, head = step.stream, step.task, step.net.head
         assert isinstance(head, CosineHead)
+        if not task.earlier or not task.classes:
+            return None
         old = torch.isin(p.batch.y, torch.tensor(task.earlier, device=p.batch.y.device))
-        if not task.earlier or not old.any():
+        if not old.any():
             return None
         cosines = head.cosine(p.out.features[old])
         return margin_ranking(
@@ -55,7 +57,7 @@ class MarginRanking(Term):
 
 @torch.no_grad()
 def imprint(moment: Moment) -> None:
-    """Only new rows of the head learn; they start at their class's mean feature (section 3.4)."""
+    """Only new rows of the head learn; they start at their class's mean feature."""
     task, head = moment.task, _cosine(moment)
     head.free.fill_(False)
     head.free[list(task.classes)] = True

@@ -12,7 +12,7 @@ from ..nets import Spec
 from ..options import Rate, Weight
 from ..terms import Needs, Step, Term
 
-Among = Literal["new", "seen"]
+Among = Literal["task", "seen"]
 
 
 class StreamCE(Term):
@@ -24,8 +24,13 @@ class StreamCE(Term):
 
     def forward(self, step: Step) -> Tensor:
         p, task = step.stream, step.task
-        classes = task.classes if self.among == "new" else task.seen
+        classes = classes_of(task) if self.among == "task" else task.seen
         return cross_entropy_among(p.out.logits, p.batch.y, classes)
+
+
+def classes_of(task: Task) -> tuple[int, ...]:
+    """Those in its data: where classes come again, not the new ones alone."""
+    return tuple(task.train.y.bincount().nonzero()[:, 0].tolist())
 
 
 class Distillation(Term):
@@ -45,7 +50,7 @@ class Distillation(Term):
         return soft_cross_entropy(p.out.logits, p.before.logits, task.earlier, self.temperature)
 
 
-def lwf(*, distillation: Weight = 1.0, temperature: Rate = 2.0, ce_among: Among = "new") -> Method:
+def lwf(*, distillation: Weight = 1.0, temperature: Rate = 2.0, ce_among: Among = "task") -> Method:
     """Cross-entropy and distillation, both on the stream; nothing is stored."""
     summands = (
         Summand("ce", 1.0, partial(StreamCE, among=ce_among)),
