@@ -15,8 +15,9 @@ ORDER = (
     "errors", "options", "signature", "statistics", "tables", "paper", "streams", "augment",
     "data", "datasets", "nets", "losses", "memory", "exemplars", "rules", "terms", "projection",
     "predictors", "method", "methods", "presets", "learner", "metrics", "run", "testing",
-    "backbones", "scenarios", "config", "files", "environment", "results", "compare", "worker",
-    "grid", "analysis", "progress", "bench", "cli_run", "cli_look", "cli_data", "cli_bench", "cli",
+    "backbones", "scenarios", "config", "files", "environment", "results", "where", "store",
+    "arms", "compare", "worker", "grid", "analysis", "progress", "cli_store", "bench", "cli_run",
+    "cli_look", "cli_data", "cli_bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(
