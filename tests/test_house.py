@@ -16,8 +16,8 @@ ORDER = (
     "data", "datasets", "nets", "losses", "memory", "exemplars", "rules", "terms", "projection",
     "predictors", "method", "methods", "presets", "learner", "metrics", "run", "testing",
     "backbones", "scenarios", "config", "files", "environment", "results", "where", "store",
-    "arms", "compare", "worker", "grid", "analysis", "progress", "cli_store", "bench", "cli_run",
-    "cli_look", "cli_data", "cli_bench", "cli",
+    "arms", "compare", "reproduction", "worker", "grid", "analysis", "progress", "cli_store", "bench", "cli_run",
+    "cli_look", "cli_paper", "cli_data", "cli_bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from . import __version__, cli_bench, cli_data, cli_look, cli_run, cli_store
+from . import __version__, cli_bench, cli_data, cli_look, cli_paper, cli_run, cli_store
 from .errors import LinsepError
 
 app = typer.Typer(
@@ -29,6 +29,7 @@ app.command("runs")(cli_store.runs)
 app.command("compare")(cli_store.compare)
 app.command("list")(cli_look.list_)
 app.command("show")(cli_look.show)
+app.add_typer(cli_paper.app, name="paper")
 app.add_typer(cli_data.app, name="data")
 app.add_typer(cli_bench.app, name="bench")
 

@@ -50,6 +50,10 @@ def run(
     preset: Annotated[
         str | None, typer.Option(help="paper (the text) or authors (their program).")
     ] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(metavar="CELL", help="Its hyper-parameters: split-cifar100/500/lucir"),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads.")] = None,
     runs: Runs = Path("runs"),
@@ -68,6 +72,7 @@ def run(
       linsep run configs/fashion-mini.toml --set training.epochs=2 --set bfp.weight=3
     """
     from .config import assignment, from_settings, gathered, merged, nested, prepare, read
+    from .paper.protocol import named
     from .results import Session
 
     flags = {
@@ -79,6 +84,8 @@ def run(
     }  # fmt: skip
     given = [nested(name, value) for name, value in flags.items() if value is not None]
     settings = merged(read(config) if config else {}, *given, *map(assignment, set_ or ()))
+    if paper is not None:
+        settings = merged(named(paper, settings.get("preset", "paper")), settings)
     if "over" in settings:
         raise ConfigError(f"{config}: has lists under [over]; use `linsep grid {config}`")
     prepared = prepare(from_settings(gathered(settings)))
