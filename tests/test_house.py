@@ -15,7 +15,7 @@ ORDER = (
     "errors", "options", "signature", "statistics", "tables", "paper", "streams", "augment",
     "data", "datasets", "nets", "losses", "memory", "exemplars", "rules", "terms", "projection",
     "predictors", "method", "methods", "presets", "learner", "metrics", "run", "testing",
-    "backbones", "scenarios", "config", "files", "environment", "results", "where", "store",
+    "backbones", "scenarios", "config", "files", "environment", "results", "where", "store", "loggers",
     "arms", "compare", "reproduction", "worker", "grid", "analysis", "progress", "cli_store", "bench", "cli_run",
     "cli_look", "cli_paper", "cli_data", "cli_bench", "cli",
 )  # fmt: skip
