@@ -128,8 +128,9 @@ def _train(session: Session, console: Console, quiet: bool, log: Sequence[str] =
             for event in session:
                 if watcher:
                     watcher.see(event)
-                for told in () if isinstance(event, StepEnd) else logs:
-                    told.see(event_record(event))
+                if not isinstance(event, StepEnd):
+                    for told in logs:
+                        told.see(event_record(event))
                 if stopping.signal is not None and not session.run.finished:
                     session.save()
                     break

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -203,7 +203,11 @@ class MLflow:
         self._mlflow.end_run()
 
 
-LOGGERS = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": MLflow}
+LOGGERS: dict[str, Callable[[Path, Path], Sink]] = {
+    "tensorboard": TensorBoard,
+    "wandb": Wandb,
+    "mlflow": MLflow,
+}
 
 
 def _library(extra: str, module: str) -> Any:
