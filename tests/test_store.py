@@ -230,7 +230,10 @@ def test_damaged_runs_are_shown_as_such(tmp_path: Path) -> None:
     (other / "config.toml").write_text("[")
     third = make_run(tmp_path, "er", 2, 50.0)
     (third / "results.json").write_text("[]")
-    assert {r["status"] for r in Store(tmp_path).records()} == {"damaged"}
+    fourth = make_run(tmp_path, "er", 3, 50.0)
+    (fourth / "config.toml").write_text('method = "er"')
+    assert [r["status"] for r in Store(tmp_path).records()] == ["damaged"] * 4
+    assert "names no seed" in str(Store(tmp_path).records()[3]["progress"])
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,6 +135,8 @@ def read_facts(folder: Path) -> dict[str, Value]:
     facts: dict[str, Value] = {"name": folder.name, "status": "unfinished"}
     try:
         facts |= flat(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
+        if not {"seed", "method"} <= facts.keys():
+            raise ValueError("config.toml names no seed or no method")
         results = folder / "results.json"
         if results.exists():
             facts |= _outcome(json.loads(results.read_text(encoding="utf-8")))
