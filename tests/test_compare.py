@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import math
+import shutil
+import subprocess
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from linsep.arms import Comparison, Figure, compare
 from linsep.compare import differences, long, notes, summary
 from linsep.errors import ConfigError
 from linsep.store import Store
+from linsep.tables import Table
 from tests.made_runs import make_run
 from tests.test_cli import command
 
@@ -301,3 +304,25 @@ def test_every_row_of_the_long_table_is_whole(pair: Path) -> None:
     assert all(len(row) == len(table.columns) for row in table.rows)
     assert not any(isinstance(v, float) and math.isnan(v) for row in table.rows for v in row)
     assert differences(compare(Store(pair / "runs").select("method=derpp"))).rows == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not on PATH")
+def test_the_latex_compiles(pair: Path) -> None:
+    command("compare", "--format", "latex", "-o", "table.tex", cwd=pair)
+    command("paper", "table1", "--format", "latex", "-o", "paper.tex", cwd=pair)
+    document = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+    document += r"\input{table}\input{paper}\end{document}"
+    (pair / "main.tex").write_text(document)
+    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
+    done = subprocess.run(words, cwd=pair, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_plain_text_marks_the_best_and_parts_groups() -> None:
+    rows = [("a", "er", 1.0), ("a", "bfp", 2.0), ("b", "er", 3.0)]
+    found = Table(("in", "method", "FAA"), rows, caption="C", best={"FAA": "max"}, group="in")
+    assert found.to_text(("*", "*")).splitlines() == [
+        "C", "in  method   FAA", "──  ──────  ────", "a   er      1.00", "a   bfp     *2.00*", "",
+        "b   er      *3.00*",
+    ]  # fmt: skip
