@@ -140,7 +140,7 @@ def test_run_paper_resolves_to_the_papers_hyperparameters(
 ) -> None:
     seen: list[Any] = []
 
-    def stop(config: Any) -> None:
+    def stop(config: Any, **rest: Any) -> None:
         seen.append(config)
         raise ConfigError("seen")
 
