@@ -1,4 +1,4 @@
-"""The command line: `linsep run`, `grid`, `list`, `show`, `data`, `bench`.
+"""The command line: `linsep run`, `grid`, `runs`, `compare`, `list`, `show` ....
 
 Knows how to ask and how to answer. Imports torch only inside commands that need it, so that help is
 instant. Whatever a user can mend is one line on standard error and exit code 2.
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from . import __version__, cli_bench, cli_data, cli_look, cli_run
+from . import __version__, cli_bench, cli_data, cli_look, cli_paper, cli_run, cli_store
 from .errors import LinsepError
 
 app = typer.Typer(
@@ -25,8 +25,12 @@ app = typer.Typer(
 )
 app.command("run")(cli_run.run)
 app.command("grid")(cli_run.grid)
+app.command("runs")(cli_store.runs)
+app.command("compare")(cli_store.compare)
 app.command("list")(cli_look.list_)
 app.command("show")(cli_look.show)
+app.command("export")(cli_look.export)
+app.add_typer(cli_paper.app, name="paper")
 app.add_typer(cli_data.app, name="data")
 app.add_typer(cli_bench.app, name="bench")
 

@@ -27,6 +27,19 @@ def step(
     Console().print(table(measure(repeats)).to_rich())
 
 
+@app.command("store")
+def store(
+    count: Annotated[int, typer.Option("--runs", min=1, help="How many run folders.")] = 2000,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds; the median counts.")] = 5,
+) -> None:
+    """List and compare thousands of made-up runs, in a temporary folder."""
+    from rich.console import Console
+
+    from .bench.store import measure, table
+
+    Console().print(table(measure(count, repeats), count).to_rich())
+
+
 @app.command("data")
 def data(
     repeats: Annotated[int, typer.Option(min=1, help="Timed rounds; the median counts.")] = 9,

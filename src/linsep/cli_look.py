@@ -1,4 +1,4 @@
-"""`linsep list` and `linsep show`: what there is, and what came of it."""
+"""`linsep list`, `show` and `export`: what there is, what came of it, and told to others."""
 
 from __future__ import annotations
 
@@ -73,6 +73,31 @@ def show(
         _show_results(console, folder)
     else:
         _show_progress(console, folder)
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")],
+    to: Annotated[str, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")],
+    runs: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Instead of the run's own folder."),
+    ] = None,
+) -> None:
+    """Write a run's log for TensorBoard, Weights & Biases or MLflow, from what it recorded.
+
+    [bold]Example[/bold]
+
+      linsep export RUN --to tensorboard -o logs
+    """
+    from rich.console import Console
+
+    from .loggers import replay
+    from .store import open_record
+
+    folder = open_record(run, runs).folder
+    replay(to, folder, output)
+    Console().print(f"Written to {output or folder}", highlight=False, soft_wrap=True)
 
 
 def _show_results(console: Console, folder: Path) -> None:

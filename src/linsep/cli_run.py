@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,10 +51,17 @@ def run(
     preset: Annotated[
         str | None, typer.Option(help="paper (the text) or authors (their program).")
     ] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(metavar="CELL", help="Its hyper-parameters: split-cifar100/500/lucir"),
+    ] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads.")] = None,
     runs: Runs = Path("runs"),
     save_every: SaveEvery = 30.0,
+    log: Annotated[
+        list[str] | None, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")
+    ] = None,
     quiet: Quiet = False,
     set_: Set = None,
 ) -> None:
@@ -68,8 +76,13 @@ def run(
       linsep run configs/fashion-mini.toml --set training.epochs=2 --set bfp.weight=3
     """
     from .config import assignment, from_settings, gathered, merged, nested, prepare, read
+    from .loggers import check
+    from .paper.protocol import named
     from .progress import counting
     from .results import Session
+
+    for kind in log or ():
+        check(kind)
 
     flags = {
         "scenario.name": scenario, "method": method, "memory.rows": memory, "seed": seed,
@@ -80,6 +93,8 @@ def run(
     }  # fmt: skip
     given = [nested(name, value) for name, value in flags.items() if value is not None]
     settings = merged(read(config) if config else {}, *given, *map(assignment, set_ or ()))
+    if paper is not None:
+        settings = merged(named(paper, settings.get("preset", "paper")), settings)
     if "over" in settings:
         raise ConfigError(f"{config}: has lists under [over]; use `linsep grid {config}`")
     with counting("decoding") as progress:
@@ -88,13 +103,18 @@ def run(
     with Session(prepared, runs, save_every=save_every) as session:
         if session.finished:
             _say(console, quiet, f"{prepared.name} is finished already.")
+            if log:
+                _say(console, quiet, "For its log: linsep export RUN --to LOGGER.")
         else:
-            _train(session, console, quiet)
+            _train(session, console, quiet, log or [])
     show_result(console, session.results(), session.folder)
 
 
-def _train(session: Session, console: Console, quiet: bool) -> None:
+def _train(session: Session, console: Console, quiet: bool, log: Sequence[str] = ()) -> None:
+    from .loggers import start
     from .progress import Watcher
+    from .results import event_record
+    from .run import StepEnd
 
     assert session.run is not None
     done, total = session.run.steps()
@@ -102,19 +122,25 @@ def _train(session: Session, console: Console, quiet: bool) -> None:
     _say(console, quiet, f"{session.prepared.name}{went_on}")
     stopping = _Stop()
     watcher = None if quiet else Watcher(session.run, console)
-    with stopping:
+    with ExitStack() as opened, stopping:
+        logs = [opened.enter_context(start(kind, session.folder)) for kind in log]
         try:
             if watcher:
                 watcher.__enter__()
             for event in session:
                 if watcher:
                     watcher.see(event)
+                if not isinstance(event, StepEnd):
+                    for told in logs:
+                        told.see(event_record(event))
                 if stopping.signal is not None and not session.run.finished:
                     session.save()
                     break
         finally:
             if watcher:
                 watcher.__exit__(None, None, None)
+        for told in logs if session.finished else ():
+            told.finish(session.results())
     if not session.finished:
         console.print(
             f"Stopped and saved in {session.folder}. Repeat the command to go on from there.",

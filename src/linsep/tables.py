@@ -114,6 +114,25 @@ class Table:
             drawn.add_row(*cells, end_section=i in ends)
         return drawn
 
+    def to_text(self, mark: tuple[str, str] = ("", "")) -> str:
+        """As `to_rich` draws it, for any number of rows at once; `mark` goes around the best."""
+        head = [_one_line(name) for name in self.columns]
+        body = [[_one_line(self._text(value)) for value in row] for row in self.rows]
+        wide = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+        sides = [str.rjust if numeric else str.ljust for numeric in self._numeric()]
+        lines = [self.caption] if self.caption else []
+        lines.append("  ".join(map(lambda s, t, w: s(t, w), sides, head, wide)).rstrip())
+        lines.append("  ".join("─" * width for width in wide))
+        ends = self._group_ends()
+        for i, (row, bold) in enumerate(zip(body, self._bold(), strict=True)):
+            cells = [side(text, width) for side, text, width in zip(sides, row, wide, strict=True)]
+            marked = [c if not b else c.replace(t, f"{mark[0]}{t}{mark[1]}")
+                      for c, b, t in zip(cells, bold, row, strict=True)]  # fmt: skip
+            lines.append("  ".join(marked).rstrip())
+            if i in ends and i + 1 < len(body):
+                lines.append("")
+        return "\n".join(lines) + "\n"
+
     def to_markdown(self) -> str:
         rules = ["---:" if numeric else "---" for numeric in self._numeric()]
         lines = [_pipes([_markdown(name) for name in self.columns]), _pipes(rules)]

@@ -2,6 +2,8 @@
 
     tables.py          look a cell or a hyper-parameter up
     audit.py           what in the printed numbers cannot be so
+    protocol.py        how each method was run, as a run's settings; at full and at smaller scale
+    scales.toml        the scales
     *.toml             one file per table
     hyperparameters/   one file per scenario
 

@@ -1,0 +1,174 @@
+"""`linsep paper`: its tables beside our runs, the grids that fill them, and what cannot be so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .cli_store import Format, Output, Runs, check_format, publish, wide_console
+from .errors import ConfigError
+from .paper.tables import TABLES
+
+if TYPE_CHECKING:
+    from .grid import Cell
+
+app = typer.Typer(no_args_is_help=True, help="The BFP paper's tables beside our runs.")
+
+ScaleName = Annotated[str, typer.Option("--scale", help="paper (GPUs) or small (CPUs).")]
+Scenario = Annotated[str | None, typer.Option(help="Only this one: split-cifar10, ...")]
+Memory = Annotated[int | None, typer.Option(help="Only this one of the paper's memory sizes.")]
+Method = Annotated[str | None, typer.Option(help="Only these: derpp,derpp+bfp")]
+Preset = Annotated[
+    str, typer.Option(help="authors (what their program does) or paper (what the text says).")
+]
+LINES = {
+    "faa": "Table 1: final average accuracy",
+    "ablation_derpp": "Table 2: kinds of projection on DER++",
+    "ablation_er": "Table 3: kinds of projection on ER",
+    "ff": "Table 4: final forgetting",
+    "imagenet100": "Table 5: ImageNet-100",
+    "gamma": "Table 6: the weight of BFP",
+}
+
+
+def _command(name: str) -> Callable[..., None]:
+    def show(
+        scale: ScaleName = "paper",
+        scenario: Scenario = None,
+        memory: Memory = None,
+        method: Method = None,
+        preset: Preset = "authors",
+        runs: Runs = Path("runs"),
+        format_: Format = "terminal",
+        output: Output = None,
+    ) -> None:
+        from .paper.protocol import scale as sized
+        from .reproduction import beside, chosen, laid_out, notes
+        from .store import Store
+
+        check_format(format_)
+        size = sized(scale)
+        found, cells = chosen(name, scenario, memory, method)
+        rows = beside(found, cells, Store(runs).records(), size, preset)
+        drawn = laid_out(found, rows, size, whole=format_ in ("csv", "json"))
+        publish([drawn], notes(size, preset, rows), format_, output)
+
+    show.__doc__ = f"{LINES[name]}; paper, ours, difference, sigmas, seeds."
+    return show
+
+
+for _number, _name in enumerate(TABLES, start=1):
+    app.command(f"table{_number}")(_command(_name))
+    app.command(_name, hidden=True)(_command(_name))
+
+
+@app.command("run")
+def run(
+    table: Annotated[str, typer.Argument(help="table1 ... table6, or a name: faa, ff, gamma ...")],
+    scale: ScaleName = "paper",
+    scenario: Scenario = None,
+    memory: Memory = None,
+    method: Method = None,
+    preset: Preset = "authors",
+    data: Annotated[str | None, typer.Option(help="Where the images are.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; one per core if left out.")
+    ] = None,
+    runs: Runs = Path("runs"),
+    save_every: Annotated[float, typer.Option(min=0, help="Seconds between saves.")] = 30.0,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Of all runs: compute.device=cuda"),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
+) -> None:
+    """The grid that fills a table; repeat the command to go on.
+
+    [bold]Example[/bold]
+
+      linsep paper run table1 --scale small --scenario split-cifar10 --method derpp,derpp+bfp
+    """
+    from .config import assignment, merged
+    from .paper.protocol import scale as sized
+    from .reproduction import chosen, grid
+
+    size = sized(scale)
+    found, cells = chosen(table, scenario, memory, method)
+    kept = [place for place in cells if scenario or place.scenario not in size.absent]
+    if not kept:
+        raise ConfigError(
+            f"the scale {size.name!r} has no run of this table: "
+            + "; ".join(f"{name}: {why}" for name, why in size.absent.items())
+        )
+    extra = merged(
+        {} if data is None else {"scenario": {"data": data}}, *map(assignment, set_ or ())
+    )
+    wanted = [merged(s, extra) for s in grid(kept, size, preset, found.runs)]
+    console = wide_console()
+    if not quiet:
+        text = f"Table {found.number}, scale {size.name}: {size.line}. {len(wanted)} runs."
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    if dry_run:
+        for s in wanted:
+            place = "/".join(
+                str(part)
+                for part in (s["scenario"]["name"], s.get("memory", {}).get("rows"), s["method"])
+                if part is not None
+            )
+            console.print(f"{place} seed {s['seed']}", highlight=False, markup=False)
+        return
+    _go(_planned(wanted, runs), runs, workers, save_every, quiet)
+    _command(found.name)(scale=scale, scenario=scenario, memory=memory, method=method,
+                         preset=preset, runs=runs)  # fmt: skip
+
+
+def _planned(wanted: list[dict[str, Any]], runs: Path) -> list[Cell]:
+    """As `grid.plan` does it, for settings that no product of lists gives; data are opened once."""
+    from .config import from_settings, gathered, merged, prepare
+    from .grid import Cell
+
+    opened: dict[str, Any] = {}
+    cells: dict[str, Cell] = {}
+    for settings in wanted:
+        one_thread = merged({"compute": {"threads": 1}}, gathered(settings))
+        prepared = prepare(from_settings(one_thread), lenient=True, opened=opened)
+        cell = Cell(one_thread, prepared.name, runs / prepared.name)
+        if (cell.folder / "results.json").exists():
+            cell.status, cell.share = "done", 1.0
+        cells.setdefault(prepared.name, cell)
+    return list(cells.values())
+
+
+def _go(cells: list[Cell], runs: Path, workers: int | None, save_every: float, quiet: bool) -> None:
+    """Run what is not finished, watched as `linsep grid` is."""
+    from .cli_run import FAILED, INTERRUPTED, _watch
+    from .environment import cores
+    from .grid import Grid
+
+    console = wide_console()
+    if any(cell.status != "done" for cell in cells):
+        _watch(Grid(cells, runs, workers or cores(), save_every), console, quiet)
+    failed = [cell for cell in cells if cell.status == "failed"]
+    for cell in failed:
+        console.print(f"failed: {cell.name}: {cell.reason}", style="red", soft_wrap=True)
+    if failed:
+        raise typer.Exit(FAILED)
+    if any(cell.status != "done" for cell in cells):
+        console.print("Stopped; repeat the command to go on.")
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command("audit")
+def audit(format_: Format = "terminal", output: Output = None) -> None:
+    """What in the paper's printed numbers cannot be so, or does not fit the rest."""
+    from .paper.audit import audit as findings
+    from .tables import Table
+
+    check_format(format_)
+    rows = [(finding.check, finding.text) for finding in findings()]
+    caption = f"{len(rows)} findings in the paper's printed numbers"
+    publish([Table(("check", "finding"), rows, caption=caption)], [], format_, output)

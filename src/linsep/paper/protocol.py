@@ -1,0 +1,173 @@
+"""How the paper ran each method, as settings that a run takes; and the same at a smaller scale.
+
+    settings("split-cifar100", 500, "lucir")  # {"training": {"lr": 0.03, ...}, "lucir": {...}, ...}
+
+Every value that the paper's protocol fixes is written out, so that a stored run can be checked
+against it field by field. Knows names of hyper-parameters and of config fields, and the scales in
+scales.toml. Knows nothing of runs, files or torch.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from linsep.errors import ConfigError, unknown
+
+from .tables import Place, Source, hyperparameters, protocol
+
+SOURCES: Mapping[str, Source] = {"paper": "text", "authors": "program"}  # by preset
+# Hyper-parameter -> field. {base} and {term} are the method's parts: derpp and bfp of derpp+bfp.
+FIELDS = {
+    "lr": "training.lr",
+    "momentum": "training.momentum",
+    "weight_decay": "training.weight_decay",
+    "epochs": "training.epochs",
+    "batch_size": "training.batch_size",
+    "milestones": "training.schedule.milestones",
+    "milestone_factor": "training.schedule.factor",
+    "warmup_epochs": "training.schedule.warmup",
+    "draw_size": "memory.draw",
+    "replay_ce": "{base}.replay_ce",
+    "replay_logits": "{base}.replay_logits",
+    "replay_outputs": "{base}.replay_probabilities",
+    "less_forget": "{base}.less_forget",
+    "ranking_k": "{base}.nearest",
+    "ranking_margin": "{base}.margin",
+    "fitting_epochs": "{base}.fitting_epochs",
+    "fitting_lr": "{base}.fitting_lr",
+    "temperature": "{base}.temperature",
+    "bias_epochs": "{base}.bias_epochs",
+    "projection_weight": "{term}.weight",
+    "projection_lr": "{term}.lr",
+    "projection_momentum": "{term}.momentum",
+}
+# What the protocol means without saying so.
+UNSAID: Mapping[str, Any] = {
+    "scenario": {"order": "natural", "validation": 0.0},
+    "training": {"schedule": {"factor": 0.1, "warmup": 0}},
+    "net": {"name": "resnet18", "width": 64},
+}
+UNSAID_TERMS = {
+    "bfp": {"init": "default", "reset": True},
+    "bfp2": {"init": "default", "reset": True},
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    name: str
+    line: str
+    comparable: bool
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Any]
+    scenarios: Mapping[str, Mapping[str, Any]]
+    absent: Mapping[str, str]  # scenarios it leaves out, and why
+
+    def memory(self, scenario: str, rows: int | None) -> int | None:
+        """What stands for one of the paper's memory sizes."""
+        sizes = self.scenarios[scenario].get("memory", {})
+        return rows if rows is None else sizes.get(str(rows), rows)
+
+
+@cache
+def scales() -> Mapping[str, Scale]:
+    text = files("linsep.paper").joinpath("scales.toml").read_text(encoding="utf-8")
+    return {
+        name: Scale(
+            name,
+            raw["line"],
+            raw["comparable"],
+            tuple(raw["seeds"]),
+            raw["settings"],
+            raw["scenarios"],
+            raw.get("absent", {}),
+        )
+        for name, raw in tomllib.loads(text).items()
+    }
+
+
+def scale(name: str) -> Scale:
+    if name not in scales():
+        raise ConfigError(unknown("scale", name, scales()))
+    return scales()[name]
+
+
+def settings(
+    scenario: str, memory: int | None, method: str, source: Source = "text"
+) -> dict[str, Any]:
+    """A run's settings as in the paper, but for the seed; what the paper leaves open is left out.
+
+    `source` says whose values where text and program part; its preset comes along.
+    """
+    found = hyperparameters(scenario, memory, method, source)
+    base, _, term = method.partition("+")
+    preset = next(name for name, named in SOURCES.items() if named == source)
+    per_task: int = protocol(scenario)["classes_per_task"]
+    whole = _merged(
+        UNSAID, {term: UNSAID_TERMS.get(term, {})} if term else {},
+        {"scenario": {"name": scenario, "per_task": per_task}, "method": method, "preset": preset},
+        {} if memory is None else {"memory": {"rows": memory}},
+    )  # fmt: skip
+    for name, value in found.items():
+        path = FIELDS[name].format(base=base, term=term)
+        whole = _merged(whole, _nested(path, list(value) if isinstance(value, tuple) else value))
+    return whole
+
+
+def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]:
+    """The settings that fill a cell of the paper's tables at a scale, but for the seed."""
+    if place.scenario not in size.scenarios:
+        reason = size.absent.get(place.scenario, "it is not in scales.toml")
+        raise ConfigError(f"the scale {size.name!r} leaves {place.scenario} out: {reason}")
+    whole = settings(place.scenario, place.memory, place.method, _source(preset))
+    here = size.scenarios[place.scenario]
+    parts = place.method.split("+")
+    own = {k: v for k, v in size.settings.items() if k in whole or k in parts}
+    after = _merged(whole, own, {k: v for k, v in here.items() if k != "memory"})
+    if place.memory is not None:
+        after["memory"]["rows"] = size.memory(place.scenario, place.memory)
+    if place.gamma is not None:
+        after[parts[1]]["weight"] = place.gamma
+    before, now = whole["training"]["epochs"], after["training"]["epochs"]
+    schedule = after["training"]["schedule"]
+    schedule["milestones"] = [max(1, round(m * now / before)) for m in schedule["milestones"]]
+    return after
+
+
+def named(text: str, preset: str = "paper") -> dict[str, Any]:
+    """The settings of 'split-cifar100/500/lucir', or of 'split-cifar10/ft', without a memory."""
+    scenario, *rest = text.split("/")
+    if len(rest) == 1:
+        return settings(scenario, None, rest[0], _source(preset))
+    if len(rest) != 2 or not rest[0].isdigit():
+        raise ConfigError(
+            f"--paper {text!r}: should look like split-cifar100/500/lucir or split-cifar10/ft"
+        )
+    return settings(scenario, int(rest[0]), rest[1], _source(preset))
+
+
+def _source(preset: str) -> Source:
+    if preset not in SOURCES:
+        raise ConfigError(unknown("preset", preset, SOURCES))
+    return SOURCES[preset]
+
+
+def _nested(path: str, value: Any) -> dict[str, Any]:
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def _merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            old = result.get(key)
+            if isinstance(value, Mapping):
+                value = _merged(old if isinstance(old, Mapping) else {}, value)
+            result[key] = value
+    return result
