@@ -22,6 +22,7 @@ from rich.progress import (
 )
 
 from .run import EpochEnd, Event, Run, StepEnd, TaskEnd
+from .streams import Cursor
 
 REFRESH = 0.2  # seconds between looks at the losses: reading one waits for the device
 
@@ -67,13 +68,11 @@ class Watcher:
                 if self._bar is not None and time.monotonic() - self._seen > REFRESH:
                     self._seen = time.monotonic()
                     losses = {name: float(loss) for name, loss in event.losses.items()}
-                    self._draw(event.cursor.task, event.cursor.epoch, losses)
+                    self._draw(event.cursor, losses)
             case EpochEnd() if self._bar is None:
                 rate, left = self._pace()
-                epochs = self.run.learner.training.epochs
                 self.console.print(
-                    f"task {event.cursor.task + 1}/{self.tasks} {event.stage} epoch "
-                    f"{event.cursor.epoch + 1}/{epochs}  {spelled(event.losses)}  "
+                    f"{self._place(event.cursor)}  {spelled(event.losses)}  "
                     f"{rate:.0f} images/s  {clock(left)} left",
                     highlight=False,
                     soft_wrap=True,
@@ -87,14 +86,19 @@ class Watcher:
                     soft_wrap=True,
                 )
 
-    def _draw(self, task: int, epoch: int, losses: dict[str, float]) -> None:
+    def _place(self, cursor: Cursor) -> str:
+        """'task 2/5 train epoch 3/5'."""
+        stage = self.run.learner.method.stages[cursor.stage]
+        epochs = self.run.epochs(stage)
+        return f"task {cursor.task + 1}/{self.tasks} {stage.name} epoch {cursor.epoch + 1}/{epochs}"
+
+    def _draw(self, cursor: Cursor, losses: dict[str, float]) -> None:
         assert self._bar is not None
         done, total = self.run.steps()
         rate, _ = self._pace()
-        epochs = self.run.learner.training.epochs
         self._bar.update(
             self._row,
-            description=f"task {task + 1}/{self.tasks} epoch {epoch + 1}/{epochs}",
+            description=self._place(cursor),
             completed=done,
             total=total,
             note=f"{rate:.0f} images/s  {spelled(losses)}",
