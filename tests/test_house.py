@@ -15,8 +15,8 @@ ORDER = (
     "errors", "options", "signature", "statistics", "tables", "paper", "streams", "augment",
     "data", "datasets", "nets", "losses", "memory", "exemplars", "rules", "terms", "projection",
     "predictors", "method", "methods", "presets", "learner", "metrics", "run", "testing",
-    "backbones", "scenarios", "config", "files", "environment", "results", "compare", "worker",
-    "grid", "analysis", "progress", "bench", "cli_run", "cli_look", "cli_data", "cli_bench", "cli",
+    "backbones", "scenarios", "config", "files", "environment", "lease", "results", "compare",
+    "worker", "grid", "analysis", "progress", "bench", "cli_run", "cli_look", "cli_data", "cli_bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(
