@@ -56,7 +56,7 @@ def test_a_grid_equals_its_runs_alone_even_when_workers_are_killed(tmp_path: Pat
     killed = 0
     for cell in grid:
         if cell.status == "running" and killed < 2:
-            os.kill(next(iter(grid._processes.values())).pid, signal.SIGKILL)
+            os.kill(grid.engine.working()[0], signal.SIGKILL)
             killed += 1
     assert killed == 2
     assert [cell.status for cell in cells] == ["done"] * 6

@@ -16,7 +16,8 @@ ORDER = (
     "data", "datasets", "nets", "losses", "memory", "exemplars", "rules", "terms", "projection",
     "predictors", "method", "methods", "presets", "learner", "metrics", "run", "testing",
     "backbones", "scenarios", "config", "files", "environment", "lease", "results", "compare",
-    "worker", "grid", "analysis", "progress", "bench", "cli_run", "cli_look", "cli_data", "cli_bench", "cli",
+    "worker", "engines", "plan", "grid", "search", "analysis", "progress", "bench", "terminal",
+    "cli_run", "cli_grid", "cli_look", "cli_data", "cli_bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from . import __version__, cli_bench, cli_data, cli_look, cli_run
+from . import __version__, cli_bench, cli_data, cli_grid, cli_look, cli_run
 from .errors import LinsepError
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ app = typer.Typer(
     "What there is to choose from:  [bold]linsep list[/bold]",
 )
 app.command("run")(cli_run.run)
-app.command("grid")(cli_run.grid)
+app.command("grid")(cli_grid.grid)
 app.command("list")(cli_look.list_)
 app.command("show")(cli_look.show)
 app.add_typer(cli_data.app, name="data")

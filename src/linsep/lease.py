@@ -25,7 +25,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from .errors import HeldError, StateError
+from .errors import HeldError
 
 BEAT = 5.0  # seconds between touches
 STALE = 60.0  # without one, after which a lease on another host is dead
@@ -80,11 +80,11 @@ class Lease:
         threading.Thread(target=self._touch, daemon=True, name="lease").start()
 
     def check(self) -> None:
-        """StateError if the run has been taken over: nothing may be written any more."""
+        """HeldError if the run has been taken over: nothing may be written any more."""
         if self._path is None or not self._mine():
             now = next(iter(holders(self.folder).values()), None)
             by = f" by {now}" if now else ""
-            raise StateError(f"{self.folder} was taken over{by}; this process stops")
+            raise HeldError(f"{self.folder} was taken over{by}; this process stops")
 
     def release(self) -> None:
         self._done.set()
