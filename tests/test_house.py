@@ -17,7 +17,7 @@ ORDER = (
     "predictors", "method", "methods", "presets", "learner", "metrics", "run", "testing",
     "backbones", "scenarios", "config", "files", "environment", "lease", "results", "compare",
     "worker", "engines", "plan", "grid", "search", "analysis", "progress", "bench", "terminal",
-    "cli_run", "cli_grid", "cli_look", "cli_data", "cli_bench", "cli",
+    "cli_run", "cli_grid", "cli_search", "cli_look", "cli_data", "cli_bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(

@@ -1,4 +1,4 @@
-"""The command line: `linsep run`, `grid`, `list`, `show`, `data`, `bench`.
+"""The command line: `linsep run`, `grid`, `search`, `list`, `show`, `data`, `bench`.
 
 Knows how to ask and how to answer. Imports torch only inside commands that need it, so that help is
 instant. Whatever a user can mend is one line on standard error and exit code 2.
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from . import __version__, cli_bench, cli_data, cli_grid, cli_look, cli_run
+from . import __version__, cli_bench, cli_data, cli_grid, cli_look, cli_run, cli_search
 from .errors import LinsepError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.command("run")(cli_run.run)
 app.command("grid")(cli_grid.grid)
+app.command("search")(cli_search.search)
 app.command("list")(cli_look.list_)
 app.command("show")(cli_look.show)
 app.add_typer(cli_data.app, name="data")

@@ -24,3 +24,17 @@ def step(
     from .bench.step import measure, table
 
     Console().print(table(measure(repeats)).to_rich())
+
+
+@app.command("grid")
+def grid(
+    runs: Annotated[int, typer.Option(min=2, help="How many.")] = 24,
+    workers: Annotated[int, typer.Option(min=1, help="Of the grid.")] = 2,
+) -> None:
+    """A grid of small runs against the same runs one after the other; takes minutes."""
+    from rich.console import Console
+
+    from .bench.grid import measure, table
+
+    console = Console()
+    console.print(table(measure(runs, workers, console.print)).to_rich())

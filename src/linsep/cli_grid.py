@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .engines import Engine
     from .grid import Grid
     from .plan import Cell
+    from .search import Search
 
 Over = Annotated[
     list[str] | None,
@@ -74,7 +75,7 @@ def grid(
     if "over" not in settings:
         raise ConfigError("nothing to vary: give --over seed=0..4, or a file with lists in [over]")
     cells = plan(settings, runs, here=on == "local")
-    slots = slots_for(cells, workers, per_gpu)
+    slots = slots_for(cells, workers, per_gpu, here=on == "local")
     engine = engine_for(on, runs, slots, address, slurm)
     console = open_console()
     say(console, quiet, announced(cells, len(slots) if on == "local" else None))
@@ -101,8 +102,10 @@ def gather(config: Path | None, over: list[str] | None, set_: list[str] | None) 
     return settings
 
 
-def slots_for(cells: Sequence[Cell], workers: int | None, per_gpu: int) -> list[dict[str, str]]:
-    """This machine's: one per core a run needs, or per GPU."""
+def slots_for(
+    cells: Sequence[Cell], workers: int | None, per_gpu: int, *, here: bool
+) -> list[dict[str, str]]:
+    """This machine's: one per core a run needs, or per GPU; a cluster may have GPUs unseen."""
     import os
 
     from .engines.local import cpu_slots, gpu_slots
@@ -111,7 +114,7 @@ def slots_for(cells: Sequence[Cell], workers: int | None, per_gpu: int) -> list[
     if any(cell.device == "cuda" for cell in cells):
         import torch
 
-        count = torch.cuda.device_count()
+        count = max(torch.cuda.device_count(), 0 if here else 1)
         found = gpu_slots(os.environ.get("CUDA_VISIBLE_DEVICES"), count, per_gpu)
         return found[:workers] if workers else found
     threads = max(cell.settings["compute"]["threads"] for cell in cells)
@@ -150,25 +153,27 @@ def announced(cells: Sequence[Cell], at_once: int | None) -> str:
     return f"{text}."
 
 
-def watch(grid: Grid, at_once: int, console: Console, quiet: bool) -> None:
-    """Make a grid happen, with a picture of it in a terminal and lines elsewhere."""
+def watch(work: Grid | Search, at_once: int, console: Console, quiet: bool) -> None:
+    """Make a grid or a search happen, with a picture of it in a terminal and lines elsewhere."""
     from rich.live import Live
+
+    cells = work.cells
 
     live = Live(console=console, refresh_per_second=4, transient=True)
     said = time.monotonic()
-    with Stop(grid.stop):
+    with Stop(work.stop):
         if console.is_terminal and not quiet:
             live.start()
         try:
-            for cell in grid:
+            for cell in work:
                 if live.is_started:
-                    live.update(picture(grid.cells, at_once))
+                    live.update(picture(cells, at_once))
                     continue
                 if cell.status in ("done", "failed", "elsewhere"):
-                    say(console, quiet, line(cell, grid.cells, at_once))
+                    say(console, quiet, line(cell, cells, at_once))
                     said = time.monotonic()
                 elif time.monotonic() - said > LINE_EVERY:
-                    say(console, quiet, standing(grid.cells, at_once))
+                    say(console, quiet, standing(cells, at_once))
                     said = time.monotonic()
         finally:
             if live.is_started:

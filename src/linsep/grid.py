@@ -42,7 +42,7 @@ class Grid:
         self.cells, self.runs, self.save_every = cells, runs, save_every
         self.engine = engine or Local(runs, cpu_slots(workers))
         self._waiting = [cell for cell in cells if cell.status == "waiting"]
-        self._stopping = False
+        self.stopping = False
 
     def __iter__(self) -> Iterator[Cell]:
         try:
@@ -62,7 +62,7 @@ class Grid:
             self._waiting.append(cell)
 
     def stop(self) -> None:
-        self._stopping = True
+        self.stopping = True
         self.engine.stop()
 
     def under_way(self) -> list[Cell]:
@@ -72,7 +72,7 @@ class Grid:
 
     def _open(self) -> bool:
         """Whether there is anything to wait for."""
-        if self._stopping:
+        if self.stopping:
             for cell in self.cells:
                 if cell.status in ("waiting", "elsewhere"):
                     cell.status = "stopped"
@@ -81,7 +81,7 @@ class Grid:
         return any(cell.status in open_ for cell in self.cells)
 
     def _hand_out(self) -> None:
-        if self._stopping:
+        if self.stopping:
             return
         jobs = []
         while self._waiting and len(jobs) < self.engine.room():
@@ -135,7 +135,7 @@ class Grid:
 
     def _revive(self, cell: Cell) -> None:
         """Behind the others, who may use less memory."""
-        if self._stopping:
+        if self.stopping:
             cell.status = "stopped"
         elif cell.tries < TRIES:
             cell.status = "waiting"

@@ -48,7 +48,7 @@ class Slurm:
         try:
             self._executor = submitit.AutoExecutor(runs.absolute() / ".slurm", cluster=cluster)
             self._executor.update_parameters(**{**DEFAULTS, **gpus, **named})
-        except (RuntimeError, ValueError, TypeError, NameError) as error:
+        except (RuntimeError, ValueError, TypeError, NameError, AssertionError) as error:
             first = str(error).strip().partition("\n")[0]
             raise ConfigError(f"--on slurm: {first}") from None
         self._jobs: dict[Any, Job] = {}

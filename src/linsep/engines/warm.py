@@ -22,7 +22,7 @@ from pathlib import Path
 from ..worker import Worker
 
 AVAILABLE = sys.platform == "linux"
-PATIENCE = 5.0  # seconds to wait for the news of a death
+PATIENCE = 10.0  # seconds to wait for the news of a death
 
 
 class Nursery:
@@ -58,9 +58,13 @@ class Nursery:
         return self._codes.pop(process, None)
 
     def close(self) -> None:
+        """It ends after its workers, which have been told to."""
         self._control.close()
-        self._process.terminate()
-        self._process.wait()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -73,10 +77,14 @@ def serve(control: socket.socket) -> None:
     while True:
         content, handles, _, _ = socket.recv_fds(control, 1 << 16, 1)
         if not content:
-            return
+            break
         if os.fork() == 0:
             _be_a_worker(control, handles[0], json.loads(content))
         os.close(handles[0])
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
 
 
 def _load() -> None:
