@@ -81,7 +81,8 @@ def grid(
     say(console, quiet, announced(cells, len(slots) if on == "local" else None))
     if dry_run:
         for cell in cells:
-            state = "half-finished" if cell.begun else cell.status
+            new = "new" if cell.status == "waiting" else cell.status
+            state = "half-finished" if cell.begun else new
             say(console, quiet, f"{state:13}  {cell.name}")
         return
     if any(cell.status == "waiting" for cell in cells):

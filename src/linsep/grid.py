@@ -83,7 +83,7 @@ class Grid:
     def _hand_out(self) -> None:
         if self.stopping:
             return
-        jobs = []
+        jobs: list[Job] = []
         while self._waiting and len(jobs) < self.engine.room():
             if self.engine.shares_memory and self._needs_quiet():
                 break

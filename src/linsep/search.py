@@ -59,7 +59,7 @@ def read_range(name: str, given: Any) -> Range:
         raise ConfigError(f"{wrong}, not {given!r}")
     if not ends[0] < ends[1] or (scale.strip() and ends[0] <= 0):
         raise ConfigError(f"search.{name}: {given!r} is empty" + (" or not above 0" * bool(scale)))
-    return Range(*ends, log=bool(scale.strip()))
+    return Range(ends[0], ends[1], log=bool(scale.strip()))
 
 
 def ranges(table: Mapping[str, Any], flags: Mapping[str, str]) -> dict[str, Range]:

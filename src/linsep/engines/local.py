@@ -128,7 +128,7 @@ class Local:
         with self._log.open("a") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "linsep.worker"],
-                stdin=channel,
+                stdin=channel.fileno(),
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **ONE_THREAD, **slot},

@@ -34,7 +34,7 @@ class Nursery:
         with theirs, log.open("a") as said:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "linsep.engines.warm"],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=said,
                 stderr=said,
                 env=os.environ | ONE_THREAD,
