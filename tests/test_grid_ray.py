@@ -34,7 +34,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     utilities: Any = pytest.importorskip("ray.cluster_utils")
     monkeypatch.setenv("RAY_worker_niceness", "0")  # 15 by default: they crawl on a busy machine
     quiet = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100_000_000}
-    made = utilities.Cluster(initialize_head=True, head_node_args=quiet | {"resources": {"head": 1}})
+    made = utilities.Cluster(
+        initialize_head=True, head_node_args=quiet | {"resources": {"head": 1}}
+    )
     made.add_node(num_cpus=1, object_store_memory=100_000_000)
     made.wait_for_nodes()
     yield made

@@ -147,7 +147,7 @@ def announced(cells: Sequence[Cell], at_once: int | None) -> str:
     parts = {"finished": done, "half-finished": begun, "impossible": wrong}
     parts["new"] = len(cells) - done - begun - wrong
     counts = ", ".join(f"{count} {what}" for what, count in parts.items() if count)
-    text = f"{len(cells)} runs: {counts}"
+    text = f"{len(cells)} run{'s' * (len(cells) != 1)}: {counts}"
     if at_once and done + wrong < len(cells):
         left = time_left(cells, at_once)
         text += f"; {at_once} at once" + (f", about {clock(left)}" if left else "")
