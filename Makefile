@@ -4,13 +4,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test quick check clean
+.PHONY: run test test-ray quick check clean
 
 run: $(STAMP)
 	$(BIN)/linsep grid configs/fashion-mini.toml
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q
+
+# With Ray, submitit and optuna installed too: the tests that are skipped without them.
+test-ray: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray,search,slurm]'
+	$(BIN)/python -m pytest -q tests/test_grid_ray.py tests/test_grid_slurm.py tests/test_search.py
 
 quick: $(STAMP)
 	$(BIN)/python -m pytest -q -m "not slow and not data"

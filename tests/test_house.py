@@ -16,9 +16,9 @@ ORDER = (
     "data", "datasets", "heads", "nets", "losses", "memory", "exemplars", "rules", "terms",
     "projection", "predictors", "method", "methods", "presets", "optimizers", "learner",
     "metrics", "run", "testing", "backbones", "scenarios", "config", "files", "environment",
-    "results", "where", "store", "loggers", "arms", "compare", "reproduction", "worker", "grid",
-    "analysis", "progress", "cli_store", "bench", "cli_run", "cli_look", "cli_paper", "cli_data",
-    "cli_bench", "cli",
+    "lease", "results", "where", "store", "loggers", "arms", "compare", "reproduction", "worker",
+    "engines", "plan", "grid", "search", "analysis", "progress", "terminal", "cli_store", "bench",
+    "cli_run", "cli_grid", "cli_search", "cli_look", "cli_paper", "cli_data", "cli_bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(

@@ -1,4 +1,4 @@
-"""The command line: `linsep run`, `grid`, `runs`, `compare`, `list`, `show` ....
+"""The command line: `linsep run`, `grid`, `search`, `runs`, `compare`, `paper`, `list`, `show` ....
 
 Knows how to ask and how to answer. Imports torch only inside commands that need it, so that help is
 instant. Whatever a user can mend is one line on standard error and exit code 2.
@@ -10,7 +10,17 @@ from typing import Annotated
 
 import typer
 
-from . import __version__, cli_bench, cli_data, cli_look, cli_paper, cli_run, cli_store
+from . import (
+    __version__,
+    cli_bench,
+    cli_data,
+    cli_grid,
+    cli_look,
+    cli_paper,
+    cli_run,
+    cli_search,
+    cli_store,
+)
 from .errors import LinsepError
 
 app = typer.Typer(
@@ -24,7 +34,8 @@ app = typer.Typer(
     "What there is to choose from:  [bold]linsep list[/bold]",
 )
 app.command("run")(cli_run.run)
-app.command("grid")(cli_run.grid)
+app.command("grid")(cli_grid.grid)
+app.command("search")(cli_search.search)
 app.command("runs")(cli_store.runs)
 app.command("compare")(cli_store.compare)
 app.command("list")(cli_look.list_)

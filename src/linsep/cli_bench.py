@@ -76,3 +76,17 @@ def analysis() -> None:
         f"{cost.peak_mib:.0f} MiB at the peak (bound {PEAK_MIB:.0f})",
         highlight=False,
     )
+
+
+@app.command("grid")
+def grid(
+    runs: Annotated[int, typer.Option(min=2, help="How many.")] = 24,
+    workers: Annotated[int, typer.Option(min=1, help="Of the grid.")] = 2,
+) -> None:
+    """A grid of small runs against the same runs one after the other; takes minutes."""
+    from rich.console import Console
+
+    from .bench.grid import measure, table
+
+    console = Console()
+    console.print(table(measure(runs, workers, console.print)).to_rich())

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
+from .cli_grid import Address, On, PerGpu, SaveEvery, Slurm, Workers
 from .cli_store import Format, Output, Runs, check_format, publish, wide_console
 from .errors import ConfigError
 from .paper.tables import TABLES
-
-if TYPE_CHECKING:
-    from .grid import Cell
 
 app = typer.Typer(no_args_is_help=True, help="The BFP paper's tables beside our runs.")
 
@@ -74,11 +72,13 @@ def run(
     method: Method = None,
     preset: Preset = "authors",
     data: Annotated[str | None, typer.Option(help="Where the images are.")] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; one per core if left out.")
-    ] = None,
+    on: On = "local",
+    address: Address = None,
+    slurm: Slurm = None,
+    workers: Workers = None,
+    per_gpu: PerGpu = 1,
     runs: Runs = Path("runs"),
-    save_every: Annotated[float, typer.Option(min=0, help="Seconds between saves.")] = 30.0,
+    save_every: SaveEvery = 30.0,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Of all runs: compute.device=cuda"),
@@ -92,9 +92,12 @@ def run(
 
       linsep paper run table1 --scale small --scenario split-cifar10 --method derpp,derpp+bfp
     """
+    from .cli_grid import announced, conclude, engine_for, slots_for, watch
     from .config import assignment, merged
     from .paper.protocol import scale as sized
+    from .plan import plan
     from .reproduction import chosen, grid
+    from .terminal import say
 
     size = sized(scale)
     found, cells = chosen(table, scenario, memory, method)
@@ -121,45 +124,18 @@ def run(
             )
             console.print(f"{place} seed {s['seed']}", highlight=False, markup=False)
         return
-    _go(_planned(wanted, runs), runs, workers, save_every, quiet)
-    _command(found.name)(scale=scale, scenario=scenario, memory=memory, method=method,
-                         preset=preset, runs=runs)  # fmt: skip
+    planned = plan(wanted, runs, here=on == "local")
+    slots = slots_for(planned, workers, per_gpu, here=on == "local")
+    engine = engine_for(on, runs, slots, address, slurm)
+    say(console, quiet, announced(planned, len(slots) if on == "local" else None))
+    if any(cell.status == "waiting" for cell in planned):
+        from .grid import Grid
 
-
-def _planned(wanted: list[dict[str, Any]], runs: Path) -> list[Cell]:
-    """As `grid.plan` does it, for settings that no product of lists gives; data are opened once."""
-    from .config import from_settings, gathered, merged, prepare
-    from .grid import Cell
-
-    opened: dict[str, Any] = {}
-    cells: dict[str, Cell] = {}
-    for settings in wanted:
-        one_thread = merged({"compute": {"threads": 1}}, gathered(settings))
-        prepared = prepare(from_settings(one_thread), lenient=True, opened=opened)
-        cell = Cell(one_thread, prepared.name, runs / prepared.name)
-        if (cell.folder / "results.json").exists():
-            cell.status, cell.share = "done", 1.0
-        cells.setdefault(prepared.name, cell)
-    return list(cells.values())
-
-
-def _go(cells: list[Cell], runs: Path, workers: int | None, save_every: float, quiet: bool) -> None:
-    """Run what is not finished, watched as `linsep grid` is."""
-    from .cli_run import FAILED, INTERRUPTED, _watch
-    from .environment import cores
-    from .grid import Grid
-
-    console = wide_console()
-    if any(cell.status != "done" for cell in cells):
-        _watch(Grid(cells, runs, workers or cores(), save_every), console, quiet)
-    failed = [cell for cell in cells if cell.status == "failed"]
-    for cell in failed:
-        console.print(f"failed: {cell.name}: {cell.reason}", style="red", soft_wrap=True)
-    if failed:
-        raise typer.Exit(FAILED)
-    if any(cell.status != "done" for cell in cells):
-        console.print("Stopped; repeat the command to go on.")
-        raise typer.Exit(INTERRUPTED)
+        watch(Grid(planned, runs, save_every=save_every, engine=engine), len(slots), console, quiet)
+    _command(found.name)(
+        scale=scale, scenario=scenario, memory=memory, method=method, preset=preset, runs=runs
+    )
+    conclude(planned, runs, console)
 
 
 @app.command("audit")

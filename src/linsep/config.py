@@ -140,13 +140,13 @@ def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
 # --- resolving -----------------------------------------------------------------------------------
 
 
-def resolve(config: Config, *, lenient: bool = False) -> Config:
+def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Config:
     """Every value that decides the run, written out.
 
     What the user gave comes first, then the preset, what the scenario suggests, what the method
     does, and last the sections' defaults. `lenient` drops what does not concern the method (memory
     settings where it keeps none, options of other parts), which otherwise is refused: a grid gives
-    one set of settings to many methods.
+    one set of settings to many methods. Unless it is to run `here`, a device is believed in.
     """
     from . import backbones, scenarios
     from .methods import assemble, parts
@@ -174,7 +174,7 @@ def resolve(config: Config, *, lenient: bool = False) -> Config:
                     "per_task": scenario.per_task or found.per_task,
                 }
             ),
-            "compute": _compute(resolved.compute),
+            "compute": _compute(resolved.compute, here),
         }
     )
 
@@ -232,9 +232,11 @@ def _memory(
     return wanted.model_copy(update=missing)
 
 
-def _compute(wanted: sections.Compute) -> sections.Compute:
+def _compute(wanted: sections.Compute, here: bool) -> sections.Compute:
     import torch
 
+    if not here and wanted.device != "auto":
+        return wanted
     there = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
@@ -306,6 +308,7 @@ def prepare(
     data: Dataset | None = None,
     net: nn.Module | None = None,
     lenient: bool = False,
+    here: bool = True,
     opened: dict[str, Stream] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Prepared:
@@ -320,7 +323,7 @@ def prepare(
         scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
         update = {"scenario": validate(sections.Scenario, scenario)}
         config = config.model_copy(update=update)
-    resolved = resolve(config, lenient=lenient)
+    resolved = resolve(config, lenient=lenient, here=here)
     opened = {} if opened is None else opened
     which = resolved.scenario.model_dump_json()
     if data is not None or which not in opened:

@@ -4,7 +4,8 @@
     ├── ConfigError      a name, field or value that is not allowed
     ├── DataError        images, labels or files that are not what they should be
     ├── DeviceError      an accelerator that was asked for and is not there
-    ├── StateError       a run folder that cannot be read, written or shared
+    ├── StateError       a run folder that cannot be read or written
+    │   └── HeldError    ... or that another process is working on
     └── DivergedError    a loss that became NaN or infinite
 
 A message says what was wrong, where, and what would be right.
@@ -31,6 +32,10 @@ class DeviceError(LinsepError):
 
 
 class StateError(LinsepError):
+    pass
+
+
+class HeldError(StateError):
     pass
 
 

@@ -7,6 +7,7 @@
     state.pt           the resumable state, and state.previous.pt the one before
     model.safetensors  the net's weights, at the end
     results.json       accuracies and metrics, written last: its presence means "finished"
+    lease.<n>          who is working on it, if somebody is
 
 Knows files and the order of writing them. Knows nothing of how learning works.
 """
@@ -21,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 from safetensors.torch import save as safetensors_bytes
 
 from . import environment, files
 from .config import Prepared, to_toml
 from .errors import StateError
+from .lease import Lease
 from .metrics import audit, summary
 from .run import EpochEnd, Event, Run, StepEnd, TaskEnd
 
@@ -44,7 +45,7 @@ class Session:
         self.prepared, self.save_every = prepared, save_every
         self.folder = runs / prepared.name
         self.run: Run | None = None
-        self._lock = FileLock(self.folder / ".lock", timeout=0)
+        self.lease = Lease(self.folder)
         self._events_end = 0
         self._started = self._saved = self._epoch_started = 0.0
         self._images = 0
@@ -61,22 +62,19 @@ class Session:
             return self
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._lock.acquire()
-        except Timeout:
-            raise StateError(
-                f"{self.folder} is being worked on by another process; wait for it or stop it"
-            ) from None
+            self.lease.acquire()
         except OSError as error:
             raise StateError(f"cannot use {self.folder}: {error.strerror or error}") from None
         try:
-            self._open()
+            if not self.finished:  # by somebody else, between our look and our lease
+                self._open()
         except BaseException:
-            self._lock.release()
+            self.lease.release()
             raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._lock.release()
+        self.lease.release()
 
     def __iter__(self) -> Iterator[Event]:
         if self.run is None:
@@ -95,12 +93,16 @@ class Session:
         state = {"run": self.run.state_dict(), "events": self._events_end}
         _require_finite(self.run)
         newest, previous = self._states()
-        files.write(newest, files.seal(state), keep=previous)
+        content = files.seal(state)
+        self.lease.check()
+        files.write(newest, content, keep=previous)
         self._saved = time.monotonic()
 
     # --- the inside ------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        for stray in self.folder.glob(".*.tmp"):  # of a process that was killed
+            stray.unlink(missing_ok=True)
         path = self.folder / "environment.json"
         sessions = json.loads(path.read_text()) if path.exists() else []
         self.run = self.prepared.build()
@@ -159,7 +161,11 @@ class Session:
         if isinstance(event, StepEnd):
             self._images += event.images
             return
-        self._events_end += _append(self.folder / "events.jsonl", event_record(event))
+        self.lease.check()
+        # At its place and not at the end: a process that lost its lease unawares does no harm so.
+        line = _line(event_record(event))
+        _put(self.folder / "events.jsonl", line, at=self._events_end)
+        self._events_end += len(line)
         now = time.monotonic()
         timing = {
             "event": type(event).__name__,
@@ -167,14 +173,16 @@ class Session:
             "seconds": round(now - self._epoch_started, 3),
             "images": self._images,
         }
-        _append(self.folder / "timing.jsonl", timing)
+        _put(self.folder / "timing.jsonl", _line(timing))
         self._epoch_started, self._images = now, 0
 
     def _finish(self, run: Run) -> None:
         net = run.learner.net.state_dict()
         weights = {name: value.detach().cpu().contiguous() for name, value in net.items()}
+        self.lease.check()
         files.write(self.folder / "model.safetensors", safetensors_bytes(weights))
         content = final_results(self.prepared, run)
+        self.lease.check()
         files.write(self.folder / "results.json", _json(content))
         self._states()[1].unlink(missing_ok=True)
 
@@ -223,14 +231,21 @@ def event_record(event: EpochEnd | TaskEnd) -> dict[str, Any]:
     return {"event": "epoch_end", **place, "losses": event.losses}
 
 
-def _append(path: Path, record: dict[str, Any]) -> int:
-    line = json.dumps(record).encode() + b"\n"
+def _line(record: dict[str, Any]) -> bytes:
+    return json.dumps(record).encode() + b"\n"
+
+
+def _put(path: Path, line: bytes, at: int | None = None) -> None:
+    """Write a line at its place, or at the end."""
     try:
-        with path.open("ab") as file:
+        with path.open("r+b") as file:
+            if at is None:
+                file.seek(0, 2)
+            else:
+                file.seek(at)
             file.write(line)
     except OSError as error:
         raise StateError(f"cannot write {path}: {error.strerror or error}") from None
-    return len(line)
 
 
 def _require_finite(run: Run) -> None:

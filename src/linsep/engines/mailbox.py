@@ -1,0 +1,88 @@
+"""Jobs that are done on other machines: how they tell what happens, and how they are told to stop.
+
+Every job appends its messages to a file of its own in a folder that all machines share, and looks
+there for a file that says "stop". Whoever submitted the jobs reads on where it left off. No machine
+needs to reach another one.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ..worker import Job, Message, do
+
+TELL_EVERY = 2.0  # seconds; a shared disk is not a pipe
+LOOK_EVERY = 1.0
+_STOP = "stop"
+
+
+class Mailbox:
+    """The submitter's end."""
+
+    def __init__(self, runs: Path) -> None:
+        self.folder = runs.absolute() / ".grid" / uuid.uuid4().hex[:12]
+        self._read: dict[Path, int] = {}  # how far
+
+    def address(self, job: Job) -> Job:
+        """The job, with where to write; a second try gets a letter box of its own."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / f"{job['index']}-{uuid.uuid4().hex[:8]}.jsonl"
+        self._read[path] = 0
+        return job | {"mailbox": str(path)}
+
+    def news(self) -> list[Message]:
+        """What has come since the last time, as far as its lines are whole; not how jobs ended."""
+        found = []
+        for path, start in self._read.items():
+            with suppress(FileNotFoundError), path.open("rb") as file:
+                file.seek(start)
+                whole, newline, _ = file.read().rpartition(b"\n")
+                self._read[path] = start + len(whole + newline)
+                found += [json.loads(line) for line in whole.splitlines()]
+        return [message for message in found if message["kind"] == "progress"]
+
+    def last(self, job: Job) -> Message | None:
+        """How a job has ended, if it came to say so."""
+        path, message = Path(job["mailbox"]), None
+        self._read.pop(path, None)
+        with suppress(OSError, ValueError, IndexError):
+            message = json.loads(path.read_bytes().splitlines()[-1])
+            path.unlink()
+        return message if message is not None and message["kind"] != "progress" else None
+
+    def stop(self) -> None:
+        if self.folder.exists():
+            (self.folder / _STOP).touch()
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class _Asked:
+    """Whether somebody has said "stop"; looked up now and then."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._looked, self._answer = folder, 0.0, False
+
+    def is_set(self) -> bool:
+        if not self._answer and time.monotonic() - self._looked > LOOK_EVERY:
+            self._looked = time.monotonic()
+            self._answer = (self._folder / _STOP).exists()
+        return self._answer
+
+
+def do_posted(job: dict[str, Any]) -> None:
+    """What a machine of the cluster does: the job, told by letter."""
+    box = Path(job["mailbox"])
+
+    def tell(message: Message) -> None:
+        with suppress(OSError), box.open("ab") as file:  # if nobody reads any more, go on
+            file.write(json.dumps(message).encode() + b"\n")
+
+    do(job, tell, _Asked(box.parent), {}, TELL_EVERY)

@@ -1,0 +1,51 @@
+"""Speaking with a person at a terminal: what is said, and how one is asked to stop.
+
+Knows signals and the console. Knows nothing of runs.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FAILED, INTERRUPTED, TERMINATED = 1, 130, 143  # exit codes
+
+
+class Stop:
+    """Ctrl-C and SIGTERM are noted, not obeyed at once; the second Ctrl-C is obeyed."""
+
+    def __init__(self, then: Callable[[], None] | None = None) -> None:
+        self.signal: int | None = None
+        self._then = then
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._note)
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+        if self._then is not None:
+            self._then()
+
+
+def open_console() -> Console:
+    from rich.console import Console
+
+    return Console()
+
+
+def say(console: Console, quiet: bool, text: str) -> None:
+    if not quiet:
+        console.print(text, highlight=False, soft_wrap=True, markup=False)
