@@ -2,25 +2,27 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PLAIN := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
 
 .PHONY: run test test-ray quick check clean
 
-run: $(STAMP)
+run: $(PLAIN)
 	$(BIN)/linsep grid configs/fashion-mini.toml
 
-test: $(STAMP)
+test: $(DEV)
 	$(BIN)/python -m pytest -q
 
 # With Ray, submitit and optuna installed too: the tests that are skipped without them.
-test-ray: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray,search,slurm]'
+test-ray: $(DEV)
+	$(INSTALL) -e '.[dev,ray,search,slurm]'
 	$(BIN)/python -m pytest -q tests/test_grid_ray.py tests/test_grid_slurm.py tests/test_search.py
 
-quick: $(STAMP)
+quick: $(DEV)
 	$(BIN)/python -m pytest -q -m "not slow and not data"
 
-check: $(STAMP)
+check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -28,9 +30,14 @@ check: $(STAMP)
 clean:
 	rm -rf $(VENV)
 
-$(STAMP): pyproject.toml constraints.txt
+$(PLAIN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "linsep needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@touch $(STAMP)
+	@echo "Installing; the first time this takes a minute or two."
+	$(INSTALL) -e .
+	@touch $@
+
+$(DEV): $(PLAIN)
+	$(INSTALL) -e '.[dev]'
+	@touch $@

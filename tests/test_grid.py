@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from linsep.errors import ConfigError, DeviceError
 from linsep.grid import Grid
 from linsep.plan import expand, over, plan, time_left
 from linsep.results import Session, read_results
+from tests.test_cli import command
 from tests.test_results import contents
 
 SETTINGS: dict[str, Any] = {
@@ -269,3 +271,36 @@ def _whole_grid(runs: Path) -> None:
     for _ in Grid(cells, runs, workers=1):
         pass
     assert {cell.status for cell in cells} == {"done"}
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+WORDS = (
+    "grid", "--set", "scenario=blobs", "--set", "scenario.train=10", "--set", "scenario.test=5",
+    "--set", "training.epochs=1", "--workers", "1", "--over", "method=ft,er",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_command_plans_works_and_says_what_failed(tmp_path: Path) -> None:
+    planned = command(*WORDS, "--dry-run", cwd=tmp_path)
+    assert planned.stdout.startswith("2 runs: 2 new; 1 at once.\n")
+    assert not (tmp_path / "runs").exists()
+    done = command(*WORDS, "--over", "memory=5,20", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.startswith("3 runs: 1 impossible, 2 new; 1 at once.\n")
+    assert "failed: method=er, memory=5: memory.rows: 5 rows cannot hold" in done.stdout
+    again = command(*WORDS, cwd=tmp_path)  # er's own memory is another run
+    assert again.returncode == 0
+    assert again.stdout.startswith("2 runs: 1 finished, 1 new; 1 at once, about ")
+
+
+@pytest.mark.parametrize(("on", "module"), [("ray", "ray"), ("slurm", "submitit")])
+def test_an_engine_that_is_not_installed_is_one_line(
+    on: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    said = command(*WORDS, "--on", on, cwd=tmp_path)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.count("\n") == 1
+    assert f"pip install 'linsep[{on}]'" in said.stderr

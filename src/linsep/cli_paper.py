@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from .cli_grid import Address, On, PerGpu, SaveEvery, Slurm, Workers
+from .cli_grid import Address, On, PerGpu, Slurm, Workers
+from .cli_run import SaveEvery
 from .cli_store import Format, Output, Runs, check_format, publish, wide_console
 from .errors import ConfigError
 from .paper.tables import TABLES
