@@ -7,7 +7,7 @@ from typing import Any
 
 import tomli_w
 
-from linsep.config import merged
+from linsep.settings import merged
 
 CONFIG: dict[str, Any] = {
     "scenario": {"name": "split-cifar10", "order": "natural", "options": {"flip": True}},

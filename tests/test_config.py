@@ -14,20 +14,10 @@ import torch
 from pydantic import BaseModel
 
 from linsep import presets
-from linsep.config import (
-    Config,
-    assignment,
-    from_settings,
-    gathered,
-    key,
-    merged,
-    prepare,
-    read,
-    resolve,
-    to_toml,
-)
+from linsep.config import Config, from_settings, gathered, key, prepare, resolve, to_toml
 from linsep.errors import ConfigError, DeviceError, LinsepError
 from linsep.methods import METHODS, TERMS
+from linsep.settings import assignment, merged, read
 from linsep.streams import Streams
 
 Settings = dict[str, Any]

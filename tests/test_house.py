@@ -12,9 +12,9 @@ HOUSE = ROOT / "src" / "linsep"
 
 # A module, or a folder of them, may import only what stands before it.
 ORDER = (
-    "errors", "options", "signature", "statistics", "tables", "paper", "streams", "augment",
-    "data", "datasets", "heads", "nets", "losses", "memory", "exemplars", "rules", "terms",
-    "projection", "predictors", "method", "methods", "presets", "optimizers", "learner",
+    "errors", "settings", "options", "signature", "statistics", "tables", "paper", "streams",
+    "augment", "data", "datasets", "heads", "nets", "losses", "memory", "exemplars", "rules",
+    "terms", "projection", "predictors", "method", "methods", "presets", "optimizers", "learner",
     "metrics", "run", "testing", "backbones", "scenarios", "config", "files", "environment",
     "lease", "results", "where", "store", "loggers", "arms", "compare", "reproduction", "worker",
     "engines", "plan", "grid", "search", "analysis", "progress", "terminal", "cli_store", "bench",

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 import tomli_w
 
-from linsep.config import from_settings, gathered, merged, resolve, to_toml
+from linsep.config import from_settings, gathered, resolve, to_toml
 from linsep.errors import ConfigError
 from linsep.paper.protocol import FIELDS, named, scale, scaled, scales, settings
 from linsep.paper.tables import SCENARIOS, TABLES, Place, entries, protocol, table
 from linsep.reproduction import beside, chosen, expected, grid, laid_out
+from linsep.settings import merged
 from linsep.store import Record, flat
 from linsep.tables import Spread
 from tests.test_cli import command

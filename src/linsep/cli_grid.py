@@ -94,8 +94,8 @@ def grid(
 
 def gather(config: Path | None, over: list[str] | None, set_: list[str] | None) -> dict[str, Any]:
     """One set of settings from a file and flags; `search` is another command's."""
-    from .config import assignment, merged, nested, read
     from .plan import over as parse
+    from .settings import assignment, merged, nested, read
 
     varied = [nested(f"over.{name}", values) for name, values in map(parse, over or ())]
     settings = merged(read(config) if config else {}, *varied, *map(assignment, set_ or ()))
@@ -129,8 +129,8 @@ def engine_for(
     address: str | None,
     slurm: list[str] | None,
 ) -> Engine:
-    from .config import assignment, merged
     from .engines import open_engine
+    from .settings import assignment, merged
 
     options = merged(*map(assignment, slurm or ()))
     return open_engine(on, runs, slots=slots, address=address, slurm=options)

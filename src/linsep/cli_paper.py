@@ -94,10 +94,10 @@ def run(
       linsep paper run table1 --scale small --scenario split-cifar10 --method derpp,derpp+bfp
     """
     from .cli_grid import announced, conclude, engine_for, slots_for, watch
-    from .config import assignment, merged
     from .paper.protocol import scale as sized
     from .plan import plan
     from .reproduction import chosen, grid
+    from .settings import assignment, merged
     from .terminal import say
 
     size = sized(scale)

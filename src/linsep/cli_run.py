@@ -72,11 +72,12 @@ def run(
 
       linsep run configs/fashion-mini.toml --set training.epochs=2 --set bfp.weight=3
     """
-    from .config import assignment, from_settings, gathered, merged, nested, prepare, read
+    from .config import from_settings, gathered, prepare
     from .loggers import check
     from .paper.protocol import named
     from .progress import counting
     from .results import Session
+    from .settings import assignment, merged, nested, read
 
     for kind in log or ():
         check(kind)

@@ -68,9 +68,9 @@ def search(
 
       linsep search --over-range "bfp.weight=0.1..10 log" --over seed=0..2
     """
-    from .config import merged, read
     from .grid import Grid
     from .search import Search, on_validation, ranges
+    from .settings import merged, read
 
     for name, value, allowed in (("metric", metric, METRICS), ("setting", setting, SETTINGS)):
         if value not in allowed:
@@ -166,7 +166,7 @@ def command(
 
 def _validation_of(config: Path) -> dict[str, int]:
     """What undoes a file's own validation split."""
-    from .config import merged, read
+    from .settings import merged, read
 
     scenario = merged(read(config)).get("scenario", {})
     return {"scenario.validation": 0} if scenario.get("validation") else {}

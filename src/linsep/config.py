@@ -1,18 +1,16 @@
-"""From what a user writes to a run: read, merge, resolve, name, build.
+"""From settings to a run: check, resolve, name, build.
 
-Knows names and files; nothing above it does. Imports torch only where something is built, so that
-a mistake in a file is reported at once.
+Knows every section and the recipes by name; nothing above it does. Imports torch only where
+something is built, so that a mistake in a file is reported at once.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tomli_w
@@ -20,6 +18,7 @@ from pydantic import Field
 
 from . import options as sections
 from .errors import ConfigError, DeviceError, unknown
+from .settings import merged
 from .signature import complete, validate
 
 if TYPE_CHECKING:
@@ -49,19 +48,7 @@ class Config(sections.Section):
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the method's parts
 
 
-# --- reading -------------------------------------------------------------------------------------
-
-
-def read(path: Path) -> dict[str, Any]:
-    """What a TOML file says, as it says it."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not a text file") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+# --- checking ------------------------------------------------------------------------------------
 
 
 def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,45 +64,6 @@ def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise ConfigError(f"{name}: should be a table of options, not {value!r}")
     return merged(own, {"options": rest}) if rest else own
-
-
-def assignment(text: str) -> dict[str, Any]:
-    """'training.epochs=5' -> {"training": {"epochs": 5}}; values are TOML, or else plain text."""
-    path, equals, value = text.partition("=")
-    if not equals or not path.strip() or not all(path.split(".")):
-        raise ConfigError(f"--set {text!r}: should look like training.epochs=5")
-    try:
-        parsed = tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value.strip()
-    return nested(path.strip(), parsed)
-
-
-def nested(path: str, value: Any) -> dict[str, Any]:
-    """("training.epochs", 5) -> {"training": {"epochs": 5}}."""
-    for name in reversed(path.split(".")):
-        value = {name: value}
-    return value
-
-
-def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings, the later ones winning; a name alone counts as {"name": ...}."""
-    result: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            old, new = _table(key, result.get(key)), _table(key, value)
-            both = isinstance(old, Mapping) and isinstance(new, Mapping)
-            result[key] = merged(old, new) if both else new
-    return result
-
-
-def _table(key: str, value: Any) -> Any:
-    """Undo the shorthands, so that settings merge."""
-    if key in ("scenario", "net") and isinstance(value, str):
-        return {"name": value}
-    if key == "memory" and isinstance(value, int):
-        return {"rows": value}
-    return value
 
 
 def from_settings(settings: Mapping[str, Any]) -> Config:

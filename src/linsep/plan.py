@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .config import Config, assignment, from_settings, gathered, merged, nested, prepare
+from .config import Config, from_settings, gathered, prepare
 from .errors import ConfigError, LinsepError
+from .settings import assignment, merged, nested
 
 
 def expand(settings: Mapping[str, Any]) -> list[dict[str, Any]]:

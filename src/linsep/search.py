@@ -15,11 +15,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from .config import assignment, from_settings, merged, nested
+from .config import from_settings
 from .errors import ConfigError, LinsepError
 from .grid import Grid
 from .plan import Cell, flat, plan
 from .results import read_results
+from .settings import assignment, merged, nested
 
 VALIDATION = 0.1  # share of the training images, if the settings do not say
 OWN = ("trials",)  # fields of a [search] table that are no ranges
