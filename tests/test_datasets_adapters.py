@@ -47,7 +47,7 @@ def test_every_usual_form_of_images(x: Any, want: Tensor) -> None:
 @pytest.mark.parametrize(
     ("y", "names", "labels"),
     [
-        (Y * 10 - 5, ("-5", "5", "15"), Y),
+        (Y * 10 + 5, ("5", "15", "25"), Y),
         (np.array(["b", "a", "c"])[Y], ("a", "b", "c"), np.array([1, 0, 2])[Y]),
         (Y[:, None], ("0", "1", "2"), Y),
         (Y.tolist(), ("0", "1", "2"), Y),
@@ -58,6 +58,11 @@ def test_every_usual_form_of_labels(y: Any, names: tuple[str, ...], labels: Any)
     data = from_arrays(X, y, X, y)
     assert data.names == names
     assert data.train.y.tolist() == labels.tolist()
+
+
+def test_a_negative_label_is_refused_since_it_often_means_unlabelled() -> None:
+    with pytest.raises(DataError, match="a label is -1"):
+        from_arrays(X, Y - 1, X, Y - 1)
 
 
 def test_duplicates_are_counted_and_warned_of() -> None:
