@@ -65,8 +65,8 @@ def from_arrays(
     """A data set of arrays or tensors: images (n, h, w), (n, h, w, c) or (n, c, h, w), and labels.
 
     Pixels are bytes, or floats from 0 to 1 that are rounded to bytes. Labels are numbers from 0 on
-    where `names` are given, else text or numbers that are not negative. Without test images a share of every class
-    is held out.
+    where `names` are given, else text or numbers that are not negative. Without test images a share
+    of every class is held out.
     """
     x, y = pixels_of(x_train, where), _flat(y_train, len(x_train), where)
     if x_test is None or y_test is None:
