@@ -101,11 +101,9 @@ def test_a_local_cluster_is_started_and_a_grid_on_it_can_be_stopped(tmp_path: Pa
     long = SETTINGS | {"training": {"epochs": 5000}, "over": {"seed": [0]}, "method": "er"}
     cells = plan(long, tmp_path)
     grid = Grid(cells, tmp_path, engine=Ray(tmp_path, None, cpu_slots(1)))
-    began = time.monotonic()
     for _ in grid:
         grid.stop()
     assert [cell.status for cell in cells] == ["stopped"]
     assert (cells[0].folder / "state.pt").exists()
     assert not holders(cells[0].folder)
-    assert time.monotonic() - began < 120
     assert not ray.is_initialized()
