@@ -30,7 +30,7 @@ def step(
 @app.command("store")
 def store(
     count: Annotated[int, typer.Option("--runs", min=1, help="How many run folders.")] = 2000,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds; the median counts.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds; the least counts.")] = 5,
 ) -> None:
     """List and compare thousands of made-up runs, in a temporary folder."""
     from rich.console import Console
