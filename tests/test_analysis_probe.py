@@ -1,6 +1,5 @@
 """The probe against scikit-learn's optimum, on real images' features; draws; bad input."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -81,23 +80,6 @@ def test_reaches_scikit_learn_s_optimum(classes: int, rows: int, filters: int) -
         for head in ((fit.weight, fit.bias), (w, b))
     ]
     assert abs(right[0] - right[1]) <= 0.003
-
-
-@pytest.mark.slow
-def test_is_not_slower_than_scikit_learn_at_the_same_accuracy() -> None:
-    """Its default tolerance, 1e-4, may stop more than 1e-4 above the minimum; 1e-5 does not."""
-    limits = pytest.importorskip("threadpoolctl").threadpool_limits
-    z, y = fashion(64)
-    x = standardised(z)
-    with limits(1):
-        start = time.process_time()
-        fit = fit_logistic(x, y, 10)
-        own = time.process_time() - start
-        start = time.process_time()
-        w, b = sklearn_fit(x, y, 1e-5)
-        theirs = time.process_time() - start
-    assert losses(x, y, fit.weight, fit.bias)[1] <= losses(x, y, w, b)[1]
-    assert own <= theirs
 
 
 def test_solved_to_the_gap_asked_for_and_stationary() -> None:
