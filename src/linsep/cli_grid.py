@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .cli_run import File, Quiet, Runs, SaveEvery, Set
+from .cli_run import File, Keep, Quiet, Runs, SaveEvery, Set, checked_keep
 from .errors import ConfigError
 from .terminal import FAILED, INTERRUPTED, Stop, open_console, say
 
@@ -53,6 +53,7 @@ def grid(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
     runs: Runs = Path("runs"),
     save_every: SaveEvery = 30.0,
+    keep: Keep = None,
     quiet: Quiet = False,
     set_: Set = None,
 ) -> None:
@@ -71,7 +72,7 @@ def grid(
     """
     from .plan import plan
 
-    settings = gather(config, over, set_)
+    settings, kept = gather(config, over, set_), checked_keep(keep)
     if "over" not in settings:
         raise ConfigError("nothing to vary: give --over seed=0..4, or a file with lists in [over]")
     cells = plan(settings, runs, here=on == "local")
@@ -88,7 +89,8 @@ def grid(
     if any(cell.status == "waiting" for cell in cells):
         from .grid import Grid
 
-        watch(Grid(cells, runs, save_every=save_every, engine=engine), len(slots), console, quiet)
+        work = Grid(cells, runs, save_every=save_every, keep=kept, engine=engine)
+        watch(work, len(slots), console, quiet)
     conclude(cells, runs, console)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from .cli_grid import Address, On, PerGpu, Slurm, Workers
-from .cli_run import SaveEvery
+from .cli_run import Keep, SaveEvery, checked_keep
 from .cli_store import Format, Output, Runs, check_format, publish, wide_console
 from .errors import ConfigError
 from .paper.tables import TABLES
@@ -80,6 +80,7 @@ def run(
     per_gpu: PerGpu = 1,
     runs: Runs = Path("runs"),
     save_every: SaveEvery = 30.0,
+    keep: Keep = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Of all runs: compute.device=cuda"),
@@ -100,10 +101,10 @@ def run(
     from .settings import assignment, merged
     from .terminal import say
 
-    size = sized(scale)
+    size, kept = sized(scale), checked_keep(keep)
     found, cells = chosen(table, scenario, memory, method)
-    kept = [place for place in cells if scenario or place.scenario not in size.absent]
-    if not kept:
+    possible = [place for place in cells if scenario or place.scenario not in size.absent]
+    if not possible:
         raise ConfigError(
             f"the scale {size.name!r} has no run of this table: "
             + "; ".join(f"{name}: {why}" for name, why in size.absent.items())
@@ -111,7 +112,7 @@ def run(
     extra = merged(
         {} if data is None else {"scenario": {"data": data}}, *map(assignment, set_ or ())
     )
-    wanted = [merged(s, extra) for s in grid(kept, size, preset, found.runs)]
+    wanted = [merged(s, extra) for s in grid(possible, size, preset, found.runs)]
     console = wide_console()
     if not quiet:
         text = f"Table {found.number}, scale {size.name}: {size.line}. {len(wanted)} runs."
@@ -132,7 +133,8 @@ def run(
     if any(cell.status == "waiting" for cell in planned):
         from .grid import Grid
 
-        watch(Grid(planned, runs, save_every=save_every, engine=engine), len(slots), console, quiet)
+        work = Grid(planned, runs, save_every=save_every, keep=kept, engine=engine)
+        watch(work, len(slots), console, quiet)
     _command(found.name)(
         scale=scale, scenario=scenario, memory=memory, method=method, preset=preset, runs=runs
     )

@@ -6,11 +6,12 @@ import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from .errors import ConfigError
+from . import options
+from .errors import ConfigError, unknown
 from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 
 if TYPE_CHECKING:
@@ -30,6 +31,14 @@ Set = Annotated[
 Runs = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the result and errors.")]
 SaveEvery = Annotated[float, typer.Option(min=0, help="Seconds between saves within an epoch.")]
+Keep = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHAT",
+        help="Snapshots for `linsep analyse`: of the end, all tasks or all epochs; tasks if the "
+        "net is small.",
+    ),
+]
 
 
 def run(
@@ -56,6 +65,7 @@ def run(
     threads: Annotated[int | None, typer.Option(help="CPU threads.")] = None,
     runs: Runs = Path("runs"),
     save_every: SaveEvery = 30.0,
+    keep: Keep = None,
     log: Annotated[
         list[str] | None, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")
     ] = None,
@@ -79,6 +89,7 @@ def run(
     from .results import Session
     from .settings import assignment, merged, nested, read
 
+    kept = checked_keep(keep)
     for kind in log or ():
         check(kind)
 
@@ -99,7 +110,7 @@ def run(
     with counting("decoding") as progress:
         prepared = prepare(from_settings(gathered(settings)), progress=progress)
     console = open_console()
-    with Session(prepared, runs, save_every=save_every) as session:
+    with Session(prepared, runs, save_every=save_every, keep=kept) as session:
         if session.finished:
             say(console, quiet, f"{prepared.name} is finished already.")
             if log:
@@ -107,6 +118,14 @@ def run(
         else:
             _train(session, console, quiet, log or [])
     show_result(console, session.results(), session.folder)
+
+
+def checked_keep(keep: str | None) -> options.Keep | None:
+    """The word as the library knows it."""
+    allowed = get_args(options.Keep)
+    if keep is not None and keep not in allowed:
+        raise ConfigError(f"--keep: {unknown('kind', keep, allowed)}")
+    return cast("options.Keep | None", keep)
 
 
 def _train(session: Session, console: Console, quiet: bool, log: Sequence[str] = ()) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .engines import Engine
 from .engines.local import Local, cpu_slots
+from .options import Keep
 from .plan import Cell, expand, over, plan, seconds_taken
 from .results import SAVE_EVERY
 from .worker import Job, Message
@@ -37,9 +38,10 @@ class Grid:
         runs: Path,
         workers: int = 1,
         save_every: float = SAVE_EVERY,
+        keep: Keep | None = None,
         engine: Engine | None = None,
     ) -> None:
-        self.cells, self.runs, self.save_every = cells, runs, save_every
+        self.cells, self.runs, self.save_every, self.keep = cells, runs, save_every, keep
         self.engine = engine or Local(runs, cpu_slots(workers))
         self._waiting = [cell for cell in cells if cell.status == "waiting"]
         self.stopping = False
@@ -105,6 +107,7 @@ class Grid:
             "settings": cell.settings,
             "runs": str(self.runs.absolute()),
             "save_every": self.save_every,
+            "keep": self.keep,
         }
 
     def _take(self, message: Message) -> Cell:

@@ -2,6 +2,9 @@
 
 Knows weights and logits. Knows nothing of tasks: which rows are free to learn, and which classes
 are the newest, a method's stages say.
+
+Every head decides as some linear one does: `as_linear` gives weights and biases (w, b) such that
+w z + b and the head's logits are largest at the same class, for every z.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,6 +18,9 @@ Head = Callable[[int, int], nn.Module]  # (features, classes) -> logits
 
 class LinearHead(nn.Linear):
     """Logits w z + b."""
+
+    def as_linear(self) -> tuple[Tensor, Tensor]:
+        return self.weight.detach(), self.bias.detach()
 
 
 class CosineHead(nn.Module):
@@ -35,6 +41,11 @@ class CosineHead(nn.Module):
 
     def forward(self, z: Tensor) -> Tensor:
         return self.scale * self.cosine(z)
+
+    def as_linear(self) -> tuple[Tensor, Tensor]:
+        """The length of z scales all logits alike, and so does |s|; its sign does not."""
+        weight = F.normalize(self.weight.detach())
+        return self.scale.detach().sign() * weight, weight.new_zeros(len(weight))
 
 
 class Correction(nn.Module):
@@ -57,6 +68,12 @@ class Correction(nn.Module):
         return torch.where(self.newest, fitting, self.slopes * logits + self.shifts)
 
     @torch.no_grad()
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """a and b of every class."""
+        a = torch.where(self.newest, self.slope, self.slopes)
+        return a, torch.where(self.newest, self.shift, self.shifts)
+
+    @torch.no_grad()
     def turn_to(self, classes: Sequence[int]) -> None:
         """Keep what was fitted, and start with a = 1, b = 0 on other classes."""
         self.slopes[self.newest], self.shifts[self.newest] = self.slope, self.shift
@@ -77,3 +94,8 @@ class CorrectedHead(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         corrected: Tensor = self.correction(self.linear(z))
         return corrected
+
+    def as_linear(self) -> tuple[Tensor, Tensor]:
+        weight, bias = self.linear.as_linear()
+        a, b = self.correction.pairs()
+        return a[:, None] * weight, a * bias + b

@@ -22,6 +22,13 @@ def accuracy(scores: Tensor, y: Tensor, classes: Sequence[int] | None = None) ->
     return float((best == y.to(best.device)).double().mean())
 
 
+def confusion(scores: Tensor, y: Tensor) -> Tensor:
+    """(classes, classes) counts: row = the right class, column = the one with the best score."""
+    classes = scores.shape[1]
+    pairs = y.to(scores.device) * classes + scores.argmax(1)
+    return torch.bincount(pairs, minlength=classes**2).view(classes, classes).cpu()
+
+
 def final_average(matrix: Tensor) -> float | None:
     """FAA: mean of the last row."""
     return _percent(matrix[-1].mean())

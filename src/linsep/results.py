@@ -5,6 +5,7 @@
     events.jsonl       what happened, without clock times: equal for equal runs, byte for byte
     timing.jsonl       how long it took
     state.pt           the resumable state, and state.previous.pt the one before
+    snapshots/         the net at the end of each task, or of the last, for analyses
     model.safetensors  the net's weights, at the end
     results.json       accuracies and metrics, written last: its presence means "finished"
     lease.<n>          who is working on it, if somebody is
@@ -24,11 +25,12 @@ from typing import Any
 import torch
 from safetensors.torch import save as safetensors_bytes
 
-from . import environment, files
+from . import environment, files, snapshots
 from .config import Prepared, to_toml
 from .errors import StateError
 from .lease import Lease
 from .metrics import audit, summary
+from .options import Keep
 from .run import EpochEnd, Event, Run, StepEnd, TaskEnd
 
 SAVE_EVERY = 30.0  # seconds
@@ -41,8 +43,16 @@ class Session:
     and saves. Stop whenever you like: call `save()` first and nothing is lost at all.
     """
 
-    def __init__(self, prepared: Prepared, runs: Path, *, save_every: float = SAVE_EVERY) -> None:
-        self.prepared, self.save_every = prepared, save_every
+    def __init__(
+        self,
+        prepared: Prepared,
+        runs: Path,
+        *,
+        save_every: float = SAVE_EVERY,
+        keep: Keep | None = None,
+    ) -> None:
+        """`keep` says which snapshots to keep; None: every task's if the net is small, else the last's."""
+        self.prepared, self.save_every, self.keep = prepared, save_every, keep
         self.folder = runs / prepared.name
         self.run: Run | None = None
         self.lease = Lease(self.folder)
@@ -80,6 +90,7 @@ class Session:
         if self.run is None:
             return
         for event in self.run:
+            self._keep(self.run, event)
             self._record(event)
             due = time.monotonic() - self._saved >= self.save_every
             if due or not isinstance(event, StepEnd):
@@ -176,6 +187,17 @@ class Session:
         _put(self.folder / "timing.jsonl", _line(timing))
         self._epoch_started, self._images = now, 0
 
+    def _keep(self, run: Run, event: Event) -> None:
+        """Before the event is recorded: what a kill takes back is then written again, the same."""
+        keep = self.keep or ("tasks" if run.learner.spec.parameters <= snapshots.SMALL else "end")
+        if isinstance(event, TaskEnd) and (keep != "end" or run.finished):
+            self.lease.check()
+            snapshots.write(self.folder, run.learner, event.task)
+        if isinstance(event, EpochEnd) and keep == "epochs":
+            self.lease.check()
+            task = run.scenario.tasks[event.cursor.task].index
+            snapshots.write(self.folder, run.learner, task, event.stage, event.cursor.epoch)
+
     def _finish(self, run: Run) -> None:
         net = run.learner.net.state_dict()
         weights = {name: value.detach().cpu().contiguous() for name, value in net.items()}
@@ -204,6 +226,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
         "groups": [list(g.classes) for g in scenario.groups],
         "metrics": metrics,
         "matrices": {name: _plain(matrix.tolist()) for name, matrix in settings.items()},
+        "confusion": run.confusion.tolist(),
         "audit": flaws,
     }
 

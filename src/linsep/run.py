@@ -17,7 +17,7 @@ from .data import Images, Scenario, Task
 from .errors import DivergedError, StateError
 from .learner import Learner
 from .method import Stage
-from .metrics import accuracy
+from .metrics import accuracy, confusion
 from .streams import Cursor
 
 LOOK_EVERY = 50  # steps between looks at the losses on an accelerator: reading one waits for it
@@ -54,6 +54,8 @@ class Run:
         shape = len(scenario.groups), len(scenario.groups)  # after task, on task
         self.class_il = torch.full(shape, torch.nan, dtype=torch.float64)
         self.task_il = torch.full(shape, torch.nan, dtype=torch.float64)
+        # Class-IL, after the newest task: how often class (row) was taken for class (column).
+        self.confusion = torch.zeros(scenario.num_classes, scenario.num_classes, dtype=torch.int64)
         self._sums: dict[str, Tensor] = {}  # of this epoch's losses so far
         self._counts: dict[str, int] = {}
         self._unread: list[StepEnd] = []  # steps whose losses nobody has looked at
@@ -140,8 +142,10 @@ class Run:
         return event
 
     def _evaluate(self, now: int) -> None:
+        self.confusion.zero_()
         for i, group in enumerate(self.scenario.groups[: now + 1]):
             scores = self.learner.predict(group.test)
+            self.confusion += confusion(scores, group.test.y)
             self.class_il[now, i] = accuracy(scores, group.test.y)
             self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
 
@@ -153,6 +157,7 @@ class Run:
             "learner": self.learner.state_dict(),
             "class_il": self.class_il,
             "task_il": self.task_il,
+            "confusion": self.confusion,
             "sums": dict(self._sums),
             "counts": dict(self._counts),
         }
@@ -166,6 +171,7 @@ class Run:
         self.cursor = Cursor(*state["cursor"])
         self.class_il.copy_(state["class_il"])
         self.task_il.copy_(state["task_il"])
+        self.confusion.copy_(state["confusion"])
         self._sums = {k: v.to(self.learner.device) for k, v in state["sums"].items()}
         self._counts = dict(state["counts"])
         self._unread.clear()

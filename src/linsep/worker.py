@@ -1,7 +1,7 @@
 """A run done as a job: what a process, a cluster's task or a batch job does when it is given one.
 
-A job is {"index", "settings", "runs", "save_every"}, plain values all of them. What happens is said
-in messages {"kind", "index", ...}, the last of which ends the job:
+A job is {"index", "settings", "runs", "save_every", "keep"}, plain values all of them. What happens
+is said in messages {"kind", "index", ...}, the last of which ends the job:
 
     progress   "done" and "total" steps, "images_per_second"; the first one as soon as it is ready
     done       "seconds"
@@ -78,7 +78,8 @@ def _train(
     if stopping.is_set():
         return {"kind": "stopped"}
     prepared = prepare(from_settings(job["settings"]), lenient=True, opened=opened)
-    with Session(prepared, Path(job["runs"]), save_every=job["save_every"]) as session:
+    every_so_often = {"save_every": job["save_every"], "keep": job["keep"]}
+    with Session(prepared, Path(job["runs"]), **every_so_often) as session:
         images, began, told = 0, time.monotonic(), 0.0
 
         def report(rate: float) -> None:

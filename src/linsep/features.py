@@ -1,0 +1,174 @@
+"""Features of a finished run's images at each of its snapshots: made once, and kept with the run.
+
+    features/test-task02-<digest>.npy    float32 (n, d), in the order of `Features.labels`
+
+Knows how a run is opened again, and files. Knows nothing of what features are good for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import snapshots
+from .config import Prepared, from_settings, gathered, prepare
+from .data import Images, join
+from .errors import ConfigError, StateError
+from .learner import Learner
+from .results import read_results
+from .settings import read
+from .snapshots import Snapshot
+
+Split = Literal["train", "test"]
+FOLDER = "features"
+CHUNK = 1024  # rows
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a learner decided, as a linear rule on features, and among which classes."""
+
+    weight: Tensor  # (C, d)
+    bias: Tensor  # (C,)
+    seen: Tensor  # (C,) bool
+
+
+def reopen(
+    folder: Path, *, opened: dict[str, Any] | None = None, data: str | None = None
+) -> Prepared:
+    """A finished run's config and data again; `data` says where the images are now."""
+    read_results(folder)  # refuses what is not finished
+    settings = gathered(read(folder / "config.toml"))
+    if data is not None:
+        settings["scenario"]["data"] = data
+    prepared = prepare(from_settings(settings), opened=opened, here=False)
+    if prepared.name != folder.name:
+        raise ConfigError(
+            f"{folder.name}: this config and these data make another run, {prepared.name}; "
+            "were the images or the net changed, or was the folder renamed?"
+        )
+    return prepared
+
+
+class Features:
+    """A run's features, by snapshot and split, as memory-mapped matrices."""
+
+    def __init__(
+        self,
+        folder: Path,
+        prepared: Prepared,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.folder, self.prepared, self.say = folder, prepared, say
+        self.scenario = prepared.stream.scenario  # the tasks, also of a run that learned jointly
+        self.snapshots = snapshots.found(folder)
+        self._restored: Snapshot | None = None
+
+    @property
+    def ends(self) -> list[Snapshot]:
+        """Of tasks, in their order."""
+        return [s for s in self.snapshots if s.ends_task]
+
+    @property
+    def last(self) -> Snapshot:
+        return self.needed(self.ends)[-1]
+
+    def needed(self, found: Sequence[Snapshot], what: str = "") -> Sequence[Snapshot]:
+        if not found:
+            raise StateError(
+                f"{self.folder.name}: {what or 'this'} needs the weights at the end of tasks, "
+                "which were not kept; run it with --keep tasks"
+            )
+        return found
+
+    @cached_property
+    def learner(self) -> Learner:
+        """Built anew; what it knows is what `at` put into it."""
+        return self.prepared.build().learner
+
+    def at(self, snapshot: Snapshot) -> Learner:
+        """The learner as it was then."""
+        if self._restored != snapshot:
+            snapshots.restore(snapshot, self.learner)
+            self._restored = snapshot
+        return self.learner
+
+    def rule(self, snapshot: Snapshot) -> Rule:
+        learner = self.at(snapshot)
+        weight, bias = learner.predictor.as_linear(learner.net.head)
+        seen = learner.seen if learner.evaluation.mask_unseen else torch.ones_like(learner.seen)
+        return Rule(weight.cpu(), bias.cpu(), seen.cpu().clone())
+
+    # --- rows: all groups' images, one after another ---------------------------------------------
+
+    def images(self, split: Split) -> Images:
+        return self._images[split]
+
+    def labels(self, split: Split) -> Tensor:
+        return self._images[split].y
+
+    def rows(self, split: Split, first: int, end: int) -> slice:
+        """Of the tasks from `first` up to, and without, `end`."""
+        ends = np.cumsum([0, *(len(part) for part in self._parts[split])]).tolist()
+        return slice(ends[first], ends[end])
+
+    @cached_property
+    def _parts(self) -> dict[Split, list[Images]]:
+        return {
+            "train": [task.train for task in self.scenario.tasks],
+            "test": [group.test for group in self.scenario.groups],
+        }
+
+    @cached_property
+    def _images(self) -> dict[Split, Images]:
+        return {split: join(parts) for split, parts in self._parts.items()}
+
+    # --- matrices --------------------------------------------------------------------------------
+
+    def matrix(self, snapshot: Snapshot, split: Split) -> Tensor:
+        """(n, d) float32, read from the disk as it is used."""
+        path = self._path(snapshot, split)
+        if not path.exists():
+            self._extract(snapshot, split, path)
+        try:
+            # Copy-on-write: torch asks for memory it might write to.
+            found = np.load(path, mmap_mode="c", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            path.unlink(missing_ok=True)
+            raise StateError(
+                f"{path} is damaged and was removed; repeat the command: {error}"
+            ) from None
+        return torch.from_numpy(found)
+
+    def _path(self, snapshot: Snapshot, split: Split) -> Path:
+        """Named after all that decides its content."""
+        what = f"{snapshot.digest} {self.prepared.stream.fingerprint} {self.prepared.key}"
+        digest = blake2b(what.encode(), digest_size=6).hexdigest()
+        return self.folder / FOLDER / f"{split}-{snapshot.name}-{digest}.npy"
+
+    def _extract(self, snapshot: Snapshot, split: Split, path: Path) -> None:
+        images, learner = self.images(split), self.at(snapshot)
+        self.say(f"features of {len(images)} {split} images, {snapshot.name}")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            path.parent.mkdir(exist_ok=True)
+            shape = len(images), learner.spec.features
+            out = np.lib.format.open_memmap(temporary, "w+", np.float32, shape)
+            for start in range(0, len(images), CHUNK):
+                part = images.take(torch.arange(start, min(start + CHUNK, len(images))))
+                out[start : start + CHUNK] = learner.embed(part).cpu().numpy()
+            out.flush()
+            del out
+            temporary.replace(path)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise StateError(f"cannot write {path}: {error.strerror or error}") from None
