@@ -12,6 +12,7 @@ import typer
 
 from . import (
     __version__,
+    cli_analyse,
     cli_bench,
     cli_data,
     cli_grid,
@@ -38,6 +39,7 @@ app.command("grid")(cli_grid.grid)
 app.command("search")(cli_search.search)
 app.command("runs")(cli_store.runs)
 app.command("compare")(cli_store.compare)
+app.command("analyse")(cli_analyse.analyse)
 app.command("list")(cli_look.list_)
 app.command("show")(cli_look.show)
 app.command("export")(cli_look.export)

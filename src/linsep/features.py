@@ -106,7 +106,7 @@ class Features:
         learner = self.at(snapshot)
         weight, bias = learner.predictor.as_linear(learner.net.head)
         seen = learner.seen if learner.evaluation.mask_unseen else torch.ones_like(learner.seen)
-        return Rule(weight.cpu(), bias.cpu(), seen.cpu().clone())
+        return Rule(*(t.detach().cpu().clone() for t in (weight, bias, seen)))  # the net moves on
 
     # --- rows: all groups' images, one after another ---------------------------------------------
 

@@ -213,7 +213,8 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
     scenario, config = prepared.stream.scenario, prepared.config
     settings = {"class_il": run.class_il, "task_il": run.task_il}
     metrics = {name: summary(matrix) for name, matrix in settings.items()}
-    flaws = [f"{name}: {f.text}" for name, m in metrics.items() for f in audit(m, len(m))]
+    tasks = len(scenario.groups)
+    flaws = [f"{name}: {f.text}" for name, m in metrics.items() for f in audit(m, tasks)]
     return {
         "name": prepared.name,
         "key": prepared.key,
