@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linsep import metrics
-from linsep.metrics import accuracy, audit, forgetting, mean_peak, summary
+from linsep.metrics import accuracy, audit, confusion, forgetting, mean_peak, summary
 
 NAN = float("nan")
 
@@ -116,6 +116,12 @@ def test_a_matrix_is_not_changed() -> None:
     summary(found)
     forgetting(found, include_last=True)
     assert torch.equal(found.nan_to_num(-1), MIXED.nan_to_num(-1))
+
+
+def test_a_confusion_counts_pairs_of_right_and_predicted() -> None:
+    scores = torch.tensor([[0.1, 0.9, 0.0], [0.8, 0.1, 0.1], [0.2, 0.3, 0.5], [0.0, 1.0, 0.0]])
+    found = confusion(scores, torch.tensor([0, 0, 2, 1]))
+    assert found.tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
 
 
 # --- the audit -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import linsep
 from linsep import files
 from linsep.config import Prepared, prepare
 from linsep.errors import DivergedError, StateError
-from linsep.results import Session, read_results
+from linsep.results import Session, final_results, read_results
 from linsep.run import EpochEnd, StepEnd
 from linsep.testing import same
 
@@ -70,6 +70,22 @@ def test_a_finished_folder_holds_everything(tmp_path: Path) -> None:
     with Session(prepared(), tmp_path) as again:
         assert again.finished
         assert list(again) == []
+
+
+def test_learning_and_forgetting_all_there_is_passes_the_audit() -> None:
+    """Two tasks: FAA 50, FF 100, mean peak 50 + 1/2 * 100 = 100, which is possible."""
+    run = prepared().build()
+    run.class_il[:] = run.task_il[:] = torch.tensor([[1.0, torch.nan], [0.0, 1.0]])
+    assert final_results(prepared(), run)["audit"] == []
+
+
+def test_the_confusion_counts_what_the_last_accuracies_say(tmp_path: Path) -> None:
+    results = read_results(straight(tmp_path))
+    confusion = torch.tensor(results["confusion"])
+    assert confusion.sum(1).tolist() == [5, 5, 5, 5]  # test images of each class
+    for classes, last in zip(results["groups"], results["matrices"]["class_il"][-1], strict=True):
+        right = sum(int(confusion[c, c]) for c in classes)
+        assert right / (5 * len(classes)) == last
 
 
 def test_the_folder_of_a_run_stopped_in_an_epoch_ends_equal(tmp_path: Path) -> None:

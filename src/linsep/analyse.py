@@ -182,7 +182,11 @@ def backward(run: Features, chosen: Settings) -> Content:
         old = ends[at.task - 1]
         before = run.rule(old)
         rows = run.rows("test", 0, at.task)
-        z, z_old, y = run.matrix(at, "test")[rows], run.matrix(old, "test")[rows], run.labels("test")
+        z, z_old, y = (
+            run.matrix(at, "test")[rows],
+            run.matrix(old, "test")[rows],
+            run.labels("test"),
+        )
         for name, term in projections(run.at(at)):
             if name in terms:
                 place = {"term": name, "task": at.task, "stage": at.stage or None}

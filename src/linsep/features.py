@@ -23,6 +23,7 @@ from . import snapshots
 from .config import Prepared, from_settings, gathered, prepare
 from .data import Images, join
 from .errors import ConfigError, StateError
+from .heads import DecidesLinearly
 from .learner import Learner
 from .results import read_results
 from .settings import read
@@ -104,7 +105,13 @@ class Features:
 
     def rule(self, snapshot: Snapshot) -> Rule:
         learner = self.at(snapshot)
-        weight, bias = learner.predictor.as_linear(learner.net.head)
+        head, own = learner.net.head, learner.evaluation.rule == "method"
+        if not isinstance(head, DecidesLinearly):
+            raise ConfigError(
+                f"{self.folder.name}: its head, {type(head).__name__}, does not say how to decide "
+                "on features by a linear rule (as_linear)"
+            )
+        weight, bias = learner.predictor.as_linear(head) if own else head.as_linear()
         seen = learner.seen if learner.evaluation.mask_unseen else torch.ones_like(learner.seen)
         return Rule(*(t.detach().cpu().clone() for t in (weight, bias, seen)))  # the net moves on
 

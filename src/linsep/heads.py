@@ -8,12 +8,18 @@ w z + b and the head's logits are largest at the same class, for every z.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 Head = Callable[[int, int], nn.Module]  # (features, classes) -> logits
+
+
+@runtime_checkable
+class DecidesLinearly(Protocol):
+    def as_linear(self) -> tuple[Tensor, Tensor]: ...
 
 
 class LinearHead(nn.Linear):

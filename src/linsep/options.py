@@ -14,7 +14,9 @@ Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
-Keep = Literal["end", "tasks", "epochs"]  # snapshots of a run: the last task's, all tasks', all epochs'
+Keep = Literal[
+    "end", "tasks", "epochs"
+]  # snapshots of a run: the last task's, all tasks', all epochs'
 
 
 class Section(BaseModel):

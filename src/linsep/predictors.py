@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .data import Images
+from .heads import DecidesLinearly
 from .memory import Look
 from .nets import Output, Spec
 
@@ -21,9 +22,9 @@ class Predictor(nn.Module):
     def forward(self, out: Output) -> Tensor:
         return out.logits
 
-    def as_linear(self, head: nn.Module) -> tuple[Tensor, Tensor]:
-        """Weights and biases of the linear rule that decides as this one does."""
-        return head.as_linear()  # type: ignore[operator, no-any-return]
+    def as_linear(self, head: DecidesLinearly) -> tuple[Tensor, Tensor]:
+        """Weights and biases of the linear rule that decides as this one does on the features."""
+        return head.as_linear()
 
     def fit(self, exemplars: Images, look: Look) -> None:
         """Called after every task, once the memory has settled."""
@@ -42,7 +43,7 @@ class NearestMean(Predictor):
         z = F.normalize(out.features.float())
         return -torch.cdist(z, self.means, compute_mode="donot_use_mm_for_euclid_dist")
 
-    def as_linear(self, head: nn.Module) -> tuple[Tensor, Tensor]:
+    def as_linear(self, head: DecidesLinearly) -> tuple[Tensor, Tensor]:
         """Among unit vectors the closest mean m is the one with the largest m z - |m|^2 / 2.
 
         |z| = 1 there, and |m| = 1 for every class that has exemplars; so |z| does not matter.
