@@ -17,6 +17,7 @@ from linsep.config import from_settings, prepare
 from linsep.errors import ConfigError, StateError
 from linsep.features import Features, reopen
 from linsep.findings import directions_for, findings
+from linsep.heads import LinearHead
 from linsep.options import Keep
 from linsep.results import Session, read_results
 from linsep.store import Store
@@ -213,13 +214,14 @@ def test_the_old_head_on_projected_features(opened: Callable[[str], Features], m
         y = torch.cat([i.y for i in images])
         old = run.at(run.ends[t - 1])
         head, seen = old.net.head, old.seen.clone()
-        weight, bias = (p.detach().clone() for p in (head.weight, head.bias))
+        assert isinstance(head, LinearHead)
+        weight, bias = head.weight.detach().clone(), head.bias.detach().clone()
         then = torch.cat([old.embed(i) for i in images])
         new = run.at(run.ends[t])
         z = torch.cat([new.embed(i) for i in images])
         ((_, term),) = snapshots.projections(new)
         with torch.no_grad():
-            back = term.maps[0].project(z)
+            back = term.projection("features")(z)
         (found,) = (p for p in places if p["task"] == t and p["epoch"] is None)
 
         def right(features: Tensor, mask: Tensor = ~seen, w: Tensor = weight, b: Tensor = bias,

@@ -17,6 +17,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -191,8 +192,8 @@ def backward(run: Features, chosen: Settings) -> Content:
             if name in terms:
                 place = {"term": name, "task": at.task, "stage": at.stage or None}
                 place["epoch"] = None if at.ends_task else int(at.epoch)
-                map_ = term.maps[term.layers.index("features")]
-                places.append(place | _kept(map_.project, z, z_old, y[rows], before))
+                map_ = term.projection("features")
+                places.append(place | _kept(map_, z, z_old, y[rows], before))
     return {"places": places}
 
 
@@ -294,7 +295,7 @@ def _inputs(run: Features) -> str:
 def _pairs(run: Features) -> list[tuple[Snapshot, Snapshot]]:
     """(before, after) of every task whose predecessor was kept too."""
     ends = run.ends
-    found = [(a, b) for a, b in zip(ends, ends[1:], strict=False) if b.task == a.task + 1]
+    found = [(a, b) for a, b in pairwise(ends) if b.task == a.task + 1]
     if not found:
         raise StateError(
             f"{run.folder.name}: there are no two tasks' ends in a row to compare; "

@@ -47,9 +47,9 @@ def analyse(
 ) -> None:
     """Look into finished runs: features, probes, similarities, projections.
 
-    Results are kept with each run, where `linsep report` and `linsep figures` find them. Repeat the
-    command to go on after a stop. Needs the weights at the end of tasks, which `linsep run` keeps of
-    small nets, and of others with --keep tasks.
+    Results are kept with each run, where `linsep report` and `linsep figures` find them. Repeat
+    the command to go on after a stop. Needs the weights at the end of tasks, which `linsep run`
+    keeps of small nets, and of others with --keep tasks.
 
     [bold]Examples[/bold]
 

@@ -120,6 +120,12 @@ class BackwardFeatures(Term):
         taps = frozenset(self.layers)
         return Needs(draws=past and self.on != "stream", before=past, taps=taps)
 
+    def projection(self, layer: str) -> nn.Module:
+        """The map that takes a layer's new outputs to its old ones."""
+        found = self.maps[self.layers.index(layer)]
+        assert isinstance(found, BackwardProjection)
+        return found.project
+
     def begin_task(self, task: Task) -> None:
         for projection in self.maps if self.reset else ():
             assert isinstance(projection, BackwardProjection)

@@ -51,7 +51,7 @@ class Session:
         save_every: float = SAVE_EVERY,
         keep: Keep | None = None,
     ) -> None:
-        """`keep` says which snapshots to keep; None: every task's if the net is small, else the last's."""
+        """`keep` says which snapshots to keep; None: all tasks if the net is small, or the last."""
         self.prepared, self.save_every, self.keep = prepared, save_every, keep
         self.folder = runs / prepared.name
         self.run: Run | None = None
