@@ -2,6 +2,7 @@
 
     spectrum  singular values, effective rank, proj-acc(k)         section 3.2, figure 2
     probe     linear probing with a penalised logistic regression  section 4.4, figure 4
+    logistic  the regression that probes with
     cka       similarity of features before and after a task       section 4.6, figure 5
     embed     both on one plane, by t-SNE or PCA                   figure 1
     drift     what the backward projection A learned               section 3.3

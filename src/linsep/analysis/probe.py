@@ -1,47 +1,24 @@
 """How well a fresh linear classifier does on frozen features (section 4.4).
 
 Knows feature matrices and labels. Knows nothing of runs, files or nets; draws come from the
-caller's generator. The classifier is a multinomial logistic regression with scikit-learn's
-objective on standardised features,
-
-    C * sum_i -log softmax(W x_i + b)[y_i] + 1/2 ||W||^2,   C = 1,   b not penalised,
-
-solved by L-BFGS until strong convexity bounds the distance to the optimum. The penalty is needed:
-with 1 % of the data the classes are separable and the loss alone has no minimum.
+caller's generator. The classifier is a logistic regression on standardised features with an L2
+penalty, C = 1. The penalty is needed: with 1 % of the data the classes are separable and the loss
+alone has no minimum.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from linsep.analysis.logistic import Logistic, fit_logistic
 from linsep.analysis.spectrum import ROWS, check_features, check_labels
 
 PORTIONS = (0.01, 0.033, 0.1, 0.33, 1.0)  # of each class's training rows, as in figure 4
-
-
-@dataclass(frozen=True, eq=False)
-class Logistic:
-    """The solved regression. `objective` and `loss` are means over the rows it was fitted on."""
-
-    weight: Tensor  # (K, d) float64
-    bias: Tensor  # (K,) float64
-    objective: float  # mean loss + ||W||^2 / (2 C n)
-    loss: float  # mean loss alone
-    gap: float  # about the most the objective can be above its minimum
-    iterations: int
-    converged: bool
-
-    def scores(self, x: Tensor) -> Tensor:
-        """Logits, (n, K) float64."""
-        blocks = torch.split(x.detach().cpu(), ROWS)
-        return torch.cat([F.linear(b.double(), self.weight, self.bias) for b in blocks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,165 +30,6 @@ class ProbeResult:
     train_accuracy: float  # on the drawn rows
     predicted: Tensor  # (n_test,) int64 labels
     fit: Logistic  # on standardised features
-
-
-def fit_logistic(
-    x: Tensor, y: Tensor, classes: int, *, c: float = 1.0, gap: float = 1e-5, max_iter: int = 1000
-) -> Logistic:
-    """Minimise the module's objective on `x` as given, with y in 0..classes-1.
-
-    Divided by C n the objective is 1/(C n)-strongly convex in W, so a gradient G bounds the
-    distance to its minimum by C n |G|^2 / 2; iteration ends once that is below `gap`. The share of
-    b, which has no penalty, is estimated from its own curvature. With two classes scikit-learn fits
-    one vector w, the difference of two rows, which is the same as doubling the penalty.
-    """
-    check_features(x)
-    check_labels(y, len(x))
-    if classes < 2 or int(y.min()) == int(y.max()):
-        raise ValueError("a probe needs rows of at least two classes")
-    if int(y.max()) >= classes:
-        raise ValueError(f"labels: {int(y.max())} is beyond {classes} classes")
-    if not c > 0 or not gap > 0:
-        raise ValueError(f"want c > 0 and gap > 0, got {c} and {gap}")
-    weak = c * len(x) / (2 if classes == 2 else 1)  # 1 / strong convexity
-    problem = _Rotated(x.detach().cpu(), y.cpu().long(), classes, 1 / weak)
-    v, value, bound, iterations = _lbfgs(problem, gap, max_iter)
-    weight, bias = v[:, :-1] @ problem.basis.double().T, v[:, -1]  # (K, d), (K,)
-    penalty = float(weight.square().sum()) / (2 * weak)
-    return Logistic(weight, bias, value, value - penalty, bound, iterations, bound <= gap)
-
-
-class _Rotated:
-    """The mean objective in coordinates where the features are uncorrelated: W = V basis^T.
-
-    Rotating W along the features' principal directions leaves ||W|| as it is, and directions that
-    no row has stay at zero, so they are left out. The Hessian is then near a diagonal one, which
-    makes L-BFGS fast however correlated the features are. The intercept is a last column.
-    """
-
-    def __init__(self, x: Tensor, y: Tensor, classes: int, penalty: float) -> None:
-        n, d = x.shape
-        self.n, self.classes, self.y = n, classes, y
-        span = torch.linalg.qr(x.T)[0] if n < d else None  # (d, n) only the rows' span matters
-        inside = x if span is None else x @ span  # (n, r)
-        squares, turn = torch.linalg.eigh(inside.T @ inside / n)  # (r,), (r, r)
-        self.basis = turn if span is None else span @ turn  # (d, r)
-        self.squares = F.pad(squares.double().clamp(min=0), (0, 1), value=1.0)  # (r + 1,) E x^2
-        self.penalty = torch.full_like(self.squares, penalty)
-        self.penalty[-1] = 0
-        self.x = x.new_ones(n, len(self.squares))  # (n, r + 1)
-        torch.mm(x, self.basis, out=self.x[:, :-1])
-
-    def logits(self, v: Tensor) -> Tensor:
-        return F.linear(self.x, v.to(self.x.dtype)).double()  # (n, K)
-
-    def value(self, logits: Tensor, v: Tensor) -> tuple[float, Tensor]:
-        """The objective and the softmax, (n, K)."""
-        top = logits.amax(1, keepdim=True)
-        p = (logits - top).exp_()
-        total = p.sum(1, keepdim=True)
-        own = logits.gather(1, self.y[:, None])
-        loss = float((total.log() + top - own).mean())
-        return loss + float((self.penalty * v * v).sum()) / 2, p.div_(total)
-
-    def gradient(self, p: Tensor, v: Tensor) -> Tensor:
-        """(K, r + 1); overwrites p."""
-        residual = p.scatter_add_(1, self.y[:, None], -p.new_ones(self.n, 1))
-        return (residual.to(self.x.dtype).T @ self.x).double() / self.n + self.penalty * v
-
-    def curvature(self, p: Tensor) -> Tensor:
-        """About the Hessian's diagonal: (r + 1,).
-
-        One for all classes: the gradient's sum over classes is the penalty's alone, and scaling
-        classes apart would send steps along that almost flat direction.
-        """
-        spread = (p - p * p).mean().clamp(min=1e-9)
-        return spread * self.squares + self.penalty
-
-    def gap(self, gradient: Tensor, curvature: Tensor) -> float:
-        """How far above its minimum the objective can be, by least curvatures; b's is a guess."""
-        least = self.penalty.clone()
-        least[-1] = curvature[-1]
-        return float((gradient.square() / least).sum()) / 2
-
-    def slope(self, p: Tensor, v: Tensor, step: Tensor, step_logits: Tensor) -> float:
-        """The objective's derivative along `step`."""
-        own = step_logits.gather(1, self.y[:, None])
-        loss = (float((p * step_logits).sum()) - float(own.sum())) / self.n
-        return loss + float((self.penalty * v * step).sum())
-
-
-def _lbfgs(
-    problem: _Rotated, gap: float, max_iter: int, memory: int = 10
-) -> tuple[Tensor, float, float, int]:
-    """Minimise until the bound on the gap is below `gap`: V, value, bound, iterations.
-
-    Logits are linear in V, so a trial step costs n K and not n K d.
-    """
-    v = torch.zeros(problem.classes, problem.x.shape[1], dtype=torch.float64)
-    logits = torch.zeros(problem.n, problem.classes, dtype=torch.float64)
-    value, p = problem.value(logits, v)
-    curvature, gradient = problem.curvature(p), problem.gradient(p, v)
-    past: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
-    for iteration in range(max_iter + 1):
-        bound = problem.gap(gradient, curvature)
-        if bound <= gap or iteration == max_iter:
-            break
-        step = -_inverse_hessian_times(gradient, past, curvature)
-        step_logits = problem.logits(step)
-        found = _line_search(problem, v, logits, step, step_logits, value, gradient)
-        if found is None:  # rounding: nothing lower in this direction
-            break
-        length, value, p = found
-        v, logits, before = v + length * step, logits.add_(step_logits, alpha=length), gradient
-        curvature, gradient = problem.curvature(p), problem.gradient(p, v)
-        change = gradient - before
-        along = length * float((step * change).sum())
-        if along > 0:
-            past.append((length * step, change, 1 / along))
-    return v, value, bound, iteration
-
-
-def _inverse_hessian_times(
-    g: Tensor, past: Sequence[tuple[Tensor, Tensor, float]], diagonal: Tensor
-) -> Tensor:
-    """The two-loop recursion (Nocedal and Wright, algorithm 7.4), from a diagonal first guess."""
-    q, weights = g.clone(), []
-    for s, change, rho in reversed(past):
-        weights.append(rho * float((s * q).sum()))
-        q.add_(change, alpha=-weights[-1])
-    q /= diagonal
-    if past:
-        _, change, rho = past[-1]
-        q /= rho * float((change.square() / diagonal).sum())
-    for (s, change, rho), weight in zip(past, reversed(weights), strict=True):
-        q.add_(s, alpha=weight - rho * float((change * q).sum()))
-    return q
-
-
-def _line_search(
-    problem: _Rotated,
-    v: Tensor,
-    logits: Tensor,
-    step: Tensor,
-    step_logits: Tensor,
-    value: float,
-    gradient: Tensor,
-) -> tuple[float, float, Tensor] | None:
-    """Halve or double the step until it meets the weak Wolfe conditions: length, value, softmax."""
-    slope = float((gradient * step).sum())
-    low, high, length = 0.0, float("inf"), 1.0
-    for _ in range(40):
-        trial = v + length * step
-        reached, p = problem.value(logits + length * step_logits, trial)
-        if not reached <= value + 1e-4 * length * slope:
-            high = length
-        elif problem.slope(p, trial, step, step_logits) < 0.9 * slope:
-            low = length
-        else:
-            return length, reached, p
-        length = (low + high) / 2 if high < float("inf") else 2 * length
-    return None
 
 
 def draw_rows(y: Tensor, portion: float, rng: np.random.Generator) -> Tensor:
