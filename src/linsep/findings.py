@@ -55,10 +55,10 @@ def _spectrum(content: Content) -> Iterator[Row]:
         yield (task["task"] + 1, task["classes"]), numbers
 
 
-def directions_for(curve: Sequence[float], share: float) -> float:
+def directions_for(curve: Sequence[float], share: float) -> int:
     """The fewest directions that give so much of the curve's maximum."""
     goal = share * max(curve) - 1e-12
-    return float(next(k for k, value in enumerate(curve) if value >= goal))
+    return next(k for k, value in enumerate(curve) if value >= goal)
 
 
 def _cka(content: Content) -> Iterator[Row]:
@@ -82,7 +82,7 @@ def _probe(content: Content) -> Iterator[Row]:
 
 
 def _tsne(content: Content) -> Iterator[Row]:
-    yield (content["task"] + 1, content["engine"]), {"points": float(len(content["labels"]))}
+    yield (content["task"] + 1, content["engine"]), {"points": len(content["labels"])}
 
 
 def _projection(content: Content) -> Iterator[Row]:
