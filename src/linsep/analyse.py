@@ -27,6 +27,7 @@ from torch import Tensor
 
 from . import files
 from .analysis import cka, drift, embed, probe, spectrum
+from .environment import threads
 from .errors import ConfigError, StateError, unknown
 from .features import Features, Rule
 from .snapshots import Snapshot, projections
@@ -116,11 +117,16 @@ def probes(run: Features, chosen: Settings) -> Content:
         )
     ]  # fmt: skip
     decided = _decisions(run.matrix(last, "test"), run.rule(last))
+    heads = _by_task(run, decided, len(run.scenario.groups))
+    whole = [found["tasks"] for found in final if found["portion"] == 1]
+    rounds = [_round(run, end, chosen) for end in run.ends[: -1 if whole else None]]
+    if whole:  # the last round is among the portions already
+        rounds.append({"task": last.task, "probe": whole[0], "head": heads})
     return {
         "final": final,
         "head": _share(decided == run.labels("test")),
-        "head_tasks": _by_task(run, decided, len(run.scenario.groups)),
-        "rounds": [_round(run, end, chosen) for end in run.ends],
+        "head_tasks": heads,
+        "rounds": rounds,
     }
 
 
@@ -267,7 +273,8 @@ def analyse(run: Features, what: str, chosen: Settings) -> Content:
         return kept
     run.needed(run.ends, what)
     run.say(f"{what} of {run.folder.name}")
-    whole = head | kind.make(run, chosen)
+    with threads(1):  # whose sums come out the same on every machine's number of cores
+        whole = head | kind.make(run, chosen)
     path.parent.mkdir(exist_ok=True)
     files.write(path, json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n")
     return whole

@@ -7,7 +7,8 @@ import os
 import platform
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,17 @@ def threads_for(parameters: int) -> int:
     if parameters < SMALL_NET or not hasattr(os, "getloadavg"):
         return 1
     return max(1, cores() - round(os.getloadavg()[0]))
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Inside, torch computes with so many."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def checkout(folder: Path) -> dict[str, Any] | None:

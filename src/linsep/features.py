@@ -22,6 +22,7 @@ from torch import Tensor
 from . import snapshots
 from .config import Prepared, from_settings, gathered, prepare
 from .data import Images, join
+from .environment import threads, threads_for
 from .errors import ConfigError, StateError
 from .heads import DecidesLinearly
 from .learner import Learner
@@ -170,9 +171,10 @@ class Features:
             path.parent.mkdir(exist_ok=True)
             shape = len(images), learner.spec.features
             out = np.lib.format.open_memmap(temporary, "w+", np.float32, shape)
-            for start in range(0, len(images), CHUNK):
-                part = images.take(torch.arange(start, min(start + CHUNK, len(images))))
-                out[start : start + CHUNK] = learner.embed(part).cpu().numpy()
+            with threads(threads_for(learner.spec.parameters)):
+                for start in range(0, len(images), CHUNK):
+                    part = images.take(torch.arange(start, min(start + CHUNK, len(images))))
+                    out[start : start + CHUNK] = learner.embed(part).cpu().numpy()
             out.flush()
             del out
             temporary.replace(path)
