@@ -16,7 +16,7 @@ ORDER = (
     "augment", "data", "datasets", "heads", "nets", "losses", "memory", "exemplars", "rules",
     "terms", "projection", "predictors", "method", "methods", "presets", "optimizers", "learner",
     "metrics", "run", "testing", "backbones", "scenarios", "config", "files", "environment",
-    "lease", "snapshots", "results", "where", "store", "loggers", "arms", "compare",
+    "lease", "snapshots", "results", "where", "store", "loggers", "arms", "compare", "tradeoff",
     "reproduction", "worker", "engines", "plan", "grid", "search", "analysis", "features",
     "analyse", "report", "progress", "terminal", "cli_store", "bench", "cli_run", "cli_grid",
     "cli_search", "cli_look", "cli_analyse", "cli_report", "cli_paper", "cli_data", "cli_bench",
