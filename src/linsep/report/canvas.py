@@ -117,7 +117,7 @@ def _svg(canvas: Canvas, name: str, title: str) -> str:
     body = _own_names(body, name)
     body = re.sub(r"<defs>\s*</defs>", "", re.sub(r">\s*\n\s*<", "><", body))
     width, height = (72 * v for v in canvas.drawing.get_size_inches())
-    size = f'width="{width:g}" height="{height:g}" viewBox="0 0 {width:g} {height:g}"'
+    size = f'width="{1.25 * width:g}" height="{1.25 * height:g}" viewBox="0 0 {width:g} {height:g}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" '
         f'aria-label="{escape(style.clean(title, 200))}" font-family="{style.FONTS}" '
@@ -130,6 +130,7 @@ def _shorter(tag: re.Match[str]) -> str:
     """A tag with the page's colours and fonts, and with no more digits than can be seen."""
     text = tag[0].replace("#000000", "currentColor").replace("xlink:href", "href")
     text = re.sub(r"font: ((?:bold |italic )?)([\d.]+)px [^;\"]*", _font, text)
+    text = re.sub(r"font-family: [^;\"]*(; )?", "", text)
     text = re.sub(r' d="([^"]*)"', lambda m: f' d="{_short(m[1])}"', text)
     return re.sub(r'( (?:x|y)=")([-\d.]+)"', lambda m: f'{m[1]}{_number(float(m[2]))}"', text)
 

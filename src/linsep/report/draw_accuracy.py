@@ -144,7 +144,7 @@ def pair_of_matrices(
         return None
 
     def draw() -> Canvas:
-        canvas = Canvas(2.9 * len(means), 2.9)
+        canvas = Canvas(2.35 * len(means), 2.45)
         for axes, (panel, values) in zip(
             canvas.panels(1, len(means))[0], means.items(), strict=True
         ):
@@ -177,7 +177,7 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
             canvas.cell(axes, i, t, said, (1, 1))
             if size <= 10:
                 shade = DARK_TEXT if value >= 100 * LIGHT else LIGHT_TEXT
-                small = {"ha": "center", "va": "center", "fontsize": 8 if size <= 6 else 6}
+                small = {"ha": "center", "va": "center", "fontsize": 8 if size <= 6 else 5.5}
                 axes.text(i, t, f"{value:.0f}", color=shade, **small)
 
 
@@ -204,7 +204,7 @@ def confusion(group: Group, place: str) -> Figure | None:
     caption += "Lines are borders of tasks." if ends else "Seeds order the classes differently."
 
     def draw() -> Canvas:
-        canvas = Canvas(4.4, 4.1)
+        canvas = Canvas(4.4, 3.75)
         _confusion(canvas, canvas.panels(1, 1)[0][0], counts, ends, names)
         return canvas
 

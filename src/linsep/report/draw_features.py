@@ -70,7 +70,7 @@ def _spectrum_figure(
     ]
 
     def draw() -> Canvas:
-        canvas = Canvas(5.4, 4.9)
+        canvas = Canvas(4.9, 4.7)
         grid = [axes for row in canvas.panels(2, 2, sharex=True) for axes in row]
         tasks = list(panels[PANELS[0]])
         shades = style.ramp(len(tasks))
@@ -130,7 +130,7 @@ def probing(block: Block) -> Figure | None:
         return None
 
     def draw() -> Canvas:
-        canvas = Canvas(5.6, 3.5)
+        canvas = Canvas(4.9, 3.4)
         axes = canvas.panels(1, 1)[0][0]
         plot(canvas, axes, lines, x="portion", unit=" %", digits=1)
         for head in heads:
@@ -199,7 +199,7 @@ def similarity(block: Block) -> Figure | None:
         return None
 
     def draw() -> Canvas:
-        canvas = Canvas(5.6, 3.7)
+        canvas = Canvas(4.9, 3.6)
         axes = canvas.panels(1, 1)[0][0]
         plot(canvas, axes, [*lines["seen"], *lines["unseen"]], x="task", digits=3)
         axes.xaxis.get_major_locator().set_params(integer=True)

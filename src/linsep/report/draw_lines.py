@@ -89,7 +89,8 @@ def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 4) -> None:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     widest = max(map(len, found), default=0)
-    columns = max(1, min(columns, len(found), 110 // (widest + 8)))
+    room = int(13 * canvas.drawing.get_figwidth())  # letters, of the legend's size
+    columns = max(1, min(columns, len(found), room // (widest + 8)))
     canvas.drawing.legend(
         list(found.values()),
         list(found),

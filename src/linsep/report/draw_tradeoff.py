@@ -8,6 +8,7 @@ from linsep.tradeoff import Curve, table
 
 from . import style
 from .canvas import Canvas, Figure
+from .draw_lines import legend
 
 LOOKS = {
     "faa": (style.BLUE, "o", "-"),
@@ -22,7 +23,7 @@ def tradeoff(curve: Curve) -> Figure:
     weights = [f"{point.weight:g}" for point in curve.points]
 
     def draw() -> Canvas:
-        canvas = Canvas(6.4, 3.0)
+        canvas = Canvas(6.4, 3.1)
         row = canvas.panels(1, 2)[0]
         for axes, setting in zip(row, IL, strict=True):
             for metric in METRICS:
@@ -45,7 +46,7 @@ def tradeoff(curve: Curve) -> Figure:
             axes.set_title(SETTINGS[setting])
             axes.set_xlabel(style.clean(curve.field))
         row[0].set_ylabel("%")
-        row[0].legend()
+        legend(canvas, row[:1])
         return canvas
 
     name = "-".join(filter(None, ["tradeoff", style.slug(place), style.slug(curve.label)]))

@@ -34,7 +34,7 @@ def losses(block: Block) -> Figure | None:
         return None
 
     def draw() -> Canvas:
-        columns = min(3, len(panels))
+        columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
         rows = math.ceil(len(panels) / columns)
         canvas = Canvas(2.9 * columns if columns > 1 else 4.4, 2.3 * rows + 0.6)
         grid = [axes for row in canvas.panels(rows, columns, sharex=True) for axes in row]

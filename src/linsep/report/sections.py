@@ -51,6 +51,12 @@ class Section:
     recipes: Sequence[origin.Recipe] = field(default=())
 
     @property
+    def caption(self) -> str:
+        """What is said of several figures at once, if it is the same of all."""
+        said = {figure.caption for figure in self.figures}
+        return said.pop() if len(said) == 1 and len(self.figures) > 1 else ""
+
+    @property
     def empty(self) -> bool:
         parts = (self.text, self.tables, self.figures, self.sprites, self.commands, self.recipes)
         return not any(parts)
