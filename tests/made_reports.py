@@ -45,7 +45,8 @@ def make_full_run(
         "audit": [],
     }
     if "confusion" in parts:
-        results["confusion"] = rng.integers(0, 90, (classes, classes)).tolist()
+        rates = 0.3 + 60 * np.eye(classes) + 5 * np.eye(classes, k=1)
+        results["confusion"] = rng.poisson(rates).tolist()
     (folder / "results.json").write_text(json.dumps(results))
     made = {
         "events": lambda: _write_lines(folder / "events.jsonl", _events(rng, method, tasks)),
@@ -121,7 +122,8 @@ def _write_lines(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _write_memory(folder: Path, rng: np.random.Generator, classes: int) -> None:
-    x = torch.from_numpy(rng.integers(0, 256, (200, 3, 32, 32), dtype=np.uint8))
+    rough = rng.integers(0, 256, (200, 3, 8, 8), dtype=np.uint8)  # as smooth as pictures are
+    x = torch.from_numpy(rough.repeat(4, axis=2).repeat(4, axis=3))
     y = torch.arange(200) % classes
     state = {"run": {"learner": {"memory": {"x": x, "y": y}}}, "events": 0}
     (folder / "state.pt").write_bytes(files.seal(state))
@@ -160,7 +162,12 @@ def _analysis(what: str, rng: np.random.Generator, groups: list[list[int]]) -> d
                            for t in range(tasks)],
             }  # fmt: skip
         case "tsne":
-            labels = [c for group in groups[:2] for c in group for _ in range(40)]
+            labels = [
+                c
+                for group in groups[:2]
+                for c in group
+                for _ in range(1000 // (2 * len(groups[0])))
+            ]
             points = [np.round(rng.normal(0, 9, (len(labels), 2)), 3).tolist() for _ in range(2)]
             return {"task": 1, "engine": "pca", "labels": labels, "new": groups[1],
                     "before": points[0], "after": points[1]}  # fmt: skip

@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
+from zlib import crc32
 
 from linsep.tables import Table
 
 from . import style
 
 Axes = Any  # matplotlib's, which is imported only where something is drawn
+LONG_PATH = 120  # letters
 NEAR = 6.0  # points around a spot that belong to it
 FORMATS = ("svg", "pdf", "png")
 
@@ -40,7 +42,7 @@ class Canvas:
     def __init__(self, width: float, height: float) -> None:
         from matplotlib.figure import Figure as Drawing
 
-        self.drawing = Drawing(figsize=(width, height), layout="constrained", dpi=72)
+        self.drawing: Any = Drawing(figsize=(width, height), layout="constrained", dpi=72)
         self.spots: list[Spot] = []
         self.grids: list[Any] = []  # axes whose cells are found in the figure's table
 
@@ -114,8 +116,10 @@ def _svg(canvas: Canvas, name: str, title: str) -> str:
     body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
     body = re.sub(r"<[^>]*>", _shorter, body)
-    body = _own_names(body, name)
+    body = _styled_once(_own_names(body, name))
     body = re.sub(r"<defs>\s*</defs>", "", re.sub(r">\s*\n\s*<", "><", body))
+    for _ in range(3):  # groups around a single shape, or around such a group
+        body = re.sub(r"<g>((?:<path [^>]*/>)*|<text[^>]*>[^<]*</text>)</g>", r"\1", body)
     width, height = (72 * v for v in canvas.drawing.get_size_inches())
     size = f'width="{1.25 * width:g}" height="{1.25 * height:g}" viewBox="0 0 {width:g} {height:g}"'
     return (
@@ -130,7 +134,9 @@ def _shorter(tag: re.Match[str]) -> str:
     """A tag with the page's colours and fonts, and with no more digits than can be seen."""
     text = tag[0].replace("#000000", "currentColor").replace("xlink:href", "href")
     text = re.sub(r"font: ((?:bold |italic )?)([\d.]+)px [^;\"]*", _font, text)
-    text = re.sub(r"font-family: [^;\"]*(; )?", "", text)
+    text = re.sub(r"font-family: [^;\"]*(; )?|stroke-linejoin: miter; ", "", text)
+    text = re.sub(r'(?<= style=")[^"]*', lambda m: re.sub(r"(?<=[:;]) ", "", m[0]), text)
+    text = re.sub(r' transform="rotate\(-?0 [^"]*"', "", text)
     text = re.sub(r' d="([^"]*)"', lambda m: f' d="{_short(m[1])}"', text)
     return re.sub(r'( (?:x|y)=")([-\d.]+)"', lambda m: f'{m[1]}{_number(float(m[2]))}"', text)
 
@@ -141,27 +147,58 @@ def _font(match: re.Match[str]) -> str:
 
 
 def _short(path: str) -> str:
-    """Coordinates to a hundredth of a point."""
+    """Coordinates to a hundredth of a point; long lines to a tenth, each from the one before."""
+    if len(path) >= LONG_PATH and not re.search("[^-ML0-9. \n]", path):
+        return _steps(path)
     found = re.sub(r"-?\d+\.\d+", lambda m: _number(float(m[0])), path)
     return " ".join(found.split())
 
 
-def _number(value: float) -> str:
-    return f"{value:z.2f}".rstrip("0").rstrip(".")
+def _steps(path: str) -> str:
+    """'M 10 10 L 12 11 M 30 10' -> 'm10 10l2 1m18-1'."""
+    parts, before = [], (0, 0)
+    for kind, x, y in re.findall(r"([ML]) ([-\d.]+) ([-\d.]+)", path):
+        here = round(10 * float(x)), round(10 * float(y))
+        step = [_number((b - a) / 10, 1) for a, b in zip(before, here, strict=True)]
+        step = [re.sub(r"^(-?)0\.", r"\1.", number) for number in step]
+        parts.append(kind.lower() + step[0] + ("" if step[1].startswith("-") else " ") + step[1])
+        before = here
+    return re.sub(r"l0 (-?[\d.]+)", r"v\1", "".join(parts))  # dots and strokes
+
+
+def _number(value: float, digits: int = 2) -> str:
+    return f"{value:z.{digits}f}".rstrip("0").rstrip(".")
+
+
+def _styled_once(body: str) -> str:
+    """A marker that is drawn alike everywhere says how where it is defined."""
+    use = re.compile(r'(<use href="#([^"]+)"[^>]*?) style="([^"]*)"/>')
+    styles: dict[str, set[str]] = {}
+    for _, marker, look in use.findall(body):
+        styles.setdefault(marker, set()).add(look)
+    once = {marker: looks.pop() for marker, looks in styles.items() if len(looks) == 1}
+
+    def defined(tag: re.Match[str]) -> str:
+        return f'{tag[1]} style="{once[tag[2]]}"/>' if tag[2] in once else tag[0]
+
+    body = use.sub(lambda tag: f"{tag[1]}/>" if tag[2] in once else tag[0], body)
+    return re.sub(r'(<path id="([^"]+)"[^>]*?)(?: style="[^"]*")?/>', defined, body)
 
 
 def _own_names(body: str, name: str) -> str:
-    """Ids that something refers to start with the figure's name; the others go."""
+    """Ids that something refers to are short and the figure's own; the others go."""
     tags = re.compile(r"<[^>]*>")
-    used = {i for tag in tags.findall(body) for i in re.findall(r'(?:href="#|url\(#)([^")]+)', tag)}
-    own = f"{name}-"
+    references = re.compile(r'(?:href="#|url\(#)([^")]+)')
+    used = dict.fromkeys(i for tag in tags.findall(body) for i in references.findall(tag))
+    own = f"f{crc32(name.encode()):x}-"
+    short = {i: f"{own}{n}" for n, i in enumerate(used)}
 
     def renamed(match: re.Match[str]) -> str:
-        return f' id="{own}{match[1]}"' if match[1] in used else ""
+        return f' id="{short[match[1]]}"' if match[1] in short else ""
 
     def inside(tag: re.Match[str]) -> str:
         text = re.sub(r' id="([^"]+)"', renamed, tag[0])
-        return re.sub(r'(href="#|url\(#)', lambda m: m[1] + own, text)
+        return re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + short[m[2]], text)
 
     return tags.sub(inside, body)
 
@@ -189,7 +226,8 @@ def _grids(canvas: Canvas, height: float) -> str:
         box = axes.get_window_extent()
         shape = f'x="{_number(box.x0)}" y="{_number(height - box.y1)}"'
         shape += f' width="{_number(box.width)}" height="{_number(box.height)}"'
-        parts.append(f'<rect class="grid" {shape} fill="transparent"/>')
+        side = len(axes.images[0].get_array())
+        parts.append(f'<rect class="grid" data-side="{side}" {shape} fill="transparent"/>')
     return "".join(parts)
 
 

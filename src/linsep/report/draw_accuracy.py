@@ -144,7 +144,7 @@ def pair_of_matrices(
         return None
 
     def draw() -> Canvas:
-        canvas = Canvas(2.35 * len(means), 2.45)
+        canvas = Canvas(2.35 * len(means), 2.7)
         for axes, (panel, values) in zip(
             canvas.panels(1, len(means))[0], means.items(), strict=True
         ):

@@ -14,7 +14,7 @@ from linsep.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
 from .draw_accuracy import pair_of_matrices
-from .draw_lines import Series, legend, plot, series, table, thinned
+from .draw_lines import Series, legend, plot, series, six, table, thinned
 from .gather import Block, Group, Matrix
 
 # --- spectrum and proj-acc -----------------------------------------------------------------------
@@ -51,11 +51,11 @@ def _spectrum(group: Group) -> dict[str, Curves]:
             (PANELS[0], values, 1.0, 1),
             (PANELS[1], [curve[1 : size + 1] for curve in shares], 100.0, 1),
         ):
-            means = [scale * statistics.mean([c[k] for c in many]) for k in range(size)]
+            means = [six(scale * statistics.mean([c[k] for c in many])) for k in range(size)]
             top = max(means) or 1.0
             kept = thinned(size)
             panels[first][task] = [(k + start, means[k]) for k in kept]
-            panels[f"{first}, relative"][task] = [(k + start, means[k] / top) for k in kept]
+            panels[f"{first}, relative"][task] = [(k + start, six(means[k] / top)) for k in kept]
     return panels if any(panels.values()) else {}
 
 
@@ -72,19 +72,18 @@ def _spectrum_figure(
     def draw() -> Canvas:
         canvas = Canvas(4.9, 4.7)
         grid = [axes for row in canvas.panels(2, 2, sharex=True) for axes in row]
-        tasks = list(panels[PANELS[0]])
-        shades = style.ramp(len(tasks))
+        shades = style.ramp(max(panels[PANELS[0]]) + 1)
         for axes, name, top in zip(grid, PANELS, tops, strict=True):
             for task, curve in panels[name].items():
-                colour = shades[tasks.index(task)]
+                colour = shades[task]
                 ks, values = zip(*curve, strict=True)
                 axes.plot(ks, values, color=colour, label=f"after task {task + 1}")
-                for k, value in curve[:: max(1, len(curve) // 12)]:
-                    said = f"{name} after task {task + 1}, k = {k}: {value:.4g}"
+                for k, value in curve[:: max(1, len(curve) // 5)]:
+                    said = f"task {task + 1}, k = {k}: {value:.4g}"
                     canvas.spot(axes, k, value, said)
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(style.plain_number)
-            axes.xaxis.set_minor_formatter("")
+            axes.minorticks_off()
             axes.set_ylim(0, 1.05 * top)
             axes.set_title(name + (", %" if name == PANELS[1] else ""))
         for axes in grid[2:]:
@@ -130,7 +129,7 @@ def probing(block: Block) -> Figure | None:
         return None
 
     def draw() -> Canvas:
-        canvas = Canvas(4.9, 3.4)
+        canvas = Canvas(7.2, 3.3 + 0.18 * (len(lines) // 3))
         axes = canvas.panels(1, 1)[0][0]
         plot(canvas, axes, lines, x="portion", unit=" %", digits=1)
         for head in heads:
@@ -141,7 +140,7 @@ def probing(block: Block) -> Figure | None:
             canvas.spot(axes, 1.3, point.mean, said)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(style.plain_number)
-        axes.xaxis.set_minor_formatter("")
+        axes.minorticks_off()
         axes.set_xlabel("portion of the training images")
         axes.set_ylabel("accuracy, %")
         legend(canvas, [axes], columns=3)
@@ -155,7 +154,7 @@ def probing(block: Block) -> Figure | None:
     )
     panels = {"linear probe": lines, "trained head": heads}
     data = table(panels, panel="classifier", x="portion", y="accuracy %")
-    return Figure(name, title, caption, draw, data)
+    return Figure(name, title, caption, draw, data, wide=True)
 
 
 def separability(group: Group, place: str) -> Figure | None:
@@ -192,21 +191,20 @@ def similarity(block: Block) -> Figure | None:
         for part, found in lines.items():
             line = _cka(group, part)
             if line:
-                solid = style.Look(line.look.colour, line.look.marker, "-")
-                line = Series(line.label, solid, line.points)
-                found.append(line if part == "seen" else line.dashed(f"{line.label}, unseen"))
+                found.append(line.dashed("-" if part == "seen" else "--"))
     if not any(lines.values()):
         return None
 
     def draw() -> Canvas:
-        canvas = Canvas(4.9, 3.6)
+        canvas = Canvas(7.2, 3.4 + 0.18 * (len(lines["seen"]) // 3))
         axes = canvas.panels(1, 1)[0][0]
-        plot(canvas, axes, [*lines["seen"], *lines["unseen"]], x="task", digits=3)
+        for part, found in lines.items():
+            plot(canvas, axes, found, x=f"{part} data, task", digits=3)
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("task")
-        axes.set_ylabel("CKA, before and after the task")
+        axes.set_ylabel("CKA")
         axes.set_ylim(top=min(1.02, axes.get_ylim()[1]))
-        legend(canvas, [axes], columns=3)
+        legend(canvas, [axes])
         return canvas
 
     name = f"cka-{block.slug}".strip("-")
@@ -215,7 +213,8 @@ def similarity(block: Block) -> Figure | None:
         "Linear CKA (centred) of test images' features before and after learning a task: solid on "
         "classes of earlier tasks, dashed on the task's own classes, unseen before it."
     )
-    return Figure(name, title, caption, draw, table(lines, panel="data", x="task", y="CKA"))
+    data = table(lines, panel="data", x="task", y="CKA")
+    return Figure(name, title, caption, draw, data, wide=True)
 
 
 def _cka(group: Group, part: str) -> Series | None:

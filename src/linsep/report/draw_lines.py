@@ -17,7 +17,8 @@ from linsep.tables import Table, Value
 from .canvas import Axes, Canvas
 from .style import DIM, Look
 
-SPOTS = 30  # of one line
+SPOTS = 30  # of one line, at most
+ALL_SPOTS = 300  # of one panel, about
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Series:
     look: Look
     points: Sequence[Point]
 
-    def dashed(self, label: str) -> Series:
-        return replace(self, label=label, look=replace(self.look, dash="--"))
+    def dashed(self, dash: str) -> Series:
+        return replace(self, look=replace(self.look, dash=dash))
 
 
 def series(label: str, look: Look, values: Mapping[float, Iterable[float]]) -> Series | None:
@@ -52,6 +53,7 @@ def plot(
     canvas: Canvas, axes: Axes, lines: Sequence[Series], *, x: str, unit: str = "", digits: int = 2
 ) -> None:
     """Draw lines into axes; `x` is how a place is said in a spot's text: 'after task'."""
+    most = max(5, min(SPOTS, ALL_SPOTS // max(1, len(lines))))
     for line in lines:
         xs, means = [p.x for p in line.points], [p.mean for p in line.points]
         look, few = line.look, len(xs) <= SPOTS
@@ -65,7 +67,7 @@ def plot(
             axes.fill_between(xs, low, high, color=look.colour, alpha=0.18, linewidth=0)
         if len(xs) == 1 and line.points[0].std:
             axes.errorbar(xs, means, yerr=line.points[0].std, color=look.colour, capsize=2)
-        for p in line.points[:: math.ceil(len(xs) / SPOTS)]:
+        for p in line.points[:: math.ceil(len(xs) / most)]:
             spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
             said = f"{line.label}, {x} {p.x:g}: {p.mean:.{digits}f}{spread}{unit}"
             canvas.spot(axes, p.x, p.mean, said)
@@ -106,7 +108,12 @@ def borders(axes: Axes, places: Iterable[float]) -> None:
         axes.axvline(place, color=DIM, linewidth=0.7, linestyle=(0, (2, 2)), zorder=0.5)
 
 
-def thinned(n: int, most: int = 60) -> list[int]:
+def six(value: float) -> float:
+    """To six digits: more cannot be seen, and thousands of them would be long."""
+    return float(f"{value:.6g}")
+
+
+def thinned(n: int, most: int = 40) -> list[int]:
     """Indices of at most about `most` of n places, closer at the start, the last one included."""
     if n <= most:
         return list(range(n))

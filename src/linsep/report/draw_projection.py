@@ -13,7 +13,7 @@ from linsep.tables import Table, Value
 
 from . import style
 from .canvas import Canvas, Figure
-from .draw_lines import borders, thinned
+from .draw_lines import borders, six, thinned
 from .gather import Group
 
 Place = dict[str, Any]
@@ -51,7 +51,7 @@ def _mean(same: Sequence[Place]) -> Place:
         found[name] = statistics.mean(values) if values else None
     if "singular_values" in found:
         columns = zip(*(p["singular_values"] for p in same), strict=False)
-        found["singular_values"] = [statistics.mean(c) for c in columns]
+        found["singular_values"] = [six(statistics.mean(c)) for c in columns]
     return found
 
 
@@ -93,8 +93,8 @@ def _figure(group: Group, term: str, places: list[Place], place: str, several: b
     caption = (
         "The map A that recovers the old features from the new ones. Left, its singular values at "
         "the end of each task; middle, how far it is from the identity (plain distillation) and "
-        "from a rotation, 0 to 1 for A = 0; right, on test images of earlier tasks, the head from "
-        "before the task on projected new features. Mean over seeds."
+        "from a rotation (A = 0 would be 1 from both); right, on test images of earlier tasks, the "
+        "head from before the task on projected new features. Mean over seeds."
     )
     data = Table(["panel", "line", "x", "value"], rows)
     return Figure(name, title, caption, draw, data, wide=True)
@@ -108,8 +108,8 @@ def _values(canvas: Canvas, axes: Any, spectra: dict[int, list[tuple[int, float]
     for (task, curve), shade in zip(spectra.items(), style.ramp(len(spectra)), strict=True):
         ks, values = zip(*curve, strict=True)
         axes.plot(ks, values, color=shade, label=f"task {task + 1}")
-        for k, value in curve[:: max(1, len(curve) // 12)]:
-            canvas.spot(axes, k, value, f"singular value {k} after task {task + 1}: {value:.4g}")
+        for k, value in curve[:: max(1, len(curve) // 5)]:
+            canvas.spot(axes, k, value, f"task {task + 1}, k = {k}: {value:.4g}")
     axes.axhline(1.0, color=style.DIM, linewidth=0.7, linestyle=":")
     axes.set_ylim(bottom=0)
     axes.set_title("singular values of A")

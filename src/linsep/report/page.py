@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
@@ -43,7 +44,7 @@ def page(gathered: Gathered) -> str:
         style=safe(_text("report.css")),
         script=safe(script),
         script_hash=_hash(script),
-        data=safe(_json(data)),
+        data=packed(data),
         svg=lambda figure: safe(_svg(figure)),
         table=lambda shown: safe(_table(shown)),
         wide=_wide,
@@ -70,10 +71,16 @@ def _wide(section: Section) -> bool:
     return any(figure.wide for figure in section.figures)
 
 
-def _json(data: dict[str, str]) -> str:
-    """For a script element, which nothing in it can end."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+def packed(data: dict[str, str]) -> str:
+    """Texts by name, deflated, in letters that mean nothing to HTML; a third of their size."""
+    text = json.dumps(data, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(text: str) -> dict[str, str]:
+    found = json.loads(zlib.decompress(base64.b64decode(text)))
+    assert isinstance(found, dict)
+    return found
 
 
 def _hash(script: str) -> str:

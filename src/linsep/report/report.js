@@ -1,7 +1,15 @@
 "use strict";
 // Sorting, hover values, the theme and downloads. The page is whole without it.
 (() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
+  // Each figure's CSV, by name; deflated in the page.
+  const unpack = async () => {
+    const packed = atob(document.getElementById("data").textContent);
+    const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+  let data = {};
+  const ready = unpack().then((found) => { data = found; });
   const root = document.documentElement;
 
   // --- theme, remembered where the browser lets a file remember
@@ -98,6 +106,7 @@
   const parsed = {};
   const cell = (grid, x, y) => { // x, y in 0..1 from the upper left
     const name = grid.closest("figure").dataset.name;
+    if (!(name in data)) return "…";
     const [head, ...rows] = parsed[name] ??= parse(data[name]);
     const row = rows[Math.min(rows.length - 1, Math.floor(y * rows.length))];
     const column = Math.min(rows.length, 1 + Math.floor(x * rows.length));
@@ -123,7 +132,7 @@
     const grid = drawing.querySelector(".grid");
     if (!spots.length && !grid) continue;
     drawing.tabIndex = 0;
-    const side = grid ? parse(data[drawing.closest("figure").dataset.name].split("\n", 1)[0] + "\n")[0].length - 1 : 0;
+    const side = grid ? Number(grid.dataset.side) : 0;
     let at = -1;
     drawing.addEventListener("keydown", (event) => {
       const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: side || 1, ArrowUp: -(side || 1) };
@@ -182,7 +191,10 @@
     const actions = {
       SVG: () => save(new Blob([standalone(drawing)], { type: "image/svg+xml" }), `${name}.svg`),
       PNG: () => picture(drawing, name),
-      CSV: () => save(new Blob([data[name]], { type: "text/csv" }), `${name}.csv`),
+      CSV: async () => {
+        await ready;
+        save(new Blob([data[name]], { type: "text/csv" }), `${name}.csv`);
+      },
     };
     for (const [text, act] of Object.entries(actions)) {
       const press = document.createElement("button");

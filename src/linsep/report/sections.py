@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from linsep.compare import differences, notes, summary
 from linsep.tables import Table
@@ -51,10 +52,10 @@ class Section:
     recipes: Sequence[origin.Recipe] = field(default=())
 
     @property
-    def caption(self) -> str:
-        """What is said of several figures at once, if it is the same of all."""
-        said = {figure.caption for figure in self.figures}
-        return said.pop() if len(said) == 1 and len(self.figures) > 1 else ""
+    def sets(self) -> list[tuple[str, list[Figure]]]:
+        """Neighbouring figures with one caption, which then is said once."""
+        found = groupby(self.figures, key=lambda figure: figure.caption)
+        return [(caption, list(figures)) for caption, figures in found]
 
     @property
     def empty(self) -> bool:
@@ -138,7 +139,7 @@ def _cka(gathered: Gathered) -> Section:
 
 
 def _plane(gathered: Gathered) -> Section:
-    figures = _each_group(gathered, draw_plane.plane)
+    figures = draw_plane.planes(list(_groups(gathered)))
     return Section("plane", "Features before and after a task", figures=figures)
 
 

@@ -3,7 +3,7 @@
 Colours are Okabe and Ito's, which colour-blind readers can tell apart; yellow is left out, since it
 cannot be seen on white. Black is written as the colour of the page's text, so that it turns white
 in the dark. A base method has its colour and marker, an added term its own; arms of one method that
-differ in options share the colour and differ in dashes.
+differ in options share the colour and differ in dashes and markers.
 
 Knows names. Knows nothing of data.
 """
@@ -43,6 +43,7 @@ BASES = {
 MARKERS = {"bfp": "s", "bfp2": "v", "fd": "^"}
 # With a stronger colour of their own; other methods with a term keep the base's.
 STRONGER = {"er+bfp": RED, "derpp+bfp": BLUE, "ft+bfp": GREEN}
+MORE = ("D", "p", "<", ">", "*", "X", "H")  # of further arms of one method
 DASHES = ("-", "--", ":", "-.")
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
@@ -98,6 +99,9 @@ def looks(arms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
         first = 1 if terms and method not in STRONGER else 0
         number = before.setdefault(method, 0)
         before[method] += 1
+        if number:
+            others = [m for m in MORE if m != marker]
+            marker = others[(number - 1) % len(others)]
         found[method, label] = Look(colour(method), marker, DASHES[(first + number) % len(DASHES)])
     return found
 
@@ -117,7 +121,7 @@ def ramp(n: int) -> list[str]:
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    return [to_hex(colormaps["viridis"](0.12 + 0.76 * i / max(1, n - 1))) for i in range(n)]
+    return [to_hex(colormaps["viridis"](0.25 + 0.6 * i / max(1, n - 1))) for i in range(n)]
 
 
 def plain_number(value: float, place: float = 0.0) -> str:
