@@ -1,7 +1,7 @@
 """Run folders with everything a report can show, made by hand from random numbers, no training."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def make_full_run(
         rates = 0.3 + 60 * np.eye(classes) + 5 * np.eye(classes, k=1)
         results["confusion"] = rng.poisson(rates).tolist()
     (folder / "results.json").write_text(json.dumps(results))
-    made = {
+    made: dict[str, Callable[[], object]] = {
         "events": lambda: _write_lines(folder / "events.jsonl", _events(rng, method, tasks)),
         "timing": lambda: _write_lines(folder / "timing.jsonl", _timing(rng, tasks)),
         "environment": lambda: (folder / "environment.json").write_text(json.dumps([ENVIRONMENT])),
