@@ -10,6 +10,7 @@ DEV := $(VENV)/.installed-dev
 
 run: $(PLAIN)
 	$(BIN)/linsep grid configs/fashion-mini.toml
+	$(BIN)/linsep report --grid configs/fashion-mini.toml -o report.html
 
 test: $(DEV)
 	$(BIN)/python -m pytest -q
@@ -35,7 +36,7 @@ $(PLAIN): pyproject.toml constraints.txt
 	  { echo "linsep needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing; the first time this takes a minute or two."
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[plot]'
 	@touch $@
 
 $(DEV): $(PLAIN)

@@ -1,4 +1,4 @@
-"""The command line: `linsep run`, `grid`, `search`, `runs`, `compare`, `paper`, `list`, `show` ....
+"""The command line: `linsep run`, `grid`, `search`, `runs`, `compare`, `report`, `list`, `show` ...
 
 Knows how to ask and how to answer. Imports torch only inside commands that need it, so that help is
 instant. Whatever a user can mend is one line on standard error and exit code 2.
@@ -18,6 +18,7 @@ from . import (
     cli_grid,
     cli_look,
     cli_paper,
+    cli_report,
     cli_run,
     cli_search,
     cli_store,
@@ -40,6 +41,8 @@ app.command("search")(cli_search.search)
 app.command("runs")(cli_store.runs)
 app.command("compare")(cli_store.compare)
 app.command("analyse")(cli_analyse.analyse)
+app.command("report")(cli_report.report)
+app.command("figures")(cli_report.figures)
 app.command("list")(cli_look.list_)
 app.command("show")(cli_look.show)
 app.command("export")(cli_look.export)

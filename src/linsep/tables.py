@@ -1,4 +1,4 @@
-"""A table as data, and its renderings: terminal, Markdown, CSV, LaTeX, JSON.
+"""A table as data, and its renderings: terminal, Markdown, HTML, CSV, LaTeX, JSON.
 
     Table(("method", "FAA"), [("er", Spread(58.07, 2.92))], best={"FAA": "max"}).to_markdown()
 
@@ -12,8 +12,9 @@ import io
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from linsep.errors import ConfigError, unknown
@@ -144,6 +145,28 @@ class Table:
             lines = [_markdown(self.caption), "", *lines]
         return "\n".join(lines) + "\n"
 
+    def to_html(self, marked: Collection[tuple[int, int]] = ()) -> str:
+        """A <table>, every group a <tbody>; numbers as `data-value` too, for a script to sort by.
+
+        `marked` are (row, column) places that stand out.
+        """
+        numeric = self._numeric()
+        head = [_cell("th", escape(name), n) for name, n in zip(self.columns, numeric, strict=True)]
+        parts = ["<table>", f"<caption>{escape(self.caption)}</caption>" if self.caption else ""]
+        parts += [f"<thead><tr>{''.join(head)}</tr></thead>", "<tbody>"]
+        ends = self._group_ends()
+        for i, (row, bold) in enumerate(zip(self.rows, self._bold(), strict=True)):
+            cells = []
+            for j, (value, best) in enumerate(zip(row, bold, strict=True)):
+                text = escape(self._text(value))
+                text = f"<strong>{text}</strong>" if best else text
+                text = f"<mark>{text}</mark>" if (i, j) in marked else text
+                cells.append(_cell("td", text, numeric[j], _number(value)))
+            parts.append(f"<tr>{''.join(cells)}</tr>")
+            if i in ends and i + 1 < len(self.rows):
+                parts.append("</tbody><tbody>")
+        return "\n".join(filter(None, [*parts, "</tbody>", "</table>"])) + "\n"
+
     def to_latex(self, label: str = "") -> str:
         """A floating table; the document needs \\usepackage{booktabs}."""
         columns = "".join("r" if numeric else "l" for numeric in self._numeric())
@@ -253,6 +276,12 @@ def _number(value: Value) -> float | None:
     if value is None or isinstance(value, str) or math.isnan(value):
         return None
     return float(value)
+
+
+def _cell(tag: str, content: str, numeric: bool, number: float | None = None) -> str:
+    kind = ' class="number"' if numeric else ""
+    value = f' data-value="{number!r}"' if number is not None else ""
+    return f"<{tag}{kind}{value}>{content}</{tag}>"
 
 
 def _json(value: Value) -> Any:

@@ -1,0 +1,239 @@
+"""A drawing with spots to point at, and its files: SVG, PDF, PNG.
+
+A spot is a place in the drawing with a text that is shown there on hover, by touch or by keyboard.
+The same drawing gives the same bytes. Colours that are black come out as the colour of the text
+around the drawing.
+
+Knows matplotlib and what its SVG looks like. Knows nothing of runs.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+from zlib import crc32
+
+from linsep.tables import Table
+
+from . import style
+
+Axes = Any  # matplotlib's, which is imported only where something is drawn
+LONG_PATH = 120  # letters
+NEAR = 6.0  # points around a spot that belong to it
+FORMATS = ("svg", "pdf", "png")
+
+
+@dataclass(frozen=True)
+class Spot:
+    axes: Any
+    x: float
+    y: float
+    text: str
+    size: tuple[float, float] | None = None  # of a cell around (x, y), in data units; else round
+
+
+class Canvas:
+    """A matplotlib figure of so many inches, and its spots."""
+
+    def __init__(self, width: float, height: float) -> None:
+        from matplotlib.figure import Figure as Drawing
+
+        self.drawing: Any = Drawing(figsize=(width, height), layout="constrained", dpi=72)
+        self.spots: list[Spot] = []
+        self.grids: list[Any] = []  # axes whose cells are found in the figure's table
+
+    def panels(
+        self, rows: int, columns: int, *, sharex: bool = False, sharey: bool = False
+    ) -> list[list[Axes]]:
+        """Axes, as rows of a table."""
+        made = self.drawing.subplots(rows, columns, sharex=sharex, sharey=sharey, squeeze=False)
+        return [list(row) for row in made]
+
+    def spot(self, axes: Axes, x: float, y: float, text: str) -> None:
+        self.spots.append(Spot(axes, x, y, text))
+
+    def cell(self, axes: Axes, x: float, y: float, text: str, size: tuple[float, float]) -> None:
+        self.spots.append(Spot(axes, x, y, text, size))
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """What a report shows and `linsep figures` writes."""
+
+    name: str  # of its files, and unique in a report
+    title: str
+    caption: str
+    draw: Callable[[], Canvas]
+    data: Table
+    wide: bool = field(default=False)  # stands alone in its row
+
+    def svg(self) -> str:
+        with style.house():
+            return _svg(self.draw(), self.name, self.title)
+
+    def file(self, format_: str) -> bytes:
+        if format_ == "svg":
+            return self.svg().encode()
+        with style.house():
+            drawing, out = self.draw().drawing, io.BytesIO()
+            if format_ == "pdf":
+                drawing.savefig(out, format="pdf", metadata={"CreationDate": None, "Creator": None})
+            else:
+                metadata = {"Software": None}
+                drawing.savefig(out, format="png", dpi=200, facecolor="white", metadata=metadata)
+        return out.getvalue()
+
+
+def numbered(figures: Sequence[Figure]) -> list[Figure]:
+    """Names that would be alike on a disk get a number."""
+    from dataclasses import replace
+
+    taken: set[str] = set()
+    found = []
+    for figure in figures:
+        name, n = figure.name, 1
+        while name.lower() in taken:
+            n += 1
+            name = f"{figure.name}-{n}"
+        taken.add(name.lower())
+        found.append(figure if name == figure.name else replace(figure, name=name))
+    return found
+
+
+# --- SVG -----------------------------------------------------------------------------------------
+
+
+def _svg(canvas: Canvas, name: str, title: str) -> str:
+    """matplotlib's SVG, smaller, with the page's colours and fonts, and with the spots."""
+    out = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    canvas.drawing.savefig(out, format="svg", metadata=nothing)
+    text = out.getvalue()
+    body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
+    body = re.sub(r"<[^>]*>", _shorter, body)
+    body = _styled_once(_own_names(body, name))
+    body = re.sub(r"<defs>\s*</defs>", "", re.sub(r">\s*\n\s*<", "><", body))
+    for _ in range(3):  # groups around a single shape, or around such a group
+        body = re.sub(r"<g>((?:<path [^>]*/>)*|<text[^>]*>[^<]*</text>)</g>", r"\1", body)
+    width, height = (72 * v for v in canvas.drawing.get_size_inches())
+    size = f'width="{1.25 * width:g}" height="{1.25 * height:g}" viewBox="0 0 {width:g} {height:g}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" '
+        f'aria-label="{escape(style.clean(title, 200))}" font-family="{style.FONTS}" '
+        f'fill="currentColor" stroke-linejoin="round">{body.strip()}\n'
+        f"{_grids(canvas, height)}{_spots(canvas, height)}</svg>\n"
+    )
+
+
+def _shorter(tag: re.Match[str]) -> str:
+    """A tag with the page's colours and fonts, and with no more digits than can be seen."""
+    text = tag[0].replace("#000000", "currentColor").replace("xlink:href", "href")
+    text = re.sub(r"font: ((?:bold |italic )?)([\d.]+)px [^;\"]*", _font, text)
+    text = re.sub(r"font-family: [^;\"]*(; )?|stroke-linejoin: miter; ", "", text)
+    text = re.sub(r'(?<= style=")[^"]*', lambda m: re.sub(r"(?<=[:;]) ", "", m[0]), text)
+    text = re.sub(r' transform="rotate\(-?0 [^"]*"', "", text)
+    text = re.sub(r' d="([^"]*)"', lambda m: f' d="{_short(m[1])}"', text)
+    return re.sub(r'( (?:x|y)=")([-\d.]+)"', lambda m: f'{m[1]}{_number(float(m[2]))}"', text)
+
+
+def _font(match: re.Match[str]) -> str:
+    kind = {"bold": "font-weight: bold; ", "italic": "font-style: italic; "}
+    return f"{kind.get(match[1].strip(), '')}font-size: {match[2]}px"
+
+
+def _short(path: str) -> str:
+    """Coordinates to a hundredth of a point; long lines to a tenth, each from the one before."""
+    if len(path) >= LONG_PATH and not re.search("[^-ML0-9. \n]", path):
+        return _steps(path)
+    found = re.sub(r"-?\d+\.\d+", lambda m: _number(float(m[0])), path)
+    return " ".join(found.split())
+
+
+def _steps(path: str) -> str:
+    """'M 10 10 L 12 11 M 30 10' -> 'm10 10l2 1m18-1'."""
+    parts, before = [], (0, 0)
+    for kind, x, y in re.findall(r"([ML]) ([-\d.]+) ([-\d.]+)", path):
+        here = round(10 * float(x)), round(10 * float(y))
+        step = [_number((b - a) / 10, 1) for a, b in zip(before, here, strict=True)]
+        step = [re.sub(r"^(-?)0\.", r"\1.", number) for number in step]
+        parts.append(kind.lower() + step[0] + ("" if step[1].startswith("-") else " ") + step[1])
+        before = here
+    return re.sub(r"l0 (-?[\d.]+)", r"v\1", "".join(parts))  # dots and strokes
+
+
+def _number(value: float, digits: int = 2) -> str:
+    return f"{value:z.{digits}f}".rstrip("0").rstrip(".")
+
+
+def _styled_once(body: str) -> str:
+    """A marker that is drawn alike everywhere says how where it is defined."""
+    use = re.compile(r'(<use href="#([^"]+)"[^>]*?) style="([^"]*)"/>')
+    styles: dict[str, set[str]] = {}
+    for _, marker, look in use.findall(body):
+        styles.setdefault(marker, set()).add(look)
+    once = {marker: looks.pop() for marker, looks in styles.items() if len(looks) == 1}
+
+    def defined(tag: re.Match[str]) -> str:
+        return f'{tag[1]} style="{once[tag[2]]}"/>' if tag[2] in once else tag[0]
+
+    body = use.sub(lambda tag: f"{tag[1]}/>" if tag[2] in once else tag[0], body)
+    return re.sub(r'(<path id="([^"]+)"[^>]*?)(?: style="[^"]*")?/>', defined, body)
+
+
+def _own_names(body: str, name: str) -> str:
+    """Ids that something refers to are short and the figure's own; the others go."""
+    tags = re.compile(r"<[^>]*>")
+    references = re.compile(r'(?:href="#|url\(#)([^")]+)')
+    used = dict.fromkeys(i for tag in tags.findall(body) for i in references.findall(tag))
+    own = f"f{crc32(name.encode()):x}-"
+    short = {i: f"{own}{n}" for n, i in enumerate(used)}
+
+    def renamed(match: re.Match[str]) -> str:
+        return f' id="{short[match[1]]}"' if match[1] in short else ""
+
+    def inside(tag: re.Match[str]) -> str:
+        text = re.sub(r' id="([^"]+)"', renamed, tag[0])
+        return re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + short[m[2]], text)
+
+    return tags.sub(inside, body)
+
+
+def _spots(canvas: Canvas, height: float) -> str:
+    parts = []
+    for spot in canvas.spots:
+        text = escape(style.clean(spot.text, 200))
+        if spot.size is None:
+            x, y = spot.axes.transData.transform((spot.x, spot.y))
+            shape = f'circle cx="{_number(x)}" cy="{_number(height - y)}" r="{NEAR:g}"'
+            parts.append(f"<{shape}><title>{text}</title></circle>")
+        else:
+            x, y, wide, high = _box(spot.axes, spot.x, spot.y, spot.size)
+            shape = f'x="{_number(x)}" y="{_number(height - y - high)}"'
+            shape += f' width="{_number(wide)}" height="{_number(high)}"'
+            parts.append(f"<rect {shape}><title>{text}</title></rect>")
+    return f'<g class="spots" fill="transparent">{"".join(parts)}</g>' if parts else ""
+
+
+def _grids(canvas: Canvas, height: float) -> str:
+    """A field whose cells' texts a script finds in the figure's table: one shape for thousands."""
+    parts = []
+    for axes in canvas.grids:
+        box = axes.get_window_extent()
+        shape = f'x="{_number(box.x0)}" y="{_number(height - box.y1)}"'
+        shape += f' width="{_number(box.width)}" height="{_number(box.height)}"'
+        side = len(axes.images[0].get_array())
+        parts.append(f'<rect class="grid" data-side="{side}" {shape} fill="transparent"/>')
+    return "".join(parts)
+
+
+def _box(
+    axes: Any, x: float, y: float, size: tuple[float, float]
+) -> tuple[float, float, float, float]:
+    ends = [(x - size[0] / 2, y - size[1] / 2), (x + size[0] / 2, y + size[1] / 2)]
+    (x0, y0), (x1, y1) = axes.transData.transform(ends)
+    return min(x0, x1), min(y0, y1), abs(x1 - x0), abs(y1 - y0)

@@ -1,0 +1,253 @@
+"""Accuracies as tasks come: matrices, averages over tasks, forgetting, and who is taken for whom.
+
+Knows accuracy matrices and counts as runs store them (docs/metrics.md). Knows nothing of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from linsep import statistics
+from linsep.compare import SETTINGS
+from linsep.tables import Table, Value
+
+from . import style
+from .canvas import Axes, Canvas, Figure
+from .draw_lines import Series, legend, plot, series, table
+from .gather import Block, Group, Matrix, Run
+
+NAMED = 24  # classes or tasks up to which every one is named, or has its number in its cell
+LIGHT = 0.62  # share from which a cell is so light that its text is dark
+DARK_TEXT, LIGHT_TEXT = "#111111", "#ffffff"
+
+
+# --- over tasks ----------------------------------------------------------------------------------
+
+
+def over_tasks(block: Block) -> Figure | None:
+    """Mean accuracy on the tasks seen so far, after each task."""
+    return _by_task(
+        block,
+        f"accuracy-over-tasks-{block.slug}".strip("-"),
+        "Average accuracy on the tasks learned so far",
+        "Mean over the tasks seen so far, after each task; the band is one standard deviation over "
+        "seeds. Joint training on all data at once is a single point.",
+        averages,
+        x="tasks learned",
+        y="average accuracy",
+    )
+
+
+def forgetting(block: Block) -> Figure | None:
+    """What FF is the mean of."""
+    return _by_task(
+        block,
+        f"forgetting-{block.slug}".strip("-"),
+        "Forgetting of each task",
+        "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
+        "FF is the mean over these tasks. Below 0 a task got better at the end.",
+        forgotten,
+        x="task",
+        y="forgetting",
+    )
+
+
+def averages(matrix: Matrix) -> Iterator[tuple[int, float]]:
+    for t, row in enumerate(matrix):
+        known = [v for v in row[: t + 1] if v is not None]
+        if len(known) == t + 1:
+            yield t + 1, 100 * statistics.mean(known)
+
+
+def forgotten(matrix: Matrix) -> Iterator[tuple[int, float]]:
+    last = len(matrix) - 1
+    for i in range(last):
+        peaks = [v for row in matrix[i:last] if (v := row[i]) is not None]
+        final = matrix[last][i]
+        if peaks and final is not None:
+            yield i + 1, 100 * (max(peaks) - final)
+
+
+def _by_task(
+    block: Block,
+    name: str,
+    title: str,
+    caption: str,
+    points: Callable[[Matrix], Iterator[tuple[int, float]]],
+    *,
+    x: str,
+    y: str,
+) -> Figure | None:
+    panels: dict[str, list[Series]] = {}
+    for setting, shown in SETTINGS.items():
+        for group in block.groups:
+            values: dict[float, list[float]] = {}
+            for matrix in group.matrices(setting):
+                for place, value in points(matrix):
+                    values.setdefault(place, []).append(value)
+            found = series(group.label, group.look, values)
+            if found:
+                panels.setdefault(shown, []).append(found)
+    if not panels:
+        return None
+
+    def draw() -> Canvas:
+        many = sum(1 for _ in panels[next(iter(panels))])
+        canvas = Canvas(7.6, 3.3 + 0.18 * (many // 4))
+        row = canvas.panels(1, len(panels))[0]
+        for axes, (shown, lines) in zip(row, panels.items(), strict=True):
+            plot(canvas, axes, lines, x=x, unit=" %", digits=1)
+            axes.set_title(shown)
+            axes.set_xlabel(x)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+        row[0].set_ylabel(f"{y}, %")
+        legend(canvas, row)
+        return canvas
+
+    where = f" ({block.title})" if block.title else ""
+    data = table(panels, panel="setting", x=x, y=f"{y} %")
+    return Figure(name, title + where, caption, draw, data, wide=True)
+
+
+# --- matrices ------------------------------------------------------------------------------------
+
+
+def matrices(group: Group, place: str) -> Figure | None:
+    """After which task, on which: Class-IL and Task-IL."""
+    found = {shown: group.matrices(setting) for setting, shown in SETTINGS.items()}
+    caption = "Accuracy in %, mean over seeds: row = after learning a task, column = on a task."
+    name = "-".join(filter(None, ["accuracy-matrix", style.slug(place), group.slug]))
+    title = f"{group.label}{f' ({place})' if place else ''}"
+    return pair_of_matrices(name, title, caption, {k: v for k, v in found.items() if v})
+
+
+def pair_of_matrices(
+    name: str, title: str, caption: str, found: dict[str, list[Matrix]]
+) -> Figure | None:
+    """Means over matrices of one size, a panel for each name."""
+    means: dict[str, list[list[float | None]]] = {}
+    rows: list[list[Value]] = []
+    for panel, many in found.items():
+        size = len(many[0])
+        alike = [m for m in many if len(m) == size]
+        means[panel] = [[None] * size for _ in range(size)]
+        for t in range(size):
+            for i in range(size):
+                known = [100 * v for m in alike if i < len(m[t]) and (v := m[t][i]) is not None]
+                if known:
+                    mean, std = statistics.mean(known), statistics.std(known)
+                    means[panel][t][i] = mean
+                    rows.append([panel, t + 1, i + 1, mean, std, len(known)])
+    if not rows:
+        return None
+
+    def draw() -> Canvas:
+        canvas = Canvas(2.35 * len(means), 2.7)
+        for axes, (panel, values) in zip(
+            canvas.panels(1, len(means))[0], means.items(), strict=True
+        ):
+            _heat(canvas, axes, values)
+            axes.set_title(panel)
+        return canvas
+
+    columns = ["panel", "after task", "on task", "accuracy %", "std", "n"]
+    return Figure(name, title, caption, draw, Table(columns, rows))
+
+
+def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) -> None:
+    size = len(values)
+    array = np.array([[np.nan if v is None else v for v in row] for row in values])
+    axes.imshow(array, vmin=0, vmax=100)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    step = 1 if size <= NAMED else 5
+    ticks = list(range(0, size, step))
+    axes.set_xticks(ticks, [str(t + 1) for t in ticks])
+    axes.set_yticks(ticks, [str(t + 1) for t in ticks])
+    axes.tick_params(length=0)
+    axes.set_xlabel("on task")
+    axes.set_ylabel("after task")
+    for t, row in enumerate(values):
+        for i, value in enumerate(row):
+            if value is None:
+                continue
+            said = f"after task {t + 1}, on task {i + 1}: {value:.1f} %"
+            canvas.cell(axes, i, t, said, (1, 1))
+            if size <= 10:
+                shade = DARK_TEXT if value >= 100 * LIGHT else LIGHT_TEXT
+                small = {"ha": "center", "va": "center", "fontsize": 8 if size <= 6 else 5.5}
+                axes.text(i, t, f"{value:.0f}", color=shade, **small)
+
+
+# --- confusion -----------------------------------------------------------------------------------
+
+
+def confusion(group: Group, place: str) -> Figure | None:
+    """Row = the right class, column = the predicted one, summed over seeds."""
+    runs = [run for run in group.runs if run.confusion is not None]
+    runs = [run for run in runs if run.classes == runs[0].classes]
+    if not runs or not any(map(any, runs[0].confusion or [])):
+        return None
+    order, ends = _class_order(runs)
+    whole = sum(np.array(run.confusion) for run in runs)
+    counts = np.asarray(whole)[np.ix_(order, order)]
+    names = [f"{c} {style.clean(runs[0].classes[c], 40)}" for c in order]
+    rows: list[list[Value]] = [
+        [name, *map(int, row)] for name, row in zip(names, counts.tolist(), strict=True)
+    ]
+    caption = (
+        "Class-IL after the last task, summed over seeds: row = the right class, column = the "
+        "predicted one; colours are shares of a row. "
+    )
+    caption += "Lines are borders of tasks." if ends else "Seeds order the classes differently."
+
+    def draw() -> Canvas:
+        canvas = Canvas(4.4, 3.75)
+        _confusion(canvas, canvas.panels(1, 1)[0][0], counts, ends, names)
+        return canvas
+
+    name = "-".join(filter(None, ["confusion", style.slug(place), group.slug]))
+    title = f"{group.label}{f' ({place})' if place else ''}"
+    return Figure(name, title, caption, draw, Table(["right class", *names], rows))
+
+
+def _class_order(runs: Sequence[Run]) -> tuple[list[int], list[int]]:
+    """Classes by task, and after how many of them tasks end; by number if seeds differ in it."""
+    tasks = runs[0].tasks
+    order = [c for task in tasks for c in task]
+    if all(run.tasks == tasks for run in runs) and len(set(order)) == len(order) and order:
+        rest = [c for c in range(len(runs[0].classes)) if c not in set(order)]
+        return order + rest, list(np.cumsum([len(task) for task in tasks]))
+    return list(range(len(runs[0].classes))), []
+
+
+def _confusion(
+    canvas: Canvas, axes: Axes, counts: np.ndarray, ends: Sequence[int], names: Sequence[str]
+) -> None:
+    shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    image = axes.imshow(shares, vmin=0, vmax=100)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    size = len(counts)
+    for end in ends[:-1]:
+        for line in (axes.axhline, axes.axvline):
+            line(end - 0.5, color="#ffffff", linewidth=0.8, alpha=0.8)
+    if size <= NAMED:
+        short = [style.clean(name.partition(" ")[2] or name, 14) for name in names]
+        axes.set_xticks(range(size), short, rotation=90)
+        axes.set_yticks(range(size), short)
+    elif ends:
+        starts = [0, *ends[:-1]]
+        middles = [(a + b - 1) / 2 for a, b in zip(starts, ends, strict=True)]
+        shown = [f"task {t + 1}" for t in range(len(ends))]
+        axes.set_xticks(middles, shown, rotation=90)
+        axes.set_yticks(middles, shown)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("right")
+    canvas.drawing.colorbar(image, ax=axes, shrink=0.7, label="% of the row").outline.set_visible(
+        False
+    )
+    canvas.grids.append(axes)

@@ -1,0 +1,121 @@
+"""Lines with bands, the same in all figures: means over seeds, one standard deviation around them.
+
+What is drawn and the table beside it come from the same numbers. Knows series of numbers, how they
+are called and how they look. Knows nothing of what they mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from linsep import statistics
+from linsep.tables import Table, Value
+
+from .canvas import Axes, Canvas
+from .style import DIM, Look
+
+SPOTS = 30  # of one line, at most
+ALL_SPOTS = 300  # of one panel, about
+
+
+@dataclass(frozen=True)
+class Point:
+    x: float
+    mean: float
+    std: float | None
+    n: int  # how many values it is the mean of
+
+
+@dataclass(frozen=True)
+class Series:
+    label: str
+    look: Look
+    points: Sequence[Point]
+
+    def dashed(self, dash: str) -> Series:
+        return replace(self, look=replace(self.look, dash=dash))
+
+
+def series(label: str, look: Look, values: Mapping[float, Iterable[float]]) -> Series | None:
+    """From values at each x; None if there is none at all. What is not finite is not drawn."""
+    points = []
+    for x, many in values.items():
+        known = [v for v in many if math.isfinite(v)]
+        if known:
+            points.append(Point(x, statistics.mean(known), statistics.std(known), len(known)))
+    return Series(label, look, points) if points else None
+
+
+def plot(
+    canvas: Canvas, axes: Axes, lines: Sequence[Series], *, x: str, unit: str = "", digits: int = 2
+) -> None:
+    """Draw lines into axes; `x` is how a place is said in a spot's text: 'after task'."""
+    most = max(5, min(SPOTS, ALL_SPOTS // max(1, len(lines))))
+    for line in lines:
+        xs, means = [p.x for p in line.points], [p.mean for p in line.points]
+        look, few = line.look, len(xs) <= SPOTS
+        axes.plot(
+            xs, means, color=look.colour, linestyle=look.dash, label=line.label,
+            marker=look.marker if few else "",
+        )  # fmt: skip
+        low = [p.mean - (p.std or 0.0) for p in line.points]
+        high = [p.mean + (p.std or 0.0) for p in line.points]
+        if any(p.std for p in line.points):
+            axes.fill_between(xs, low, high, color=look.colour, alpha=0.18, linewidth=0)
+        if len(xs) == 1 and line.points[0].std:
+            axes.errorbar(xs, means, yerr=line.points[0].std, color=look.colour, capsize=2)
+        for p in line.points[:: math.ceil(len(xs) / most)]:
+            spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
+            said = f"{line.label}, {x} {p.x:g}: {p.mean:.{digits}f}{spread}{unit}"
+            canvas.spot(axes, p.x, p.mean, said)
+
+
+def table(panels: Mapping[str, Sequence[Series]], *, panel: str, x: str, y: str) -> Table:
+    """Every point that is drawn, a row each."""
+    rows: list[list[Value]] = [
+        [name, line.label, float(p.x), p.mean, p.std, p.n]
+        for name, lines in panels.items()
+        for line in lines
+        for p in line.points
+    ]
+    return Table([panel, "method", x, y, "std", "n"], rows)
+
+
+def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 4) -> None:
+    """Below all panels, each label once."""
+    found: dict[str, Any] = {}
+    for one in axes:
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    widest = max(map(len, found), default=0)
+    room = int(13 * canvas.drawing.get_figwidth())  # letters, of the legend's size
+    columns = max(1, min(columns, len(found), room // (widest + 8)))
+    canvas.drawing.legend(
+        list(found.values()),
+        list(found),
+        loc="outside lower center",
+        ncols=columns,
+        handlelength=2.4,
+    )
+
+
+def borders(axes: Axes, places: Iterable[float]) -> None:
+    """Between tasks."""
+    for place in places:
+        axes.axvline(place, color=DIM, linewidth=0.7, linestyle=(0, (2, 2)), zorder=0.5)
+
+
+def six(value: float) -> float:
+    """To six digits: more cannot be seen, and thousands of them would be long."""
+    return float(f"{value:.6g}")
+
+
+def thinned(n: int, most: int = 40) -> list[int]:
+    """Indices of at most about `most` of n places, closer at the start, the last one included."""
+    if n <= most:
+        return list(range(n))
+    found = {round((n - 1) ** (i / (most - 1))) for i in range(most)}
+    return sorted({0, *found})

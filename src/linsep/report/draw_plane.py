@@ -1,0 +1,100 @@
+"""Features on a plane, before and after a task, on the same axes.
+
+Knows the content of `analysis/tsne.json`. Knows nothing of files, or of how the plane was found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from linsep.tables import Table, Value
+
+from . import style
+from .canvas import Canvas, Figure
+from .gather import Group
+
+SIDES = {"before": "before task {}", "after": "after task {}"}
+LEGEND = 24  # classes up to which each is named
+ALL_POINTS = 6000  # of all planes of a report
+
+
+def planes(groups: Sequence[tuple[Group, str]]) -> list[Figure]:
+    """Of every group that has one; where there are many, with fewer points each."""
+    having = [(group, place) for group, place in groups if group.analyses("tsne")]
+    most = max(200, ALL_POINTS // max(1, len(having)))
+    return [figure for group, place in having if (figure := plane(group, place, most))]
+
+
+def plane(group: Group, place: str, most: int = 1000) -> Figure | None:
+    """The first seed that has one: a mean of planes would be none."""
+    found = [(run, a) for run in group.runs if (a := run.analysis("tsne")) is not None]
+    if not found:
+        return None
+    run, whole = found[0]
+    every = -(-len(whole["labels"]) // most)
+    content = whole | {name: whole[name][::every] for name in ("labels", *SIDES)}
+    task, labels, new = content["task"] + 1, content["labels"], set(content["new"])
+    names = {c: run.classes[c] if c < len(run.classes) else str(c) for c in sorted(set(labels))}
+    pairs = zip(labels, content["before"], content["after"], strict=True)
+    rows: list[list[Value]] = [
+        [names[c], "new" if c in new else "old", *before, *after] for c, before, after in pairs
+    ]
+
+    def draw() -> Canvas:
+        canvas = Canvas(4.9, 3.0 if len(names) <= LEGEND else 2.6)
+        row = canvas.panels(1, 2, sharex=True, sharey=True)[0]
+        heights = [y for side in SIDES for _, y in content[side]]
+        stroke = (max(heights) - min(heights)) / 90
+        colours = dict(zip(names, style.class_colours(len(names)), strict=True))
+        for axes, (side, title) in zip(row, SIDES.items(), strict=True):
+            for c in names:
+                points = [p for p, label in zip(content[side], labels, strict=True) if label == c]
+                _dots(axes, points, colours[c], stroke if c in new else 0.0)
+            axes.set_title(title.format(task))
+            axes.autoscale_view()
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.spines[:].set_visible(True)
+            axes.spines[:].set_color(style.DIM)
+        if len(names) <= LEGEND:
+            _legend(canvas, {c: (names[c], colours[c], c in new) for c in names})
+        return canvas
+
+    engine = {"pca": "principal components", "sklearn": "t-SNE", "opentsne": "t-SNE"}
+    caption = (
+        f"Test images' features before and after learning task {task}, seed {run.seed}, by "
+        f"{engine.get(content['engine'], content['engine'])} of both together, so that places can "
+        f"be compared. Dots: classes of earlier tasks; strokes: those of task {task}."
+    )
+    name = "-".join(filter(None, ["plane", style.slug(place), group.slug]))
+    title = f"{group.label}{f' ({place})' if place else ''}"
+    data = Table(["class", "kind", "x before", "y before", "x after", "y after"], rows)
+    return Figure(name, title, caption, draw, data)
+
+
+def _dots(
+    axes: Any,
+    points: list[list[float]],
+    colour: str,
+    half: float,
+) -> None:
+    """All points of a class as one path, which is a tenth of the bytes of a shape for each."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    vertices = [(x, y + side * half) for x, y in points for side in (-1, 1)]
+    path, wide = Path(vertices, [Path.MOVETO, Path.LINETO] * len(points)), 1.0 if half else 2.4
+    shape = {"capstyle": "round", "fill": False, "edgecolor": colour, "linewidth": wide}
+    axes.add_patch(PathPatch(path, **shape))
+
+
+def _legend(canvas: Canvas, classes: dict[int, tuple[str, str, bool]]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=colour, linestyle="none", marker="|" if new else "o", markersize=4,
+               label=style.clean(name, 24))
+        for name, colour, new in classes.values()
+    ]  # fmt: skip
+    canvas.drawing.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))

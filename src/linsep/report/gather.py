@@ -1,0 +1,247 @@
+"""From run folders to what a report shows: results, events, timings, analyses, memories.
+
+Runs stand in groups, one for each arm, and groups in blocks, which share all settings but those of
+the method. Whatever a run lacks is absent, and a run that cannot be read is left out and named.
+
+Knows files of runs as `results` and `analyse` write them. Knows nothing of drawing.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from linsep.arms import IL, Arm, Comparison, Settings, compare, spelled
+from linsep.errors import ConfigError, StateError
+from linsep.store import Record
+
+from . import style
+
+Matrix = list[list[float | None]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run and the files in its folder, each read when it is asked for."""
+
+    record: Record
+    results: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def seed(self) -> int:
+        return int(str(self.record.facts["seed"]))
+
+    @property
+    def classes(self) -> list[str]:
+        return [str(name) for name in self.results.get("classes", ())]
+
+    @property
+    def tasks(self) -> list[list[int]]:
+        """The classes of each task."""
+        return [list(group) for group in self.results.get("groups", ())]
+
+    def matrix(self, setting: str) -> Matrix | None:
+        """Shares: row = after task t, column = on task i; None where nothing was measured."""
+        found = self.results.get("matrices", {}).get(setting)
+        return found if found else None
+
+    @property
+    def confusion(self) -> list[list[int]] | None:
+        found = self.results.get("confusion")
+        return found if found else None
+
+    @cached_property
+    def events(self) -> list[dict[str, Any]]:
+        return _lines(self.record.folder / "events.jsonl")
+
+    @cached_property
+    def timing(self) -> list[dict[str, Any]]:
+        return _lines(self.record.folder / "timing.jsonl")
+
+    @cached_property
+    def environments(self) -> list[dict[str, Any]]:
+        found = _json(self.record.folder / "environment.json")
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+    @cached_property
+    def config(self) -> str:
+        """As it was resolved, in TOML."""
+        return (self.record.folder / "config.toml").read_text(encoding="utf-8")
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        return tomllib.loads(self.config)
+
+    def analysis(self, what: str) -> dict[str, Any] | None:
+        found = _json(self.record.folder / "analysis" / f"{what}.json")
+        return found if isinstance(found, dict) and found.get("what") == what else None
+
+    def memory(self) -> Memory | None:
+        """What the learner kept, from its last state; None if there is none, or it is damaged."""
+        path = self.record.folder / "state.pt"
+        if not path.exists():
+            return None
+        from linsep.files import unseal
+
+        try:
+            table = unseal(path)["run"]["learner"]["memory"]
+            labels, images = table["y"].tolist(), table["x"].numpy()
+        except (StateError, KeyError, TypeError, AttributeError):
+            return None
+        return Memory(labels, images) if labels else None
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    labels: list[int]
+    images: Any  # numpy uint8 (n, c, h, w)
+
+
+@dataclass(frozen=True)
+class Group:
+    """One arm's runs, by seed, and how it is called and drawn."""
+
+    arm: Arm
+    runs: Sequence[Run]
+    look: style.Look
+
+    @property
+    def label(self) -> str:
+        return style.arm_label(self.arm.method, spelled(self.arm.options))
+
+    @property
+    def slug(self) -> str:
+        return style.slug(self.arm.label)
+
+    def matrices(self, setting: str) -> list[Matrix]:
+        return [m for run in self.runs if (m := run.matrix(setting)) is not None]
+
+    def analyses(self, what: str) -> list[dict[str, Any]]:
+        return [found for run in self.runs if (found := run.analysis(what)) is not None]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Groups that may be drawn in one figure."""
+
+    settings: Settings
+    groups: Sequence[Group]
+
+    @property
+    def title(self) -> str:
+        return spelled(self.settings)
+
+    @property
+    def slug(self) -> str:
+        return style.slug(self.title)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    comparison: Comparison
+    blocks: Sequence[Block]
+    left_out: Sequence[tuple[str, str]]  # a run's name, and why
+
+    @property
+    def groups(self) -> list[Group]:
+        return [group for block in self.blocks for group in block.groups]
+
+    @property
+    def runs(self) -> list[Run]:
+        return [run for group in self.groups for run in group.runs]
+
+
+def gather(records: Iterable[Record]) -> Gathered:
+    """Finished runs in blocks and groups; ConfigError if none is finished."""
+    given = {record.folder: record for record in records}.values()
+    runs: dict[Path, Run] = {}
+    left_out = []
+    for record in given:
+        if record.finished:
+            results, wrong = _results(record.folder)
+            if wrong is None:
+                runs[record.folder] = Run(record, results)
+                continue
+            left_out.append((record.name, f"damaged: {wrong}"))
+        else:
+            state, progress = record.facts["status"], record.facts.get("progress")
+            left_out.append((record.name, f"{state}: {progress}" if progress else str(state)))
+    if not runs:
+        named = f": {left_out[0][0]} is {left_out[0][1]}" if len(left_out) == 1 else ""
+        raise ConfigError(
+            f"nothing to report: no finished run among the {len(left_out)} asked for{named}"
+        )
+    comparison = compare(run.record for run in runs.values())
+    looks = style.looks([(arm.method, arm.label) for arm in comparison.arms])
+    blocks: dict[Settings, list[Group]] = {}
+    for arm in comparison.arms:
+        members = [runs[arm.runs[seed].folder] for seed in sorted(arm.runs)]
+        look = looks[arm.method, arm.label]
+        blocks.setdefault(arm.block, []).append(Group(arm, members, look))
+    found = [Block(settings, groups) for settings, groups in blocks.items()]
+    return Gathered(comparison, found, left_out)
+
+
+def _results(folder: Path) -> tuple[dict[str, Any], str | None]:
+    """What came of a run, and what is wrong with it, if anything."""
+    found = _json(folder / "results.json")
+    if not isinstance(found, dict):
+        return {}, "results.json cannot be read"
+    groups, classes = found.get("groups", []), found.get("classes", [])
+    checks: Mapping[str, Callable[[], bool]] = {
+        "groups": lambda: all(0 <= c < len(classes) for group in groups for c in group),
+        "matrices": lambda: all(
+            _is_table(found["matrices"][setting], len(groups), len(groups))
+            for setting in (IL if "matrices" in found else ())
+        ),
+        "confusion": lambda: (
+            "confusion" not in found or _is_table(found["confusion"], len(classes), len(classes))
+        ),
+    }
+    for name, holds in checks.items():
+        try:
+            good = holds()
+        except (KeyError, TypeError, AttributeError):
+            good = False
+        if not good:
+            return {}, f"results.json has no usable {name}"
+    return found, None
+
+
+def _is_table(rows: Any, height: int, width: int) -> bool:
+    numbers = all(v is None or isinstance(v, int | float) for row in rows for v in row)
+    return numbers and len(rows) == height and all(len(row) == width for row in rows)
+
+
+def _json(path: Path) -> Any:
+    """A file's content; None if there is none, or it is damaged."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The whole records of a file with one in each line."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue  # cut by a kill
+        if isinstance(record, dict):
+            found.append(record)
+    return found

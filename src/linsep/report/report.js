@@ -1,0 +1,222 @@
+"use strict";
+// Sorting, hover values, the theme and downloads. The page is whole without it.
+(() => {
+  // Each figure's CSV, by name; deflated in the page.
+  const unpack = async () => {
+    const packed = atob(document.getElementById("data").textContent);
+    const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+  let data = {};
+  const ready = unpack().then((found) => { data = found; });
+  const root = document.documentElement;
+
+  // --- theme, remembered where the browser lets a file remember
+  const button = document.getElementById("theme");
+  const remembered = (value) => {
+    try {
+      if (value === undefined) return localStorage.getItem("linsep-theme");
+      localStorage.setItem("linsep-theme", value);
+    } catch { /* a page from a file may not be allowed to */ }
+    return null;
+  };
+  const dark = () => root.dataset.theme
+    ? root.dataset.theme === "dark"
+    : matchMedia("(prefers-color-scheme: dark)").matches;
+  const label = () => { button.textContent = dark() ? "Light" : "Dark"; };
+  const kept = remembered();
+  if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    root.dataset.theme = dark() ? "light" : "dark";
+    remembered(root.dataset.theme);
+    label();
+  });
+  label();
+
+  // --- tables: a click on a head sorts each group of rows by that column
+  const key = (cell) => {
+    if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+    const text = cell.textContent.trim();
+    if (text === "-") return null;
+    const number = /^[<≤]?[-+−]?\d[\d.]*(e[-+]?\d+)?/i.exec(text);
+    return number ? Number(number[0].replace(/^[<≤]/, "").replace("−", "-")) : text;
+  };
+  const compare = (a, b) => typeof a === "number" && typeof b === "number"
+    ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  for (const head of document.querySelectorAll("thead th")) {
+    const press = document.createElement("button");
+    press.type = "button";
+    press.append(...head.childNodes);
+    head.append(press);
+    press.addEventListener("click", () => {
+      const way = head.getAttribute("aria-sort") === "descending" ? "ascending"
+        : head.getAttribute("aria-sort") === "ascending" ? "descending"
+          : head.classList.contains("number") ? "descending" : "ascending";
+      for (const other of head.parentNode.children) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", way);
+      const column = [...head.parentNode.children].indexOf(head);
+      const sign = way === "ascending" ? 1 : -1;
+      for (const body of head.closest("table").tBodies) {
+        const rows = [...body.rows].map((row) => [key(row.cells[column]), row]);
+        rows.sort(([a], [b]) => a === null || b === null
+          ? (a === null) - (b === null) : sign * compare(a, b));
+        body.append(...rows.map(([, row]) => row));
+      }
+    });
+  }
+
+  // --- values: by mouse, touch, or focus and arrow keys
+  const tip = document.getElementById("tip");
+  const show = (text, x, y) => {
+    tip.textContent = text;
+    tip.hidden = false;
+    const box = tip.getBoundingClientRect();
+    const left = Math.max(4, Math.min(x + 12, innerWidth - box.width - 4));
+    const above = y - box.height - 10;
+    tip.style.left = `${left}px`;
+    tip.style.top = `${above < 4 ? y + 16 : above}px`;
+  };
+  const hide = () => {
+    tip.hidden = true;
+    for (const spot of document.querySelectorAll(".here")) spot.classList.remove("here");
+  };
+  for (const title of document.querySelectorAll(".spots title")) {
+    title.parentNode.dataset.tip = title.textContent; // the browser's own, slower, would come too
+    title.remove();
+  }
+  const parse = (csv) => {
+    const rows = [[]];
+    let text = "", quoted = false;
+    for (let i = 0; i < csv.length; i++) {
+      const c = csv[i];
+      if (quoted) {
+        if (c !== '"') text += c;
+        else if (csv[i + 1] === '"') { text += c; i++; } else quoted = false;
+      } else if (c === '"') quoted = true;
+      else if (c === "," || c === "\n") {
+        rows[rows.length - 1].push(text);
+        text = "";
+        if (c === "\n") rows.push([]);
+      } else text += c;
+    }
+    return rows.filter((row) => row.length);
+  };
+  const parsed = {};
+  const cell = (grid, x, y) => { // x, y in 0..1 from the upper left
+    const name = grid.closest("figure").dataset.name;
+    if (!(name in data)) return "…";
+    const [head, ...rows] = parsed[name] ??= parse(data[name]);
+    const row = rows[Math.min(rows.length - 1, Math.floor(y * rows.length))];
+    const column = Math.min(rows.length, 1 + Math.floor(x * rows.length));
+    const sum = row.slice(1).reduce((a, b) => a + Number(b), 0);
+    const share = sum ? (100 * row[column] / sum).toFixed(1) : "-";
+    return `${row[0]} taken for ${head[column]}: ${share} % (${row[column]} of ${sum})`;
+  };
+  const look = (event) => {
+    const target = event.target;
+    if (!(target instanceof Element)) return;
+    if (target.dataset?.tip !== undefined) show(target.dataset.tip, event.clientX, event.clientY);
+    else if (target.classList.contains("grid")) {
+      const box = target.getBoundingClientRect();
+      const x = (event.clientX - box.left) / box.width, y = (event.clientY - box.top) / box.height;
+      show(cell(target, Math.max(0, x), Math.max(0, y)), event.clientX, event.clientY);
+    } else hide();
+  };
+  document.addEventListener("pointermove", look);
+  document.addEventListener("pointerdown", look);
+  document.addEventListener("scroll", hide, { passive: true, capture: true });
+  for (const drawing of document.querySelectorAll(".drawing svg")) {
+    const spots = [...drawing.querySelectorAll("[data-tip]")];
+    const grid = drawing.querySelector(".grid");
+    if (!spots.length && !grid) continue;
+    drawing.tabIndex = 0;
+    const side = grid ? Number(grid.dataset.side) : 0;
+    let at = -1;
+    drawing.addEventListener("keydown", (event) => {
+      const moves = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: side || 1, ArrowUp: -(side || 1) };
+      if (event.key === "Escape") hide();
+      if (!(event.key in moves)) return;
+      event.preventDefault();
+      const n = grid ? side * side : spots.length;
+      at = at < 0 ? 0 : (at + moves[event.key] + n) % n;
+      hide();
+      if (grid) {
+        const x = (at % side + .5) / side, y = (Math.floor(at / side) + .5) / side;
+        const box = grid.getBoundingClientRect();
+        show(cell(grid, x, y), box.left + x * box.width, box.top + y * box.height);
+      } else {
+        spots[at].classList.add("here");
+        const box = spots[at].getBoundingClientRect();
+        show(spots[at].dataset.tip, box.left + box.width / 2, box.top);
+      }
+    });
+    drawing.addEventListener("blur", hide);
+  }
+
+  // --- downloads
+  const save = (blob, name) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  };
+  const standalone = (drawing, colour) => {
+    const copy = drawing.cloneNode(true);
+    copy.querySelectorAll(".spots, .grid").forEach((part) => part.remove());
+    copy.removeAttribute("tabindex");
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    if (colour) copy.setAttribute("color", colour);
+    return new XMLSerializer().serializeToString(copy);
+  };
+  const picture = (drawing, name) => {
+    const box = drawing.viewBox.baseVal, scale = 3, style = getComputedStyle(document.body);
+    const image = new Image();
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      [canvas.width, canvas.height] = [box.width * scale, box.height * scale];
+      const context = canvas.getContext("2d");
+      context.fillStyle = style.backgroundColor;
+      context.fillRect(0, 0, canvas.width, canvas.height);
+      context.drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob((blob) => save(blob, `${name}.png`), "image/png");
+    };
+    const text = standalone(drawing, style.color);
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  };
+  for (const figure of document.querySelectorAll("figure[data-name]")) {
+    const drawing = figure.querySelector("svg"), name = figure.dataset.name;
+    const actions = {
+      SVG: () => save(new Blob([standalone(drawing)], { type: "image/svg+xml" }), `${name}.svg`),
+      PNG: () => picture(drawing, name),
+      CSV: async () => {
+        await ready;
+        save(new Blob([data[name]], { type: "text/csv" }), `${name}.csv`);
+      },
+    };
+    for (const [text, act] of Object.entries(actions)) {
+      const press = document.createElement("button");
+      press.type = "button";
+      press.textContent = text;
+      press.title = `Download ${name}.${text.toLowerCase()}`;
+      press.addEventListener("click", act);
+      figure.querySelector(".get").append(press);
+    }
+  }
+
+  // --- print everything, also what is folded
+  addEventListener("beforeprint", () => {
+    for (const fold of document.querySelectorAll("details:not([open])")) {
+      fold.open = true;
+      fold.dataset.opened = "";
+    }
+  });
+  addEventListener("afterprint", () => {
+    for (const fold of document.querySelectorAll("details[data-opened]")) {
+      fold.open = false;
+      delete fold.dataset.opened;
+    }
+  });
+})();

@@ -1,0 +1,164 @@
+"""How methods are called and drawn, the same in every figure of every report.
+
+Colours are Okabe and Ito's, which colour-blind readers can tell apart; yellow is left out, since it
+cannot be seen on white. Black is written as the colour of the page's text, so that it turns white
+in the dark. A base method has its colour and marker, an added term its own; arms of one method that
+differ in options share the colour and differ in dashes and markers.
+
+Knows names. Knows nothing of data.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+from linsep.errors import ConfigError
+
+INK, GREY = "#000000", "#999999"
+ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
+BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
+PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, INK)
+DIM = "#7f7f7f"  # for what should be seen less, on white and on black
+
+LABELS = {
+    "ft": "FT", "jt": "JT", "er": "ER", "der": "DER", "derpp": "DER++", "er_ace": "ER-ACE",
+    "icarl": "iCaRL", "fdr": "FDR", "lucir": "LUCIR", "bic": "BiC", "lwf": "LwF", "ewc": "EWC",
+    "si": "SI", "agem": "A-GEM", "gdumb": "GDumb",
+}  # fmt: skip
+TERMS = {"bfp": "BFP", "bfp2": "BFP-2", "fd": "FD"}
+
+# Base methods: a colour and a marker. Two that share a colour differ in the marker.
+BASES = {
+    "ft": (GREY, "o"), "jt": (INK, "D"), "er": (ORANGE, "o"), "der": (GREEN, "o"),
+    "derpp": (SKY, "o"), "er_ace": (PURPLE, "o"), "icarl": (GREEN, "P"), "fdr": (RED, "P"),
+    "lucir": (BLUE, "P"), "bic": (PURPLE, "P"), "lwf": (GREY, "P"), "ewc": (ORANGE, "P"),
+    "si": (SKY, "P"), "agem": (BLUE, "X"), "gdumb": (INK, "P"),
+}  # fmt: skip
+MARKERS = {"bfp": "s", "bfp2": "v", "fd": "^"}
+# With a stronger colour of their own; other methods with a term keep the base's.
+STRONGER = {"er+bfp": RED, "derpp+bfp": BLUE, "ft+bfp": GREEN}
+MORE = ("D", "p", "<", ">", "*", "X", "H")  # of further arms of one method
+DASHES = ("-", "--", ":", "-.")
+
+FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+RC = {
+    "svg.fonttype": "none", "svg.hashsalt": "linsep", "pdf.fonttype": 42, "text.parse_math": False,
+    "font.size": 9.0, "axes.titlesize": 9.0, "axes.labelsize": 9.0, "legend.fontsize": 8.0,
+    "xtick.labelsize": 8.0, "ytick.labelsize": 8.0, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": DIM, "grid.alpha": 0.25,
+    "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.5, "lines.markersize": 4.0,
+    "legend.frameon": False, "figure.dpi": 72.0, "axes.linewidth": 0.7, "image.cmap": "viridis",
+    "image.interpolation": "none", "image.composite_image": False, "axes.unicode_minus": True,
+    "axes.titlelocation": "left", "axes.formatter.useoffset": False, "figure.facecolor": "none",
+    "axes.facecolor": "none", "savefig.facecolor": "none", "path.simplify": True,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Look:
+    colour: str
+    marker: str
+    dash: str
+
+
+def method_label(method: str) -> str:
+    """'derpp+bfp' -> 'DER++ w/ BFP'."""
+    base, *terms = method.split("+")
+    name = clean(LABELS.get(base, base))
+    return f"{name} w/ {', '.join(clean(TERMS.get(t, t)) for t in terms)}" if terms else name
+
+
+def arm_label(method: str, options: str) -> str:
+    return f"{method_label(method)} ({clean(options)})" if options else method_label(method)
+
+
+def colour(method: str) -> str:
+    """Depends on the name alone."""
+    base = method.partition("+")[0]
+    if method in STRONGER:
+        return STRONGER[method]
+    return BASES[base][0] if base in BASES else PALETTE[crc32(base.encode()) % len(PALETTE)]
+
+
+def looks(arms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
+    """Of every (method, label): arms of one method differ in dashes."""
+    found: dict[tuple[str, str], Look] = {}
+    before: dict[str, int] = {}
+    for method, label in arms:
+        if (method, label) in found:
+            continue  # the same arm in another block
+        base, *terms = method.split("+")
+        marker = BASES[base][1] if base in BASES else "h"
+        marker = MARKERS.get(terms[-1], "d") if terms else marker
+        first = 1 if terms and method not in STRONGER else 0
+        number = before.setdefault(method, 0)
+        before[method] += 1
+        if number:
+            others = [m for m in MORE if m != marker]
+            marker = others[(number - 1) % len(others)]
+        found[method, label] = Look(colour(method), marker, DASHES[(first + number) % len(DASHES)])
+    return found
+
+
+def class_colours(n: int) -> list[str]:
+    """Of so many classes: as far as colour-blind safe ones reach, then a range of hues."""
+    if n <= len(PALETTE):
+        return list(PALETTE[:n])
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["turbo"](0.04 + 0.92 * i / (n - 1))) for i in range(n)]
+
+
+def ramp(n: int) -> list[str]:
+    """Shades of first to last, that can be seen on white and on black."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps["viridis"](0.25 + 0.6 * i / max(1, n - 1))) for i in range(n)]
+
+
+def plain_number(value: float, place: float = 0.0) -> str:
+    """For ticks of logarithmic axes, which would be written as mathematics."""
+    return f"{value:g}"
+
+
+def clean(text: str, longest: int = 60) -> str:
+    """On one line, without what XML does not allow, and not too long for a label."""
+    shown = "".join(c if c.isprintable() else " " for c in text)
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def slug(text: str) -> str:
+    """A part of a file's name, of letters, digits, '+', '-' and '_' only; '' stays ''.
+
+    What is left of two different texts may be alike: whoever names files adds a number then.
+    """
+    return re.sub(r"[^A-Za-z0-9+_]+", "-", text).strip("-")[:60]
+
+
+@contextmanager
+def house() -> Iterator[None]:
+    """Within it matplotlib draws in this style."""
+    matplotlib = needed("matplotlib")
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's fonts have it
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(RC)
+        yield
+
+
+def needed(package: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise ConfigError(f"a report needs {package}: pip install 'linsep[plot]'") from None
