@@ -276,6 +276,15 @@ def test_the_lead_claims_no_more_than_the_interval(tmp_path: Path) -> None:
     assert "too few for an interval" in pair_of_arms(tmp_path / "one", [5.0])
 
 
+def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
+    for seed in range(3):
+        make_run(tmp_path, "er", seed, 50.0 + seed)
+        make_run(tmp_path, "derpp", seed, 55.0 + seed + 0.1 * seed)
+    text = " ".join(lead(gathered(tmp_path)))
+    assert "DER++ against ER: +5.10 points, 95 % interval 4.85 to 5.35" in text
+    assert "picked for their places" in text
+
+
 def test_joint_training_is_no_competitor(tmp_path: Path) -> None:
     make_run(tmp_path, "jt", 0, 90.0)
     make_run(tmp_path, "er", 0, 50.0)

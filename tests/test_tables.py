@@ -211,3 +211,20 @@ def test_latex_compiles(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:]
     assert (tmp_path / "table.pdf").stat().st_size > 0
+
+
+def test_html_escapes_groups_and_keeps_numbers_whole() -> None:
+    rows = [
+        ("a", "<b>&", Spread(1.23456, 0.5)),
+        ("a", "er", Spread(2.0, None)),
+        ("b", '"x"', None),
+    ]
+    table = Table(("group", "name", "FAA"), rows, caption="<c>", best={"FAA": "max"}, group="group")
+    text = table.to_html(marked={(0, 1)})
+    assert "<caption>&lt;c&gt;</caption>" in text
+    assert "<td><mark>&lt;b&gt;&amp;</mark></td>" in text
+    assert '<td class="number" data-value="1.23456">1.23 ± 0.50</td>' in text
+    assert '<td class="number" data-value="2.0"><strong>2.00</strong></td>' in text
+    assert '<td class="number">-</td>' in text
+    assert text.count("<tbody>") == 2
+    assert text.count("<tr>") == 4

@@ -18,6 +18,7 @@ from .canvas import Axes, Canvas
 from .style import DIM, Look
 
 SPOTS = 30  # of one line, at most
+FEW = 7  # lines whose bands can be told apart
 ALL_SPOTS = 300  # of one panel, about
 
 
@@ -53,6 +54,7 @@ def plot(
     canvas: Canvas, axes: Axes, lines: Sequence[Series], *, x: str, unit: str = "", digits: int = 2
 ) -> None:
     """Draw lines into axes; `x` is how a place is said in a spot's text: 'after task'."""
+    faint = 0.18 if len(lines) <= FEW else 0.07
     most = max(5, min(SPOTS, ALL_SPOTS // max(1, len(lines))))
     for line in lines:
         xs, means = [p.x for p in line.points], [p.mean for p in line.points]
@@ -64,7 +66,7 @@ def plot(
         low = [p.mean - (p.std or 0.0) for p in line.points]
         high = [p.mean + (p.std or 0.0) for p in line.points]
         if any(p.std for p in line.points):
-            axes.fill_between(xs, low, high, color=look.colour, alpha=0.18, linewidth=0)
+            axes.fill_between(xs, low, high, color=look.colour, alpha=faint, linewidth=0)
         if len(xs) == 1 and line.points[0].std:
             axes.errorbar(xs, means, yerr=line.points[0].std, color=look.colour, capsize=2)
         for p in line.points[:: math.ceil(len(xs) / most)]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from linsep.arms import Arm, Comparison, Figure, shown, spelled
 from linsep.compare import SETTINGS
-from linsep.statistics import Summary
+from linsep.statistics import EXACT_UP_TO, Summary, paired
 from linsep.tables import Table, Value
 
 from .gather import Block, Gathered
@@ -53,17 +53,33 @@ def _about(gathered: Gathered, block: Block) -> Iterator[str]:
         if arm not in [r for r, _ in rivals]:
             yield f"{called(arm)}, trained on all data at once, has {spread(found)} %."
     pairs = [f for f, _ in faa if f.pairs is not None]
+    if rest and not any(_is_pair(f, best, rest[0][0]) for f in pairs):
+        yield from _first_two(best, rest[0][0])
     for figure in pairs[:MOST_PAIRS]:
         yield _difference(figure)
     if len(pairs) > MOST_PAIRS:
         yield f"{len(pairs) - MOST_PAIRS} more differences are in the table."
 
 
+def _is_pair(figure: Figure, one: Arm, other: Arm) -> bool:
+    return any(figure.arm is a and figure.against is b for a, b in ((one, other), (other, one)))
+
+
+def _first_two(best: Arm, second: Arm) -> Iterator[str]:
+    mine, theirs = (arm.values("class_il", "faa") for arm in (best, second))
+    if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
+        yield _said(best, second, paired(mine, theirs).difference)
+        yield "(They were picked for their places, which the interval does not know of.)"
+
+
 def _difference(figure: Figure) -> str:
     assert figure.pairs is not None
     assert figure.against is not None
-    gap = figure.pairs.difference
-    start = f"{called(figure.arm)} against {called(figure.against)}: {gap.mean:+z.2f} points"
+    return _said(figure.arm, figure.against, figure.pairs.difference)
+
+
+def _said(arm: Arm, against: Arm, gap: Summary) -> str:
+    start = f"{called(arm)} against {called(against)}: {gap.mean:+z.2f} points"
     if gap.low is None or gap.high is None:
         return f"{start} on one seed, too few for an interval."
     start += f", 95 % interval {gap.low:z.2f} to {gap.high:z.2f} ({gap.n} pairs of seeds)"
