@@ -241,7 +241,7 @@ def test_matrices_are_means_over_seeds(tmp_path: Path) -> None:
 
 def test_relative_curves_end_at_one(tmp_path: Path) -> None:
     one = figure(two_arms(tmp_path, parts=["spectrum"]), "spectrum-er")
-    for panel in ("singular values, relative", "proj-acc(k), relative"):
+    for panel in ("singular values, relative", "proj-acc(k), all seen, relative"):
         for task in "12345":
             values = [
                 float(r["value"]) for r in rows(one)

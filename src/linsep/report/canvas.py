@@ -116,7 +116,7 @@ def _svg(canvas: Canvas, name: str, title: str) -> str:
     body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
     body = re.sub(r"<[^>]*>", _shorter, body)
-    body = _styled_once(_own_names(body, name))
+    body = _one_grid(_styled_once(_own_names(body, name)))
     body = re.sub(r"<defs>\s*</defs>", "", re.sub(r">\s*\n\s*<", "><", body))
     for _ in range(3):  # groups around a single shape, or around such a group
         body = re.sub(r"<g>((?:<path [^>]*/>)*|<text[^>]*>[^<]*</text>)</g>", r"\1", body)
@@ -183,6 +183,20 @@ def _styled_once(body: str) -> str:
 
     body = use.sub(lambda tag: f"{tag[1]}/>" if tag[2] in once else tag[0], body)
     return re.sub(r'(<path id="([^"]+)"[^>]*?)(?: style="[^"]*")?/>', defined, body)
+
+
+def _one_grid(body: str) -> str:
+    """All grid lines of a panel as one path, where the first of them was: below all else."""
+    line = re.compile(r'<path d="(M [^"]*)" (clip-path="[^"]*" style="[^"]*opacity:0\.25[^"]*")/>')
+    lines: dict[str, list[str]] = {}
+    for path, look in line.findall(body):
+        lines.setdefault(look, []).append(path)
+
+    def once(tag: re.Match[str]) -> str:
+        paths = lines.pop(tag[2], None)
+        return f'<path d="{" ".join(paths)}" {tag[2]}/>' if paths else ""
+
+    return line.sub(once, body)
 
 
 def _own_names(body: str, name: str) -> str:

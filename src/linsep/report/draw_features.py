@@ -20,7 +20,8 @@ from .gather import Block, Group, Matrix
 # --- spectrum and proj-acc -----------------------------------------------------------------------
 
 Curves = dict[int, list[tuple[int, float]]]  # task -> (k, value)
-PANELS = ("singular values", "proj-acc(k)", "singular values, relative", "proj-acc(k), relative")
+KINDS = ("singular values", "proj-acc(k), newest task", "proj-acc(k), all seen")
+PANELS = (*KINDS, *(f"{kind}, relative" for kind in KINDS))
 
 
 def spectra(block: Block) -> list[Figure]:
@@ -40,22 +41,20 @@ def _spectrum(group: Group) -> dict[str, Curves]:
     tasks = sorted({t["task"] for one in analyses for t in one["tasks"]})
     panels: dict[str, Curves] = {name: {} for name in PANELS}
     for task in tasks:
-        values = [t["values"] for one in analyses for t in one["tasks"] if t["task"] == task]
-        shares = [
-            t["proj_acc"]["seen"] for one in analyses for t in one["tasks"] if t["task"] == task
-        ]
-        size = min(map(len, values))
+        here = [t for one in analyses for t in one["tasks"] if t["task"] == task]
+        size = min(len(t["values"]) for t in here)
         if not size:
             continue
-        for first, many, scale, start in (
-            (PANELS[0], values, 1.0, 1),
-            (PANELS[1], [curve[1 : size + 1] for curve in shares], 100.0, 1),
+        for kind, many, scale in (
+            (KINDS[0], [t["values"] for t in here], 1.0),
+            (KINDS[1], [t["proj_acc"]["newest"][1:] for t in here], 100.0),
+            (KINDS[2], [t["proj_acc"]["seen"][1:] for t in here], 100.0),
         ):
             means = [six(scale * statistics.mean([c[k] for c in many])) for k in range(size)]
             top = max(means) or 1.0
-            kept = thinned(size)
-            panels[first][task] = [(k + start, means[k]) for k in kept]
-            panels[f"{first}, relative"][task] = [(k + start, six(means[k] / top)) for k in kept]
+            kept = thinned(size, most=28)
+            panels[kind][task] = [(k + 1, means[k]) for k in kept]
+            panels[f"{kind}, relative"][task] = [(k + 1, six(means[k] / top)) for k in kept]
     return panels if any(panels.values()) else {}
 
 
@@ -70,23 +69,24 @@ def _spectrum_figure(
     ]
 
     def draw() -> Canvas:
-        canvas = Canvas(4.9, 4.7)
-        grid = [axes for row in canvas.panels(2, 2, sharex=True) for axes in row]
+        canvas = Canvas(7.4, 4.7)
+        grid = [axes for row in canvas.panels(2, 3, sharex=True) for axes in row]
         shades = style.ramp(max(panels[PANELS[0]]) + 1)
         for axes, name, top in zip(grid, PANELS, tops, strict=True):
             for task, curve in panels[name].items():
                 colour = shades[task]
                 ks, values = zip(*curve, strict=True)
                 axes.plot(ks, values, color=colour, label=f"after task {task + 1}")
-                for k, value in curve[:: max(1, len(curve) // 5)]:
+                # The lower row says the same: spots there would only make the page larger.
+                for k, value in curve[:: max(1, len(curve) // 4)] if name in KINDS else ():
                     said = f"task {task + 1}, k = {k}: {value:.4g}"
                     canvas.spot(axes, k, value, said)
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(style.plain_number)
             axes.minorticks_off()
             axes.set_ylim(0, 1.05 * top)
-            axes.set_title(name + (", %" if name == PANELS[1] else ""))
-        for axes in grid[2:]:
+            axes.set_title(name + (", %" if name in KINDS[1:] else ""))
+        for axes in grid[len(KINDS) :]:
             axes.set_xlabel("principal direction k")
         legend(canvas, grid[:1], columns=5)
         return canvas
@@ -95,8 +95,9 @@ def _spectrum_figure(
     title = f"{group.label}{f' ({place})' if place else ''}"
     caption = (
         "Features of the training images seen so far, after each task; proj-acc(k) is the accuracy "
-        "on test images of all classes seen when features keep only their k largest principal "
-        "directions. Below, each curve as a share of its maximum. Mean over seeds."
+        "on test images, of the newest task and of all tasks seen, when features keep only their k "
+        "largest principal directions. Below, each curve as a share of its maximum. Means over "
+        "seeds."
     )
     data = Table(["panel", "after task", "k", "value"], rows)
     return Figure(name, title, caption, draw, data)
@@ -185,33 +186,32 @@ def separability(group: Group, place: str) -> Figure | None:
 
 
 def similarity(block: Block) -> Figure | None:
-    """CKA before and after each task: seen data solid, unseen dashed."""
-    lines: dict[str, list[Series]] = {"seen": [], "unseen": []}
-    for group in block.groups:
-        for part, found in lines.items():
-            line = _cka(group, part)
-            if line:
-                found.append(line.dashed("-" if part == "seen" else "--"))
+    """CKA before and after each task, on data seen before it and on its own."""
+    parts = ("seen", "unseen")
+    lines = {
+        part: [line for group in block.groups if (line := _cka(group, part))] for part in parts
+    }
     if not any(lines.values()):
         return None
 
     def draw() -> Canvas:
-        canvas = Canvas(7.2, 3.4 + 0.18 * (len(lines["seen"]) // 3))
-        axes = canvas.panels(1, 1)[0][0]
-        for part, found in lines.items():
+        canvas = Canvas(7.2, 3.2 + 0.18 * (len(lines["seen"]) // 4))
+        both = canvas.panels(1, 2, sharex=True, sharey=True)[0]
+        for axes, (part, found) in zip(both, lines.items(), strict=True):
             plot(canvas, axes, found, x=f"{part} data, task", digits=3)
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set_xlabel("task")
-        axes.set_ylabel("CKA")
-        axes.set_ylim(top=min(1.02, axes.get_ylim()[1]))
-        legend(canvas, [axes])
+            axes.set_title({"seen": "classes of earlier tasks", "unseen": "the task's own"}[part])
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            axes.set_xlabel("task")
+        both[0].set_ylabel("CKA")
+        both[0].set_ylim(top=min(1.02, both[0].get_ylim()[1]))
+        legend(canvas, both)
         return canvas
 
     name = f"cka-{block.slug}".strip("-")
     title = f"How alike features stay{f' ({block.title})' if block.title else ''}"
     caption = (
-        "Linear CKA (centred) of test images' features before and after learning a task: solid on "
-        "classes of earlier tasks, dashed on the task's own classes, unseen before it."
+        "Linear CKA (centred) of test images' features before and after learning a task: of "
+        "classes seen in earlier tasks, and of the task's own, unseen before it."
     )
     data = table(lines, panel="data", x="task", y="CKA")
     return Figure(name, title, caption, draw, data, wide=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from linsep import statistics
@@ -35,9 +35,6 @@ class Series:
     label: str
     look: Look
     points: Sequence[Point]
-
-    def dashed(self, dash: str) -> Series:
-        return replace(self, look=replace(self.look, dash=dash))
 
 
 def series(label: str, look: Look, values: Mapping[float, Iterable[float]]) -> Series | None:
