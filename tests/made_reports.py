@@ -172,12 +172,15 @@ def _analysis(what: str, rng: np.random.Generator, groups: list[list[int]]) -> d
             return {"task": 1, "engine": "pca", "labels": labels, "new": groups[1],
                     "before": points[0], "after": points[1]}  # fmt: skip
         case _:
-            names = ("to_identity", "to_orthogonal", "accuracy", "accuracy_before", "agreement")
+            names = (
+                "to_identity", "to_orthogonal", "accuracy", "accuracy_before", "agreement",
+                "residual", "effective_rank",
+            )  # fmt: skip
             return {
                 "places": [
                     {"term": "bfp", "task": t, "stage": None if e is None else "train", "epoch": e,
                      "singular_values": sorted(_shares(rng, DIM), reverse=True),
-                     **dict(zip(names, _shares(rng, 5), strict=True))}
+                     **dict(zip(names, _shares(rng, 7), strict=True))}
                     for t in range(1, tasks)
                     for e in (0, 1, None)
                 ]

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from linsep import snapshots
-from linsep.analyse import ANALYSES, Settings, analyse, possible, stored
+from linsep.analyse import ANALYSES, Settings, analyse, possible
 from linsep.arms import compare
 from linsep.config import from_settings, prepare
+from linsep.contents import stored
 from linsep.errors import ConfigError, StateError
 from linsep.features import Features, reopen
 from linsep.findings import directions_for, findings
@@ -269,8 +270,9 @@ def test_what_was_found_is_read_and_made_anew_when_settings_differ(
     assert analyse(run, "probe", QUICK)["head"] == -1.0  # read
     other = Settings(portions=(1.0,), draws=1)
     assert analyse(run, "probe", other)["head"] == made["head"]  # made
-    path.write_text("{")
-    assert stored(run.folder, "probe") is None
+    for damaged in ("{", "[]", '{"what": "probe"}', marked.replace("-1.0", "NaN")):
+        path.write_text(damaged)
+        assert stored(run.folder, "probe") is None
     assert analyse(run, "probe", QUICK) == made
 
 

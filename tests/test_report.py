@@ -320,6 +320,15 @@ def test_runs_that_are_not_finished_are_named(tmp_path: Path) -> None:
     assert "er-200-s2: damaged: results.json has no usable matrices" in text
 
 
+def test_analyses_of_another_shape_are_as_good_as_none(tmp_path: Path) -> None:
+    folder = make_full_run(tmp_path, "er+bfp", parts=["cka", "spectrum", "probe", "tsne"])
+    for path in (folder / "analysis").iterdir():
+        found = json.loads(path.read_text())
+        found["tasks" if "tasks" in found else "labels" if "labels" in found else "final"] = [7]
+        path.write_text(json.dumps(found))
+    assert {section.name for section in sections(gathered(tmp_path))} == ALWAYS | {"confusion"}
+
+
 def test_damaged_extras_are_as_good_as_none(tmp_path: Path) -> None:
     folder = make_full_run(tmp_path, "er+bfp")
     for path in [*(folder / "analysis").iterdir(), *folder.glob("*.jsonl"), folder / "state.pt"]:

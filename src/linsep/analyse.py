@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -27,14 +26,13 @@ from torch import Tensor
 
 from . import files
 from .analysis import cka, drift, embed, probe, spectrum
+from .contents import FOLDER, Content, stored
 from .environment import threads
 from .errors import ConfigError, StateError, unknown
 from .features import Features, Rule
 from .snapshots import Snapshot, projections
 
 VERSION = 1  # raise it when the same features give other results than before
-FOLDER = "analysis"
-Content = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -278,17 +276,6 @@ def analyse(run: Features, what: str, chosen: Settings) -> Content:
     path.parent.mkdir(exist_ok=True)
     files.write(path, json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n")
     return whole
-
-
-def stored(folder: Path, what: str) -> Content | None:
-    """What was found before, if anything; a damaged file is as good as none."""
-    try:
-        found = json.loads((folder / FOLDER / f"{what}.json").read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and found.get("what") == what else None
 
 
 def _inputs(run: Features) -> str:

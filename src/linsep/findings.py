@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from .arms import Arm, spelled
+from .contents import Content
 from .statistics import mean, std
 from .tables import Spread, Table, Value
 
-Content = Mapping[str, Any]
 Row = tuple[tuple[Value, ...], dict[str, float | None]]  # where, and what was found there
 
 

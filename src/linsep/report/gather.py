@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from linsep.arms import IL, Arm, Comparison, Settings, compare, spelled
+from linsep.contents import stored
 from linsep.errors import ConfigError, StateError
 from linsep.store import Record
 
@@ -82,8 +83,7 @@ class Run:
         return tomllib.loads(self.config)
 
     def analysis(self, what: str) -> dict[str, Any] | None:
-        found = _json(self.record.folder / "analysis" / f"{what}.json")
-        return found if isinstance(found, dict) and found.get("what") == what else None
+        return stored(self.record.folder, what)
 
     def memory(self) -> Memory | None:
         """What the learner kept, from its last state; None if there is none, or it is damaged."""
