@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from linsep.arms import compare
 from linsep.compare import differences, summary
@@ -248,6 +249,29 @@ def test_relative_curves_end_at_one(tmp_path: Path) -> None:
                 if (r["panel"], r["after task"]) == (panel, task)
             ]  # fmt: skip
             assert max(values) == 1.0
+
+
+def test_every_image_of_a_plane_is_drawn(tmp_path: Path) -> None:
+    """In its class's colour, whether the class is new (a stroke) or old (a dot)."""
+    make_full_run(tmp_path, "er", parts=["tsne"])
+    one = figure(gathered(tmp_path), "plane-er")
+    classes = sorted({row["class"] for row in rows(one)})
+    assert len(classes) == 4
+    paths: dict[str, int] = {}
+    for element in ElementTree.fromstring(one.svg()).iter():
+        look = re.search("stroke:(#[0-9a-fA-F]{6})", element.get("style", ""))
+        if look and "clip-path" in element.attrib:
+            moves = re.findall(r"m[^lm]+l([^m]+)", element.get("d", ""), re.IGNORECASE)
+            drawn = [m for m in moves if any(float(n) for n in re.findall(r"-?[\d.]+", m))]
+            paths[look[1]] = paths.get(look[1], 0) + len(drawn)
+    of_classes = [
+        paths.get(colour.lower(), paths.get(colour, 0)) for colour in style.class_colours(4)
+    ]
+    assert of_classes == [2 * len(rows(one)) / 4] * 4  # before and after
+    picture = Image.open(io.BytesIO(one.file("png"))).convert("RGB")
+    seen = {colour for _, colour in picture.getcolors(1 << 24) or ()}
+    for colour in style.class_colours(4):
+        assert tuple(bytes.fromhex(colour[1:])) in seen
 
 
 def test_memory_and_its_thumbnails(tmp_path: Path) -> None:

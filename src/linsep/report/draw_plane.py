@@ -44,13 +44,14 @@ def plane(group: Group, place: str, most: int = 1000) -> Figure | None:
     def draw() -> Canvas:
         canvas = Canvas(4.9, 3.0 if len(names) <= LEGEND else 2.6)
         row = canvas.panels(1, 2, sharex=True, sharey=True)[0]
-        heights = [y for side in SIDES for _, y in content[side]]
-        stroke = (max(heights) - min(heights)) / 90
+        widths, heights = zip(*(point for side in SIDES for point in content[side]), strict=True)
+        stroke = 0.0, (max(heights) - min(heights)) / 90
+        dot = (max(widths) - min(widths)) / 800, 0.0  # a line of no length would not be drawn
         colours = dict(zip(names, style.class_colours(len(names)), strict=True))
         for axes, (side, title) in zip(row, SIDES.items(), strict=True):
             for c in names:
                 points = [p for p, label in zip(content[side], labels, strict=True) if label == c]
-                _dots(axes, points, colours[c], stroke if c in new else 0.0)
+                _dots(axes, points, colours[c], stroke if c in new else dot)
             axes.set_title(title.format(task))
             axes.autoscale_view()
             axes.set_xticks([])
@@ -77,14 +78,16 @@ def _dots(
     axes: Any,
     points: list[list[float]],
     colour: str,
-    half: float,
+    half: tuple[float, float],
 ) -> None:
     """All points of a class as one path, which is a tenth of the bytes of a shape for each."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
-    vertices = [(x, y + side * half) for x, y in points for side in (-1, 1)]
-    path, wide = Path(vertices, [Path.MOVETO, Path.LINETO] * len(points)), 1.0 if half else 2.4
+    dx, dy = half
+    vertices = [(x + side * dx, y + side * dy) for x, y in points for side in (-1, 1)]
+    path, wide = Path(vertices, [Path.MOVETO, Path.LINETO] * len(points)), 1.0 if dy else 2.4
+    path.should_simplify = False
     shape = {"capstyle": "round", "fill": False, "edgecolor": colour, "linewidth": wide}
     axes.add_patch(PathPatch(path, **shape))
 
