@@ -69,7 +69,7 @@ class Figure:
     caption: str
     draw: Callable[[], Canvas]
     data: Table
-    wide: bool = field(default=False)  # stands alone in its row
+    wide: bool = field(default=False)  # at most two in a row
 
     def svg(self) -> str:
         with style.house():

@@ -100,7 +100,7 @@ def _spectrum_figure(
         "seeds."
     )
     data = Table(["panel", "after task", "k", "value"], rows)
-    return Figure(name, title, caption, draw, data)
+    return Figure(name, title, caption, draw, data, wide=True)
 
 
 def _all(curves: Curves) -> list[tuple[int, float]]:
