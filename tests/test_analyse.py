@@ -276,6 +276,20 @@ def test_what_was_found_is_read_and_made_anew_when_settings_differ(
     assert analyse(run, "probe", QUICK) == made
 
 
+def test_features_that_are_all_alike_are_one_line(tmp_path: Path) -> None:
+    """A net that has died still has accuracies, but its features say nothing."""
+    folder = trained(tmp_path, "ft")
+    run = Features(folder, reopen(folder))
+    for at in run.ends:
+        learner = run.at(at)
+        for parameter in learner.net.backbone.parameters():
+            parameter.data.zero_()
+        snapshots.write(folder, learner, at.task)
+    said = command("analyse", "--runs", str(tmp_path), "--what", "cka", cwd=tmp_path)
+    assert said.returncode == 2
+    assert said.stderr.splitlines()[-1].startswith(f"error: {folder.name}: cka cannot be made")
+
+
 def test_without_snapshots_it_says_what_to_do(tmp_path: Path) -> None:
     folder = trained(tmp_path, "ft", keep="end")
     run = Features(folder, reopen(folder))

@@ -18,9 +18,9 @@ ORDER = (
     "metrics", "run", "testing", "backbones", "scenarios", "config", "files", "environment",
     "lease", "snapshots", "results", "where", "store", "loggers", "arms", "compare", "tradeoff",
     "reproduction", "worker", "engines", "plan", "grid", "search", "contents", "analysis",
-    "features", "analyse", "findings", "report", "progress", "terminal", "cli_store", "bench",
-    "cli_run", "cli_grid", "cli_search", "cli_look", "cli_analyse", "cli_report", "cli_paper",
-    "cli_data", "cli_bench", "cli",
+    "features", "studies", "analyse", "findings", "report", "progress", "terminal", "cli_store",
+    "bench", "cli_run", "cli_grid", "cli_search", "cli_look", "cli_analyse", "cli_report",
+    "cli_paper", "cli_data", "cli_bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(

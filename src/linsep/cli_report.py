@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,7 +47,8 @@ def report(
     found = chosen(run, where, grid, runs)
     from .report.page import page
 
-    content = page(found).encode()
+    with drawing(found):
+        content = page(found).encode()
     write(output, content)
     for name, why in found.left_out:
         say(f"left out: {name}, {why}")
@@ -82,11 +84,12 @@ def figures(
     found = chosen(run, where, grid, runs)
     from .report.page import figures as drawn
 
-    made = drawn(found)
-    for figure in made:
-        for name in formats:
-            write(output / f"{figure.name}.{name}", figure.file(name))
-        write(output / f"{figure.name}.csv", figure.data.to_csv().encode())
+    with drawing(found):
+        made = drawn(found)
+        for figure in made:
+            for name in formats:
+                write(output / f"{figure.name}.{name}", figure.file(name))
+            write(output / f"{figure.name}.csv", figure.data.to_csv().encode())
     say(f"{len(made)} figures of {len(found.runs)} runs in {output}")
 
 
@@ -130,6 +133,11 @@ def write(path: Path, content: bytes) -> None:
     except OSError as error:
         raise StateError(f"cannot write {path}: {error.strerror or error}") from None
     files.write(path, content)
+
+
+def drawing(found: Gathered) -> AbstractContextManager[object]:
+    """Something that moves meanwhile, in a terminal: it takes a second for each run, or two."""
+    return wide_console().status(f"drawing figures of {len(found.runs)} runs")
 
 
 def say(line: str) -> None:
