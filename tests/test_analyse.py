@@ -360,3 +360,21 @@ def test_nonsense_is_one_line(
     last = got.stderr.splitlines()[-1]
     assert last.startswith("error: ")
     assert said in last
+
+
+def test_ctrl_c_keeps_what_is_done(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(run: Features, what: str, chosen: Settings) -> dict[str, Any]:
+        if what == "probe":
+            raise KeyboardInterrupt
+        return analyse(run, what, chosen)
+
+    (folder,) = runs.glob("blobs-derpp+fd-*")
+    for path in (folder / "analysis").glob("*.json"):
+        path.unlink()
+    monkeypatch.setattr("linsep.analyse.analyse", interrupted)
+    said = command("analyse", str(folder), "--what", "cka,probe", cwd=tmp_path)
+    assert said.returncode == 130
+    assert "Repeat the command" in said.stderr
+    assert stored(folder, "cka") is not None

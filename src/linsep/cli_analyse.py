@@ -9,6 +9,7 @@ import typer
 
 from .cli_store import Format, Output, Runs, Where, check_format, publish
 from .errors import ConfigError, StateError, unknown
+from .terminal import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,11 +121,15 @@ def _analysed(
 
     opened: dict[str, Any] = {}
     found: dict[str, dict[Path, dict[str, Any]]] = {name: {} for name in ANALYSES}
-    for record in records:
-        prepared = reopen(record.folder, opened=opened, data=data)
-        run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
-        for name in whats or possible(run):
-            found[name][record.folder] = made(run, name, chosen)
+    try:
+        for record in records:
+            prepared = reopen(record.folder, opened=opened, data=data)
+            run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
+            for name in whats or possible(run):
+                found[name][record.folder] = made(run, name, chosen)
+    except KeyboardInterrupt:
+        typer.echo("Stopped; what was done is kept. Repeat the command to go on.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
     done = {name: results for name, results in found.items() if results}
     if not done:
         raise StateError("no analysis is possible: no run has kept the weights at a task's end")
