@@ -5,6 +5,7 @@ Needs selenium, Chromium and its driver; skipped with a reason where one is miss
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,15 +73,24 @@ def column(browser: Any, number: int) -> list[str]:
 def hover(browser: Any, element: Any) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
 
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    # Scrolling hides what is shown, in a frame after the call: the mouse moves when that is over.
+    browser.execute_async_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'});"
+        "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[1], 50)))",
+        element,
+    )
     ActionChains(browser).move_to_element(element).perform()
 
 
 def tip(browser: Any) -> str:
-    shown = browser.execute_script(
-        "const tip = document.getElementById('tip'); return tip.hidden ? '' : tip.textContent"
-    )
-    return str(shown)
+    """What is shown, as soon as anything is; '' if nothing comes."""
+    script = "const tip = document.getElementById('tip'); return tip.hidden ? '' : tip.textContent"
+    for _ in range(50):
+        shown = str(browser.execute_script(script))
+        if shown:
+            return shown
+        time.sleep(0.1)
+    return ""
 
 
 def test_nothing_goes_wrong_and_nothing_is_asked_for(opened: Any) -> None:
