@@ -13,7 +13,7 @@ from torch import Tensor
 from linsep import snapshots
 from linsep.analyse import ANALYSES, Settings, analyse, possible
 from linsep.arms import compare
-from linsep.config import from_settings, prepare
+from linsep.config import devices, from_settings, prepare, to_toml
 from linsep.contents import stored
 from linsep.errors import ConfigError, StateError
 from linsep.features import Features, reopen
@@ -113,6 +113,37 @@ def test_a_run_of_other_data_or_another_name_is_refused(runs: Path, tmp_path: Pa
         reopen(moved)
 
 
+def test_code_of_a_foreign_run_is_not_run(runs: Path, tmp_path: Path) -> None:
+    (folder,) = runs.glob("blobs-ft-*")
+    moved = tmp_path / "foreign"
+    moved.mkdir()
+    (moved / "results.json").write_bytes((folder / "results.json").read_bytes())
+    (tmp_path / "x.py").write_text("raise SystemExit('it was run')")
+    config = f'method = "ft"\nseed = 0\n[scenario]\nname = "code"\ndata = "{tmp_path}/x.py:f"\n'
+    (moved / "config.toml").write_text(config)
+    with pytest.raises(ConfigError, match="not run unasked"):
+        reopen(moved)
+
+
+def test_what_was_trained_elsewhere_is_looked_at_here(tmp_path: Path) -> None:
+    settings = SETTINGS | {"method": "ft", "compute": {"device": "cuda"}}
+    there = prepare(from_settings(settings), lenient=True, here=False)
+    folder = tmp_path / there.name
+    folder.mkdir()
+    (folder / "config.toml").write_text(to_toml(there.config))
+    (folder / "results.json").write_text('{"metrics": {}}')
+    again = reopen(folder)
+    assert again.name == there.name
+    assert again.config.compute.device in devices()
+    assert again.build().learner.device.type in devices()
+
+
+def test_a_run_is_found_from_within(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder,) = runs.glob("blobs-ft-*")
+    monkeypatch.chdir(folder)
+    assert reopen(Path()).name == folder.name
+
+
 # --- the analyses --------------------------------------------------------------------------------
 
 
@@ -191,6 +222,15 @@ def test_probes_stand_beside_the_trained_head(opened: Callable[[str], Features])
         assert len(one["probe"]) == t + 1
     # The last round and the whole portion are one and the same fit.
     assert found["rounds"][-1]["probe"] == found["final"][-1]["tasks"]
+
+
+def test_a_first_task_of_one_class_has_no_probe(tmp_path: Path) -> None:
+    changed = {"scenario": SETTINGS["scenario"] | {"first_task": 1, "per_task": 1}, "method": "ft"}
+    with Session(prepare(from_settings(SETTINGS | changed), lenient=True), tmp_path) as session:
+        for _ in session:
+            pass
+    run = Features(session.folder, reopen(session.folder))
+    assert [r["task"] for r in analyse(run, "probe", QUICK)["rounds"]] == [1, 2, 3, 4, 5]
 
 
 def test_a_plane_shows_the_same_images_before_and_after(opened: Callable[[str], Features]) -> None:
@@ -347,6 +387,7 @@ def test_the_command_analyses_and_repeats(runs: Path, tmp_path: Path) -> None:
         (("--engine", "umap"), "opentsne"),
         (("--where", "method=nothing"), "no finished runs"),
         (("--what", "cka", "--where", "method=jt"), "--keep tasks"),
+        (("--what", "projection", "--where", "method in (ft, jt)"), "no projection"),
         (("--what", "projection", "--where", "method=ft"), "+bfp"),
         (("--what", "tsne", "--task", "9", "--where", "method=ft"), "--task"),
         (("no-such-run",), "no-such-run"),
@@ -360,6 +401,14 @@ def test_nonsense_is_one_line(
     last = got.stderr.splitlines()[-1]
     assert last.startswith("error: ")
     assert said in last
+
+
+def test_runs_that_do_not_allow_it_are_left_out(runs: Path, tmp_path: Path) -> None:
+    words = ("--what", "cka", "--where", "method in (ft, jt)", "--runs", str(runs))
+    said = command("analyse", *words, cwd=tmp_path)
+    assert said.returncode == 0
+    assert "left out of cka: blobs-jt-" in said.stderr
+    assert " ft " in said.stdout
 
 
 def test_ctrl_c_keeps_what_is_done(

@@ -344,6 +344,16 @@ def test_runs_that_are_not_finished_are_named(tmp_path: Path) -> None:
     assert "er-200-s2: damaged: results.json has no usable matrices" in text
 
 
+def test_seeds_with_other_settings_are_not_averaged(tmp_path: Path) -> None:
+    for seed, centred in ((0, False), (1, True), (2, False)):
+        folder = make_full_run(tmp_path, "er", seed, parts=["spectrum"])
+        path = folder / "analysis" / "spectrum.json"
+        content = json.loads(path.read_text()) | {"settings": {"centred": centred}}
+        path.write_text(json.dumps(content))
+    (group,) = gathered(tmp_path).groups
+    assert [one["settings"]["centred"] for one in group.analyses("spectrum")] == [False, False]
+
+
 def test_analyses_of_another_shape_are_as_good_as_none(tmp_path: Path) -> None:
     folder = make_full_run(tmp_path, "er+bfp", parts=["cka", "spectrum", "probe", "tsne"])
     for path in (folder / "analysis").iterdir():

@@ -53,13 +53,20 @@ def test_what_is_kept_can_be_asked_for_and_changes_no_name(tmp_path: Path) -> No
     last = done(tmp_path / "end", keep="end")
     every = done(tmp_path / "epochs", keep="epochs")
     assert names(last) == ["task03"]
-    epochs = [f"task0{t}-train-epoch00{e}" for t in (1, 2, 3) for e in (1, 2)]
+    epochs = [f"task0{t}-1-train-epoch00{e}" for t in (1, 2, 3) for e in (1, 2)]
     ends = [f"task0{t}" for t in (1, 2, 3)]
     assert sorted(names(every)) == sorted(epochs + ends)
-    assert names(every)[:3] == ["task01-train-epoch001", "task01-train-epoch002", "task01"]
+    assert names(every)[:3] == ["task01-1-train-epoch001", "task01-1-train-epoch002", "task01"]
     assert last.name == every.name
     for name in ("events.jsonl", "results.json", "state.pt"):
         assert (last / name).read_bytes() == (every / name).read_bytes()
+
+
+def test_stages_come_in_their_order(tmp_path: Path) -> None:
+    kept = snapshots.found(done(tmp_path, "bic", keep="epochs"))
+    second = [(s.stage, s.epoch) for s in kept if s.task == 1]
+    assert second == [*sorted(second, key=lambda place: ["train", "bias", ""].index(place[0]))]
+    assert second[:2] == [("train", 0), ("train", 1)]
 
 
 @pytest.mark.parametrize("method", ["derpp+bfp", "icarl", "lucir", "bic", "ft+fd"])

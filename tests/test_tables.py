@@ -228,3 +228,10 @@ def test_html_escapes_groups_and_keeps_numbers_whole() -> None:
     assert '<td class="number">-</td>' in text
     assert text.count("<tbody>") == 2
     assert text.count("<tr>") == 4
+
+
+def test_names_are_no_formulas_in_csv() -> None:
+    names = ["=1+1", "+cmd", "@sum", "-x", "\t=1", "-", "-1.5", "derpp+bfp", "a=b"]
+    found = Table(["name"], [[name] for name in names]).to_csv().splitlines()[1:]
+    expected = ["'=1+1", "'+cmd", "'@sum", "'-x", "'\t=1", "-", "-1.5", "derpp+bfp", "a=b"]
+    assert found == expected

@@ -69,10 +69,11 @@ def analyse(run: Features, what: str, chosen: Settings) -> Content:
     try:
         with threads(1):  # whose sums come out the same on every machine's number of cores
             whole = head | kind.make(run, chosen)
+        text = json.dumps(whole, separators=(",", ":"), allow_nan=False)
     except ValueError as error:  # features that are all alike, or not finite
         raise StateError(f"{run.folder.name}: {what} cannot be made: {error}") from None
-    path.parent.mkdir(exist_ok=True)
-    files.write(path, json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+    files.make_folder(path.parent)
+    files.write(path, text.encode() + b"\n")
     return whole
 
 

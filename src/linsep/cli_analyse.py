@@ -125,13 +125,21 @@ def _analysed(
         for record in records:
             prepared = reopen(record.folder, opened=opened, data=data)
             run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
-            for name in whats or possible(run):
+            allowed = possible(run)
+            for name in whats or allowed:
+                if name not in allowed and len(records) > 1:
+                    typer.echo(f"left out of {name}: {record.name}", err=True)
+                    continue
                 found[name][record.folder] = made(run, name, chosen)
     except KeyboardInterrupt:
         typer.echo("Stopped; what was done is kept. Repeat the command to go on.", err=True)
         raise typer.Exit(INTERRUPTED) from None
     done = {name: results for name, results in found.items() if results}
     if not done:
-        raise StateError("no analysis is possible: no run has kept the weights at a task's end")
+        what = " or ".join(whats) or "analysis"
+        raise StateError(
+            f"no {what} is possible: no run has kept what it needs (--keep tasks), or its method "
+            "has no such thing"
+        )
     arms = compare(records).arms
     return [findings(name, arms, results) for name, results in done.items()]

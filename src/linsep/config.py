@@ -181,21 +181,27 @@ def _memory(
 
 
 def _compute(wanted: sections.Compute, here: bool) -> sections.Compute:
-    import torch
 
     if not here and wanted.device != "auto":
         return wanted
-    there = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    usable = [name for name, present in there.items() if present]
+    usable = devices()
     device = usable[0] if wanted.device == "auto" else wanted.device
     if device not in usable:
         only = ", ".join(usable)
         raise DeviceError(f"compute.device: {device!r} was asked for, but there is only {only}")
     return wanted.model_copy(update={"device": device})
+
+
+def devices() -> list[str]:
+    """What this machine can compute on, the fastest first."""
+    import torch
+
+    there = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    return [name for name, present in there.items() if present]
 
 
 # --- building ------------------------------------------------------------------------------------

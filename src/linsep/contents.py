@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 FOLDER = "analysis"
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Place = Annotated[int, Field(ge=0)]  # a task, an epoch or a class, counted from 0
+Place = Annotated[int, Field(ge=0, le=100_000)]  # a task, an epoch or a class, counted from 0
 Point = Annotated[list[Number], Field(min_length=2, max_length=2)]
 Content = dict[str, Any]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -19,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import snapshots
-from .config import Prepared, from_settings, gathered, prepare
+from . import files, snapshots
+from .config import Prepared, devices, from_settings, gathered, prepare
 from .data import Images, join
 from .environment import threads, threads_for
 from .errors import ConfigError, StateError
@@ -50,15 +51,24 @@ def reopen(
     """A finished run's config and data again; `data` says where the images are now."""
     read_results(folder)  # refuses what is not finished
     settings = gathered(read(folder / "config.toml"))
+    scenario, name = settings["scenario"], folder.resolve().name
     if data is not None:
-        settings["scenario"]["data"] = data
-    prepared = prepare(from_settings(settings), opened=opened, here=False)
-    if prepared.name != folder.name:
+        scenario["data"] = data
+    elif scenario["name"] == "code":
         raise ConfigError(
-            f"{folder.name}: this config and these data make another run, {prepared.name}; "
+            f"{name}: its images come from code, {scenario.get('data')}, which is not run unasked; "
+            "name it with --data if you trust it"
+        )
+    prepared = prepare(from_settings(settings), opened=opened, here=False)
+    if prepared.name != name:
+        raise ConfigError(
+            f"{name}: this config and these data make another run, {prepared.name}; "
             "were the images or the net changed, or was the folder renamed?"
         )
-    return prepared
+    compute = prepared.config.compute
+    if compute.device not in devices():  # what was trained there can be looked at here
+        compute = compute.model_copy(update={"device": "cpu"})
+    return replace(prepared, config=prepared.config.model_copy(update={"compute": compute}))
 
 
 class Features:
@@ -88,7 +98,7 @@ class Features:
         if not found:
             raise StateError(
                 f"{self.folder.name}: {what or 'this'} needs the weights at the end of tasks, "
-                "which were not kept; run it with --keep tasks"
+                "which were not kept; remove its folder and run it with --keep tasks"
             )
         return found
 
@@ -150,8 +160,12 @@ class Features:
         try:
             # Copy-on-write: torch asks for memory it might write to.
             found = np.load(path, mmap_mode="c", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            path.unlink(missing_ok=True)
+            shape = len(self.labels(split)), self.learner.spec.features
+            if found.shape != shape or found.dtype != np.float32:
+                raise ValueError(f"it holds {found.dtype} {found.shape}, not float32 {shape}")
+        except (OSError, ValueError, EOFError) as error:
+            with suppress(OSError):
+                path.unlink()
             raise StateError(
                 f"{path} is damaged and was removed; repeat the command: {error}"
             ) from None
@@ -167,8 +181,8 @@ class Features:
         images, learner = self.images(split), self.at(snapshot)
         self.say(f"features of {len(images)} {split} images, {snapshot.name}")
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        files.make_folder(path.parent)
         try:
-            path.parent.mkdir(exist_ok=True)
             shape = len(images), learner.spec.features
             out = np.lib.format.open_memmap(temporary, "w+", np.float32, shape)
             with threads(threads_for(learner.spec.parameters)):
@@ -179,5 +193,7 @@ class Features:
             del out
             temporary.replace(path)
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise StateError(f"cannot write {path}: {error.strerror or error}") from None
+        finally:  # also when it is stopped
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)

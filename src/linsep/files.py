@@ -5,6 +5,7 @@ Knows bytes and paths. Knows nothing of runs.
 
 import io
 import os
+import pickle
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -39,6 +40,13 @@ def write(path: Path, content: bytes, keep: Path | None = None) -> None:
         ) from None
 
 
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise StateError(f"cannot use {path}: {error.strerror or error}") from None
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames in a folder last."""
     handle = os.open(folder, os.O_RDONLY)
@@ -68,6 +76,10 @@ def unseal(path: Path) -> dict[str, Any]:
         raise StateError(f"{path} is not a saved state, or of another version")
     if blake2b(content[start:], digest_size=DIGEST).digest() != content[len(MAGIC) : start]:
         raise StateError(f"{path} is damaged: its checksum does not match")
-    state = torch.load(io.BytesIO(content[start:]), map_location="cpu", weights_only=True)
-    assert isinstance(state, dict)
+    try:
+        state = torch.load(io.BytesIO(content[start:]), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError):
+        state = None
+    if not isinstance(state, dict):
+        raise StateError(f"{path} holds something else than a state")
     return state

@@ -112,8 +112,9 @@ class Session:
     # --- the inside ------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        for stray in self.folder.glob(".*.tmp"):  # of a process that was killed
-            stray.unlink(missing_ok=True)
+        for pattern in (".*.tmp", f"{snapshots.FOLDER}/.*.tmp"):  # of a process that was killed
+            for stray in self.folder.glob(pattern):
+                stray.unlink(missing_ok=True)
         path = self.folder / "environment.json"
         sessions = json.loads(path.read_text()) if path.exists() else []
         self.run = self.prepared.build()
@@ -196,7 +197,8 @@ class Session:
         if isinstance(event, EpochEnd) and keep == "epochs":
             self.lease.check()
             task = run.scenario.tasks[event.cursor.task].index
-            snapshots.write(self.folder, run.learner, task, event.stage, event.cursor.epoch)
+            place = event.cursor.stage, event.stage, event.cursor.epoch
+            snapshots.write(self.folder, run.learner, task, place)
 
     def _finish(self, run: Run) -> None:
         net = run.learner.net.state_dict()

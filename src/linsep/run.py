@@ -171,7 +171,8 @@ class Run:
         self.cursor = Cursor(*state["cursor"])
         self.class_il.copy_(state["class_il"])
         self.task_il.copy_(state["task_il"])
-        self.confusion.copy_(state["confusion"])
+        if "confusion" in state:  # else it is of a time before that was kept, and is made again
+            self.confusion.copy_(state["confusion"])
         self._sums = {k: v.to(self.learner.device) for k, v in state["sums"].items()}
         self._counts = dict(state["counts"])
         self._unread.clear()

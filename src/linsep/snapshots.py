@@ -1,7 +1,7 @@
 """What a learner knew at the end of each task, kept beside its run to be looked at afterwards.
 
     snapshots/task02.safetensors                 at the end of the second task
-    snapshots/task02-train-epoch003.safetensors  after the third epoch of its stage "train"
+    snapshots/task02-1-train-epoch003.safetensors  after the third epoch of its first stage, "train"
 
 A snapshot holds the net, the rule it predicts by, which classes it has seen and its backward
 projections, and no more: nothing can be gone on from it. Reading one runs no code.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
@@ -29,7 +30,8 @@ from .projection import BackwardFeatures
 
 FOLDER = "snapshots"
 SMALL = 2_000_000  # parameters of a net whose tasks are kept unless the user says otherwise
-NAME = re.compile(r"task(\d+)(?:-(.+)-epoch(\d+))?\.safetensors")
+NAME = re.compile(r"task(\d+)(?:-(\d+)-(.+)-epoch(\d+))?\.safetensors")
+END = float("inf")  # of a task: after all its stages and epochs
 
 
 @dataclass(frozen=True, order=True)
@@ -37,29 +39,32 @@ class Snapshot:
     """Where a learner was, and the file that remembers it. Tasks and epochs count from 0."""
 
     task: int
-    epoch: float  # infinite at the end of the task, after all its epochs
+    part: float  # which stage
+    epoch: float
     stage: str
     path: Path
 
     @property
     def ends_task(self) -> bool:
-        return self.epoch == float("inf")
+        return self.epoch == END
 
     @property
     def name(self) -> str:
-        """As files are named after it: 'task02', 'task02-train-epoch003', 'state' for the last."""
+        """As files are named after it: 'task02', 'task02-1-train-epoch003'."""
         return self.path.stem
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return blake2b(_bytes(self.path), digest_size=8).hexdigest()
 
 
-def write(folder: Path, learner: Learner, task: int, stage: str = "", epoch: int = -1) -> None:
-    """At the end of a task, or, with a stage, after one of its epochs."""
-    place = f"-{stage}-epoch{epoch + 1:03}" if stage else ""
+def write(
+    folder: Path, learner: Learner, task: int, epoch: tuple[int, str, int] | None = None
+) -> None:
+    """At the end of a task, or after an epoch: which stage, its name, and which epoch of it."""
+    place = f"-{epoch[0] + 1}-{epoch[1]}-epoch{epoch[2] + 1:03}" if epoch else ""
     path = folder / FOLDER / f"task{task + 1:02}{place}.safetensors"
-    path.parent.mkdir(exist_ok=True)
+    files.make_folder(path.parent)
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in _tensors(learner)}
     files.write(path, save(tensors))
 
@@ -70,9 +75,9 @@ def found(folder: Path) -> list[Snapshot]:
     for path in (folder / FOLDER).glob("*.safetensors"):
         match = NAME.fullmatch(path.name)
         if match:
-            task, stage, epoch = match.groups()
-            when = float("inf") if epoch is None else int(epoch) - 1
-            listed.append(Snapshot(int(task) - 1, when, stage or "", path))
+            task, part, stage, epoch = match.groups()
+            at = (END, END) if epoch is None else (float(int(part) - 1), float(int(epoch) - 1))
+            listed.append(Snapshot(int(task) - 1, at[0], at[1], stage or "", path))
     return sorted(listed)
 
 
@@ -90,6 +95,8 @@ def restore(snapshot: Snapshot, learner: Learner) -> None:
             module.load_state_dict(own)
         except RuntimeError:
             raise StateError(f"{snapshot.path} is of another net or method") from None
+    if tensors.get("seen", learner.seen[:0]).shape != learner.seen.shape:
+        raise StateError(f"{snapshot.path} does not say which classes were seen")
     learner.seen.copy_(tensors["seen"])
 
 

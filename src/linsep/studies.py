@@ -63,7 +63,7 @@ def spectra(run: Features, chosen: Settings) -> Content:
         tasks.append(
             {
                 "task": end.task,
-                "classes": int(rule.seen.sum()),
+                "classes": int(run.at(end).seen.sum()),
                 "rows": moments.count,
                 "values": _numbers(basis.values),
                 "effective_rank": basis.effective_rank,
@@ -110,7 +110,8 @@ def probes(run: Features, chosen: Settings) -> Content:
     decided = _decisions(run.matrix(last, "test"), run.rule(last))
     heads = _by_task(run, decided, len(run.scenario.groups))
     whole = [found["tasks"] for found in final if found["portion"] == 1]
-    rounds = [_round(run, end, chosen) for end in run.ends[: -1 if whole else None]]
+    several = [end for end in run.ends if len(run.labels("train")[_so_far(run, end)].unique()) > 1]
+    rounds = [_round(run, end, chosen) for end in several if not whole or end != last]
     if whole:  # the last round is among the portions already
         rounds.append({"task": last.task, "probe": whole[0], "head": heads})
     return {
@@ -121,9 +122,13 @@ def probes(run: Features, chosen: Settings) -> Content:
     }
 
 
+def _so_far(run: Features, end: Snapshot) -> slice:
+    return run.rows("train", 0, end.task + 1)
+
+
 def _round(run: Features, end: Snapshot, chosen: Settings) -> Content:
     """How separable the tasks seen so far are after one of them."""
-    train, test = (run.rows(split, 0, end.task + 1) for split in ("train", "test"))
+    train, test = _so_far(run, end), run.rows("test", 0, end.task + 1)
     z = run.matrix(end, "test")[test]
     found = probe.probe(
         run.matrix(end, "train")[train],
@@ -156,7 +161,7 @@ def planes(run: Features, chosen: Settings) -> Content:
         "task": chosen.task,
         "engine": found.engine,
         "labels": run.labels("test")[rows].tolist(),
-        "new": sorted(run.scenario.groups[chosen.task].classes),
+        "new": sorted(run.scenario.tasks[chosen.task].classes),
         "before": [[round(v, 3) for v in point] for point in found.points[0].tolist()],
         "after": [[round(v, 3) for v in point] for point in found.points[1].tolist()],
     }
@@ -221,8 +226,8 @@ def _pairs(run: Features) -> list[tuple[Snapshot, Snapshot]]:
     found = [(a, b) for a, b in pairwise(ends) if b.task == a.task + 1]
     if not found:
         raise StateError(
-            f"{run.folder.name}: there are no two tasks' ends in a row to compare; "
-            "run it with --keep tasks"
+            f"{run.folder.name}: there are no two tasks' ends in a row to compare; joint training "
+            "has one, and of a large net the last is kept unless it is run with --keep tasks"
         )
     return found
 

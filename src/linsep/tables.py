@@ -210,7 +210,8 @@ class Table:
                 if isinstance(value, Spread):
                     cells += [value.mean, value.std]
                 else:
-                    cells += [value, None] if split else [value]
+                    plain = _no_formula(value) if isinstance(value, str) else value
+                    cells += [plain, None] if split else [plain]
             writer.writerow(cells)
         return out.getvalue()
 
@@ -268,6 +269,11 @@ class Table:
                     marks[at][i] = number == top
             start = end + 1
         return marks
+
+
+def _no_formula(text: str) -> str:
+    """A name that a spreadsheet would take for a formula gets a ' before it, as users do there."""
+    return f"'{text}" if re.match(r"[=+@\t\r]|-(?![\d.]|$)", text) else text
 
 
 def _number(value: Value) -> float | None:

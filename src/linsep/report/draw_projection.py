@@ -49,7 +49,7 @@ def _mean(same: Sequence[Place]) -> Place:
     for name in (*DISTANCES, *HEADS):
         values = [p[name] for p in same if p.get(name) is not None]
         found[name] = statistics.mean(values) if values else None
-    if "singular_values" in found:
+    if all(p.get("singular_values") for p in same):
         columns = zip(*(p["singular_values"] for p in same), strict=False)
         found["singular_values"] = [six(statistics.mean(c)) for c in columns]
     return found

@@ -9,6 +9,7 @@ Knows files of runs as `results` and `analyse` write them. Knows nothing of draw
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,7 +127,9 @@ class Group:
         return [m for run in self.runs if (m := run.matrix(setting)) is not None]
 
     def analyses(self, what: str) -> list[dict[str, Any]]:
-        return [found for run in self.runs if (found := run.analysis(what)) is not None]
+        """Of all seeds that were analysed with the first one's settings: others are no seeds."""
+        found = [one for run in self.runs if (one := run.analysis(what)) is not None]
+        return [one for one in found if one.get("settings") == found[0].get("settings")]
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,9 @@ def _results(folder: Path) -> tuple[dict[str, Any], str | None]:
         return {}, "results.json cannot be read"
     groups, classes = found.get("groups", []), found.get("classes", [])
     checks: Mapping[str, Callable[[], bool]] = {
-        "groups": lambda: all(0 <= c < len(classes) for group in groups for c in group),
+        "groups": lambda: all(
+            type(c) is int and 0 <= c < len(classes) for group in groups for c in group
+        ),
         "matrices": lambda: all(
             _is_table(found["matrices"][setting], len(groups), len(groups))
             for setting in (IL if "matrices" in found else ())
@@ -218,7 +223,9 @@ def _results(folder: Path) -> tuple[dict[str, Any], str | None]:
 
 
 def _is_table(rows: Any, height: int, width: int) -> bool:
-    numbers = all(v is None or isinstance(v, int | float) for row in rows for v in row)
+    numbers = all(
+        v is None or (isinstance(v, int | float) and math.isfinite(v)) for row in rows for v in row
+    )
     return numbers and len(rows) == height and all(len(row) == width for row in rows)
 
 
@@ -226,7 +233,7 @@ def _json(path: Path) -> Any:
     """A file's content; None if there is none, or it is damaged."""
     try:
         return json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -240,7 +247,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     for line in lines:
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # cut by a kill
         if isinstance(record, dict):
             found.append(record)
