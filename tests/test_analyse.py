@@ -1,5 +1,6 @@
 """Analyses of finished runs: against the runs' own results and against slow direct computations."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -97,10 +98,13 @@ def test_features_are_made_once(opened: Callable[[str], Features]) -> None:
     assert torch.equal(again.matrix(again.last, "test"), made)
     assert said == []
     (path,) = (first.folder / "features").glob(f"test-{first.last.name}-*.npy")
-    path.write_bytes(b"nonsense")
-    with pytest.raises(StateError, match="damaged"):
-        again.matrix(again.last, "test")
-    assert torch.equal(again.matrix(again.last, "test"), made)
+    other = io.BytesIO()
+    np.save(other, np.zeros((3, 2)))
+    for damaged in (b"nonsense", b"", other.getvalue()):
+        path.write_bytes(damaged)
+        with pytest.raises(StateError, match="damaged"):
+            again.matrix(again.last, "test")
+        assert torch.equal(again.matrix(again.last, "test"), made)
 
 
 def test_a_run_of_other_data_or_another_name_is_refused(runs: Path, tmp_path: Path) -> None:
@@ -142,6 +146,31 @@ def test_a_run_is_found_from_within(runs: Path, monkeypatch: pytest.MonkeyPatch)
     (folder,) = runs.glob("blobs-ft-*")
     monkeypatch.chdir(folder)
     assert reopen(Path()).name == folder.name
+
+
+def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
+    folder = trained(tmp_path, "ft")
+    for name in ("features", "analysis"):
+        (folder / name).write_text("in the way")
+        said = command("analyse", str(folder), "--what", "cka", cwd=tmp_path)
+        assert said.returncode == 2
+        assert said.stderr.splitlines()[-1].startswith(f"error: cannot use {folder / name}")
+        (folder / name).unlink()
+
+
+def test_a_stopped_extraction_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = trained(tmp_path, "ft")
+    run = Features(folder, reopen(folder))
+
+    def stopped(images: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run.learner, "embed", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run.matrix(run.last, "test")
+    assert list((folder / "features").iterdir()) == []
 
 
 # --- the analyses --------------------------------------------------------------------------------

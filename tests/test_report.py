@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from linsep import files
 from linsep.arms import compare
 from linsep.compare import differences, summary
 from linsep.errors import ConfigError
@@ -361,6 +362,42 @@ def test_analyses_of_another_shape_are_as_good_as_none(tmp_path: Path) -> None:
         found["tasks" if "tasks" in found else "labels" if "labels" in found else "final"] = [7]
         path.write_text(json.dumps(found))
     assert {section.name for section in sections(gathered(tmp_path))} == ALWAYS
+
+
+def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return print, ("it was run",)
+
+    folder = make_full_run(tmp_path, "er+bfp", parts=["spectrum", "projection"])
+    deep = b"[" * 100_000
+    for name in ("events.jsonl", "timing.jsonl", "environment.json"):
+        (folder / name).write_bytes(deep)
+    (folder / "state.pt").write_bytes(files.seal({"run": Evil()}))
+    spectrum = folder / "analysis" / "spectrum.json"
+    content = json.loads(spectrum.read_text())
+    content["tasks"][0]["task"] = 10**12
+    spectrum.write_text(json.dumps(content))
+    projection = folder / "analysis" / "projection.json"
+    content = json.loads(projection.read_text())
+    for place in content["places"]:
+        place["singular_values"] = None  # as of a map that is not linear
+    projection.write_text(json.dumps(content))
+    found = gathered(tmp_path)
+    assert {section.name for section in sections(found)} == ALWAYS | {"projection"}
+    assert "it was run" not in page(found)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("groups", [[0.5, 1]]), ("matrices", {"class_il": [[float("nan")]]})]
+)
+def test_results_of_another_shape_are_left_out(tmp_path: Path, part: str, value: Any) -> None:
+    make_full_run(tmp_path, "er", parts=[])
+    odd = make_full_run(tmp_path, "er", 1, parts=[])
+    results = json.loads((odd / "results.json").read_text()) | {part: value}
+    (odd / "results.json").write_text(json.dumps(results))
+    ((name, why),) = gathered(tmp_path).left_out
+    assert (name, why) == ("er-200-s1", f"damaged: results.json has no usable {part}")
 
 
 def test_damaged_extras_are_as_good_as_none(tmp_path: Path) -> None:
