@@ -453,6 +453,7 @@ def test_known_methods_can_be_told_apart() -> None:
         assert len({look.marker for look in own}) == 4
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_bytes(full: tuple[Gathered, str], tmp_path: Path) -> None:
     found, text = full
     assert text == page(two_arms(tmp_path))
@@ -543,6 +544,7 @@ def test_twenty_runs_with_everything_fit_into_three_megabytes(tmp_path: Path) ->
 # --- the commands --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_commands_write_what_they_say(tmp_path: Path) -> None:
     two_arms(tmp_path / "runs", parts=["confusion", "cka", "tsne"])
     said = command("report", "-o", "out/page.html", cwd=tmp_path)
@@ -597,6 +599,7 @@ def test_what_is_missing_is_said(
     assert said == (2, "", f"error: a report needs {package}: pip install 'linsep[plot]'\n")
 
 
+@pytest.mark.slow
 def test_the_report_of_a_grid_is_of_its_runs(tmp_path: Path) -> None:
     """A real, tiny grid; its report gives a file that plans the same runs again."""
     (tmp_path / "grid.toml").write_text(

@@ -78,8 +78,8 @@ def _train(
     if stopping.is_set():
         return {"kind": "stopped"}
     prepared = prepare(from_settings(job["settings"]), lenient=True, opened=opened)
-    every_so_often = {"save_every": job["save_every"], "keep": job["keep"]}
-    with Session(prepared, Path(job["runs"]), **every_so_often) as session:
+    runs, every_so_often, keep = Path(job["runs"]), job["save_every"], job["keep"]
+    with Session(prepared, runs, save_every=every_so_often, keep=keep) as session:
         images, began, told = 0, time.monotonic(), 0.0
 
         def report(rate: float) -> None:
