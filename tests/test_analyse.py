@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from linsep.heads import LinearHead
 from linsep.options import Keep
 from linsep.results import Session, read_results
 from linsep.store import Store
+from linsep.studies import similarities
 from tests.test_cli import command
 
 SETTINGS: dict[str, Any] = {
@@ -227,6 +229,20 @@ def test_cka_is_of_the_images_seen_before_and_of_the_new_ones(
         for name, parts in (("seen", range(t)), ("unseen", range(t, t + 1))):
             x, y = (torch.cat([side[i] for i in parts]) for side in sides)
             assert tasks[t - 1][name]["centred"] == pytest.approx(naive_cka(x, y), abs=1e-6)
+
+
+def test_unseen_are_the_classes_that_the_task_brings(opened: Callable[[str], Features]) -> None:
+    """A task may repeat a class; in the last one here nothing is new."""
+    run = opened("derpp+bfp")
+    first, second, third = run.scenario.tasks
+    tasks = first, replace(second, classes=(3,)), replace(third, classes=())
+    run.scenario = replace(run.scenario, tasks=tasks)
+    (found,) = similarities(run, QUICK)["tasks"]
+    own = run.rows("test", 1, 2)
+    rows = own.start + (run.labels("test")[own] == 3).nonzero()[:, 0]
+    assert len(rows) == 20
+    x, y = (run.matrix(at, "test")[rows].double() for at in run.ends[:2])
+    assert found["unseen"]["centred"] == pytest.approx(naive_cka(x, y), abs=1e-6)
 
 
 def naive_cka(x: Tensor, y: Tensor) -> float:

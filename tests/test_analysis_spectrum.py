@@ -64,12 +64,11 @@ def test_effective_rank_by_hand() -> None:
 def test_streamed_moments_equal_in_memory_ones(cuts: list[int], mean: float) -> None:
     z = features(60, 4, mean=mean)
     at = [0, *sorted(set(cuts)), 60]
-    added, merged = Moments(4), Moments(4)
+    added = Moments(4)
     for low, high in pairwise(at):
         added.add(z[low:high])
-        merged.merge(Moments.of(z[low:high]))
     centred = z - z.mean(0)
-    for moments in (added, merged):
+    for moments in (added, Moments.of(z)):
         assert moments.count == 60
         torch.testing.assert_close(moments.mean, z.mean(0))
         torch.testing.assert_close(
@@ -121,7 +120,6 @@ def test_proj_acc_by_hand() -> None:
     got = proj_acc(z, y, w, b, spectrum(Moments.of(z)))
     assert got.accuracy.tolist() == [0, 0.5, 1]
     assert got.relative.tolist() == [0, 0.5, 1]
-    assert (got.directions_for(0.5), got.directions_for(0.99)) == (1, 2)
     seen = proj_acc(z, y, w, b, spectrum(Moments.of(z)), allowed=torch.tensor([True, True, False]))
     assert seen.accuracy.tolist() == [0.5, 1, 1]  # a tie goes to class 0
 

@@ -16,6 +16,7 @@ from linsep.options import Keep
 from linsep.results import Session, read_results
 from linsep.run import StepEnd, TaskEnd
 from linsep.testing import toy_run
+from tests.test_cli import command
 
 SETTINGS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 6, "train": 20, "test": 10},
@@ -149,3 +150,24 @@ def test_other_files_are_no_snapshots(tmp_path: Path) -> None:
     (folder / "snapshots" / "notes.safetensors").write_bytes(b"")
     (folder / "snapshots" / ".task09.safetensors.1.tmp").write_bytes(b"")
     assert names(folder) == ["task01", "task02", "task03"]
+
+
+TINY = ("--set", "scenario.name=blobs", "--set", "scenario.classes=4", "--set", "training.epochs=1")
+
+
+def test_the_commands_pass_on_what_to_keep(tmp_path: Path) -> None:
+    for words in (("run", "--method", "er"), ("grid", "--over", "method=er", "--workers", "1")):
+        where = tmp_path / words[0]
+        where.mkdir()
+        said = command(*words, *TINY, "--keep", "epochs", "--quiet", cwd=where)
+        assert said.returncode == 0, said.stderr
+        (folder,) = (where / "runs").glob("blobs-*")
+        expected = ["task01-1-train-epoch001", "task01", "task02-1-train-epoch001", "task02"]
+        assert names(folder) == expected
+
+
+def test_what_cannot_be_kept_is_one_line(tmp_path: Path) -> None:
+    for words in (("run",), ("grid", "--over", "seed=0"), ("paper", "run", "table1")):
+        said = command(*words, "--keep", "task", cwd=tmp_path)
+        assert said.returncode == 2
+        assert said.stderr.startswith("error: --keep: unknown kind 'task'. Did you mean 'tasks'?")

@@ -74,14 +74,18 @@ def spectra(run: Features, chosen: Settings) -> Content:
 
 
 def similarities(run: Features, chosen: Settings) -> Content:
-    """CKA of test images' features before and after each task but the first."""
+    """CKA of test images' features before and after each task that brings new classes."""
     tasks = []
+    y = run.labels("test")
     for before, after in _pairs(run):
+        classes = torch.tensor(run.scenario.tasks[after.task].classes)
+        if not len(classes):
+            continue
         old, new = run.matrix(before, "test"), run.matrix(after, "test")
-        parts = {"seen": (0, after.task), "unseen": (after.task, after.task + 1)}
+        seen, own = run.rows("test", 0, after.task), run.rows("test", after.task, after.task + 1)
+        unseen = own.start + torch.isin(y[own], classes).nonzero()[:, 0]
         found: Content = {"task": after.task}
-        for name, (first, end) in parts.items():
-            rows = run.rows("test", first, end)
+        for name, rows in (("seen", seen), ("unseen", unseen)):
             moments = cka.PairMoments()
             moments.add(old[rows], new[rows])
             found[name] = {kind: moments.cka(kind) for kind in ("centred", "debiased", "printed")}

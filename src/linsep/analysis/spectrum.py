@@ -68,16 +68,10 @@ class Moments:
             block = block - mean
             self._join(len(block), mean, block.T @ block)
 
-    def merge(self, other: Moments) -> None:
-        """As if the other's rows had been added here: tasks 1..t from the moments of each."""
-        self._join(other.count, other.mean, other.scatter)
-
     def _join(self, count: int, mean: Tensor, scatter: Tensor) -> None:
         if len(mean) != self.width:
             raise ValueError(f"rows have {len(mean)} features, earlier ones {self.width}")
         total = self.count + count
-        if count == 0:
-            return
         shift = mean - self.mean
         self.scatter += scatter + torch.outer(shift, shift) * (self.count * count / total)
         self.mean += shift * (count / total)
@@ -149,10 +143,6 @@ class ProjAcc:
     def relative(self) -> Tensor:
         """As a share of the curve's maximum (figure 2, below); zeros if nothing is ever right."""
         return self.accuracy / self.accuracy.max().clamp(min=1e-300)
-
-    def directions_for(self, share: float) -> int:
-        """The fewest directions that give `share` of the curve's maximum."""
-        return int((self.relative >= share - 1e-12).nonzero()[0])
 
 
 def allowed_logits(allowed: Tensor | None, rows: int, classes: int) -> Tensor:
