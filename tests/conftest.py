@@ -3,8 +3,8 @@ import os
 # The same bits on CPUs with and without AVX-512; torch reads it when it is first imported.
 os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
 
-import pytest  # noqa: E402
-import torch  # noqa: E402
+import pytest
+import torch
 
 torch.set_num_threads(1)  # small tensors are fastest so, and two test processes never fight
 
