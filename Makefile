@@ -18,7 +18,7 @@ test: $(DEV)
 # With Ray, submitit and optuna installed too: the tests that are skipped without them.
 test-ray: $(DEV)
 	$(INSTALL) -e '.[dev,ray,search,slurm]'
-	$(BIN)/python -m pytest -q tests/test_grid_ray.py tests/test_grid_slurm.py tests/test_search.py
+	$(BIN)/python -m pytest -q tests/grids/test_ray.py tests/grids/test_slurm.py tests/grids/test_search.py
 
 quick: $(DEV)
 	$(BIN)/python -m pytest -q -m "not slow and not data"

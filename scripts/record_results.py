@@ -15,12 +15,13 @@ os.environ["ATEN_CPU_CAPABILITY"] = "avx2"  # as tests/conftest.py does
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.recorded import CASES, calibration, observed  # noqa: E402
+from tests.helpers.recorded import CASES, calibration, observed  # noqa: E402
 
 if __name__ == "__main__":
-    content = {"calibration": calibration(), "runs": {}}
+    runs = {}
     for name in CASES:
-        content["runs"][name] = observed(name)
-        print(name, content["runs"][name]["weights"])
+        runs[name] = observed(name)
+        print(name, runs[name]["weights"])
+    content = {"calibration": calibration(), "runs": runs}
     path = ROOT / "tests" / "record" / "results.json"
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.recorded import CASES, calibration, observed, prepared
-from tests.test_cli import command
+from tests.helpers.command import command
+from tests.helpers.recorded import CASES, calibration, observed, prepared
 
 RECORDED = Path(__file__).parent / "record"
 RECORD: dict[str, Any] = json.loads((RECORDED / "results.json").read_text(encoding="utf-8"))

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor, nn
 
-from linsep.config import build, from_settings
-from linsep.data import Batch, Dataset, Images
-from linsep.run import Run
+from linsep.data.images import Batch, Dataset, Images
+from linsep.learning.run import Run
+from linsep.prepare import build
+from linsep.settings.config import from_settings
 from linsep.streams import Cursor, Streams
 
 NAMES = ["order", "augment", "memory", "bfp/rows", "bfp/augment", "backbone", ""]

@@ -15,33 +15,33 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .config import Config as Config
-    from .config import build as build
-    from .data import Dataset as Dataset
-    from .datasets.adapters import from_huggingface as from_huggingface
-    from .datasets.adapters import from_torch as from_torch
-    from .datasets.arrays import from_arrays as from_arrays
+    from .data.images import Dataset as Dataset
+    from .data.sources.adapters import from_huggingface as from_huggingface
+    from .data.sources.adapters import from_torch as from_torch
+    from .data.sources.arrays import from_arrays as from_arrays
     from .errors import LinsepError as LinsepError
-    from .projection import BackwardProjection as BackwardProjection
-    from .run import EpochEnd as EpochEnd
-    from .run import Run as Run
-    from .run import StepEnd as StepEnd
-    from .run import TaskEnd as TaskEnd
+    from .learning.projection import BackwardProjection as BackwardProjection
+    from .learning.run import EpochEnd as EpochEnd
+    from .learning.run import Run as Run
+    from .learning.run import StepEnd as StepEnd
+    from .learning.run import TaskEnd as TaskEnd
+    from .prepare import build as build
+    from .settings.config import Config as Config
 
 # Where each public name lives; imported when first asked for, since torch takes seconds.
 _HOMES = {
-    "BackwardProjection": "projection",
-    "Config": "config",
-    "Dataset": "data",
-    "EpochEnd": "run",
+    "BackwardProjection": "learning.projection",
+    "Config": "settings.config",
+    "Dataset": "data.images",
+    "EpochEnd": "learning.run",
     "LinsepError": "errors",
-    "Run": "run",
-    "StepEnd": "run",
-    "TaskEnd": "run",
-    "build": "config",
-    "from_arrays": "datasets.arrays",
-    "from_huggingface": "datasets.adapters",
-    "from_torch": "datasets.adapters",
+    "Run": "learning.run",
+    "StepEnd": "learning.run",
+    "TaskEnd": "learning.run",
+    "build": "prepare",
+    "from_arrays": "data.sources.arrays",
+    "from_huggingface": "data.sources.adapters",
+    "from_torch": "data.sources.adapters",
 }
 __all__ = sorted(_HOMES)
 

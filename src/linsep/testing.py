@@ -15,14 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import options
-from .augment import Augment
-from .data import Dataset, Images, Scenario, split
-from .learner import Learner
-from .method import Method, Stage, Summand
+from .data.augment import Augment
+from .data.images import Dataset, Images
+from .data.tasks import Scenario, split
+from .learning.learner import Learner
+from .learning.method import Method, Stage, Summand
+from .learning.run import Run, StepEnd, TaskEnd
 from .methods import TERMS
-from .nets import Backbone, Blocks, Shape
-from .run import Run, StepEnd, TaskEnd
+from .nets.net import Backbone, Blocks, Shape
+from .settings import sections
 from .streams import Streams
 
 RAW: Shape = (1, 8, 8)
@@ -67,10 +68,10 @@ def toy_run(
         scenario,
         Streams(seed),
         Augment(size=SIZE, pad=0, flip=True, mean=(0.5,), std=(0.25,)),
-        options.Training.model_validate(chosen),
-        options.Memory.model_validate(kept),
-        options.Evaluation(),
-        options.Compute(device="cpu"),
+        sections.Training.model_validate(chosen),
+        sections.Memory.model_validate(kept),
+        sections.Evaluation(),
+        sections.Compute(device="cpu"),
     )
     return Run(scenario, learner)
 

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from linsep.analysis.spectrum import ROWS, check_features
+from .spectrum import ROWS, check_features
 
 Estimator = Literal["centred", "debiased", "printed"]
 

@@ -11,14 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from linsep.analysis.spectrum import (
-    ROWS,
-    allowed_logits,
-    check_features,
-    check_head,
-    check_labels,
-    effective_rank,
-)
+from .spectrum import ROWS, allowed_logits, check_features, check_head, check_labels, effective_rank
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsep.analysis.spectrum import Moments, check_features, spectrum
+from .spectrum import Moments, check_features, spectrum
 
 Engine = Literal["opentsne", "sklearn", "pca"]
 COMPONENTS = 50  # t-SNE's neighbours are sought among this many principal components

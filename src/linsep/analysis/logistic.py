@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from linsep.analysis.spectrum import ROWS, check_features, check_labels
+from .spectrum import ROWS, check_features, check_labels
 
 
 @dataclass(frozen=True, eq=False)

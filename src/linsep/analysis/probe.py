@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from linsep.analysis.logistic import Logistic, fit_logistic
-from linsep.analysis.spectrum import ROWS, check_features, check_labels
+from .logistic import Logistic, fit_logistic
+from .spectrum import ROWS, check_features, check_labels
 
 PORTIONS = (0.01, 0.033, 0.1, 0.33, 1.0)  # of each class's training rows, as in figure 4
 

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..analyse import ANALYSES, Settings, possible
-from ..config import Prepared, from_settings, prepare
-from ..environment import threads
-from ..features import Features
-from ..results import Session
+from ..analysis.analyse import ANALYSES, Settings, possible
+from ..analysis.features import Features
+from ..prepare import Prepared, prepare
+from ..settings.config import from_settings
+from ..storage.environment import threads
+from ..storage.session import Session
 
 CPU_SECONDS = 60.0  # limits, at the default sizes
 PEAK_MIB = 2048.0

@@ -22,9 +22,9 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from ..augment import Augment, draw_boxes
-from ..datasets.places import data_folder
-from ..tables import Table
+from ..compare.tables import Table
+from ..data.augment import Augment, draw_boxes
+from ..data.sources.places import data_folder
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615)
 ROWS = 32
@@ -35,7 +35,7 @@ LOAD = """
 import json, sys, time
 from pathlib import Path
 from linsep.bench.data import memory
-from linsep.datasets.cifar import cifar10
+from linsep.data.sources.cifar import cifar10
 before, start = memory("VmRSS"), time.perf_counter()
 cifar10(Path(sys.argv[1]))
 seconds = time.perf_counter() - start

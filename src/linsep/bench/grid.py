@@ -16,10 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..config import from_settings, prepare
-from ..plan import plan
-from ..results import Session
-from ..tables import Table
+from ..compare.tables import Table
+from ..grids.plan import plan
+from ..prepare import prepare
+from ..settings.config import from_settings
+from ..storage.session import Session
 
 SETTINGS = {
     "scenario": {"name": "fashion-mini", "per_class": 100},

@@ -16,10 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch.optim import SGD
 
-from ..config import Config, prepare
-from ..nets import Net, frozen
-from ..run import Run
-from ..tables import Table
+from ..compare.tables import Table
+from ..learning.run import Run
+from ..nets.net import Net, frozen
+from ..prepare import prepare
+from ..settings.config import Config
 
 ROWS = 32
 

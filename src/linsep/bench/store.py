@@ -19,11 +19,10 @@ from typing import Any
 import tomli_w
 from rich.console import Console
 
-from ..arms import compare
-from ..cli_store import draw, listing
-from ..compare import differences, summary
-from ..store import Store
-from ..tables import Table
+from ..compare.arms import compare
+from ..compare.summaries import differences, listing, summary
+from ..compare.tables import Table, draw
+from ..storage.store import Store
 
 BOUND = 1.0  # second, for each but the indexing
 METHODS = ("ft", "er", "er+bfp", "derpp", "derpp+bfp", "er_ace", "er_ace+bfp", "lucir")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..errors import ConfigError, unknown
-from ..method import Method, Summand
+from ..learning.method import Method, Summand
 from .agem import agem
 from .backward import bfp, bfp2, fd
 from .bic import bic

@@ -2,9 +2,9 @@
 
 from functools import partial
 
-from ..method import Method, Summand
-from ..rules import project
-from ..terms import CrossEntropy, ReplayCE
+from ..learning.method import Method, Summand
+from ..learning.rules import project
+from ..learning.terms import CrossEntropy, ReplayCE
 from .replay import RESERVOIRS
 
 

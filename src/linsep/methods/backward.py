@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..losses import Scale
-from ..method import Summand
-from ..options import Rate, Share, Weight
-from ..projection import BackwardFeatures, Init, Kind, On
+from ..learning.losses import Scale
+from ..learning.method import Summand
+from ..learning.projection import BackwardFeatures, Init, Kind, On
+from ..settings.sections import Rate, Share, Weight
 
 Layers = Annotated[tuple[str, ...], Field(min_length=1)]
 LAST: Layers = ("features",)  # pooled, the very input of the head

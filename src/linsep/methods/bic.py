@@ -11,15 +11,16 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
-from ..data import Images, Task, join
-from ..exemplars import HELD_OUT, HeldOut, hold_out, of_class
-from ..heads import CorrectedHead
-from ..losses import cross_entropy_among, soft_cross_entropy
-from ..memory import Memory
-from ..method import Method, Stage, Summand, rows_of_both
-from ..nets import Spec
-from ..options import Rate
-from ..terms import Moment, Needs, SeenCrossEntropy, Step, Term
+from ..data.images import Images, join
+from ..data.tasks import Task
+from ..learning.exemplars import HELD_OUT, HeldOut, hold_out, of_class
+from ..learning.losses import cross_entropy_among, soft_cross_entropy
+from ..learning.memory import Memory
+from ..learning.method import Method, Stage, Summand, rows_of_both
+from ..learning.terms import Moment, Needs, SeenCrossEntropy, Step, Term
+from ..nets.heads import CorrectedHead
+from ..nets.net import Spec
+from ..settings.sections import Rate
 
 Share = Literal["old_classes", "one_over_tasks"]
 

@@ -5,10 +5,10 @@ from functools import partial
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from ..losses import asymmetric_ce
-from ..method import Method, Summand
-from ..options import Weight
-from ..terms import ReplayCE, Step, Term
+from ..learning.losses import asymmetric_ce
+from ..learning.method import Method, Summand
+from ..learning.terms import ReplayCE, Step, Term
+from ..settings.sections import Weight
 from .replay import RESERVOIRS
 
 

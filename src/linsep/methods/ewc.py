@@ -8,11 +8,11 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..losses import anchored
-from ..method import Method, Summand
-from ..nets import Net, Spec, flat
-from ..options import Count, Rate, Weight
-from ..terms import CrossEntropy, Moment, Step, Term
+from ..learning.losses import anchored
+from ..learning.method import Method, Summand
+from ..learning.terms import CrossEntropy, Moment, Step, Term
+from ..nets.net import Net, Spec, flat
+from ..settings.sections import Count, Rate, Weight
 
 Labels = Literal["sampled", "true"]
 

@@ -5,12 +5,12 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..data import Task
-from ..losses import probability_match
-from ..method import Method, Summand
-from ..options import Weight
-from ..rules import descend, in_two_steps
-from ..terms import CrossEntropy, Needs, Step, Term
+from ..data.tasks import Task
+from ..learning.losses import probability_match
+from ..learning.method import Method, Summand
+from ..learning.rules import descend, in_two_steps
+from ..learning.terms import CrossEntropy, Needs, Step, Term
+from ..settings.sections import Weight
 
 
 class ReplayProbabilities(Term):

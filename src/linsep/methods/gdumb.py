@@ -3,9 +3,9 @@
 from functools import partial
 from math import cos, pi
 
-from ..method import Method, Stage, Summand, rows_of_memory, stored
-from ..options import Count, Rate
-from ..terms import SeenCrossEntropy
+from ..learning.method import Method, Stage, Summand, rows_of_memory, stored
+from ..learning.terms import SeenCrossEntropy
+from ..settings.sections import Count, Rate
 
 
 def with_restarts(epoch: int, *, high: float, low: float) -> float:

@@ -5,11 +5,11 @@ Rebuffi et al., 2017. Herding is in exemplars.py, the nearest mean in predictors
 
 from torch import Tensor
 
-from ..data import Task
-from ..losses import distilled_bce
-from ..method import Method, Stage, Summand, new_and_stored, rows_of_both
-from ..predictors import NearestMean
-from ..terms import Needs, Step, Term
+from ..data.tasks import Task
+from ..learning.losses import distilled_bce
+from ..learning.method import Method, Stage, Summand, new_and_stored, rows_of_both
+from ..learning.predictors import NearestMean
+from ..learning.terms import Needs, Step, Term
 
 
 class DistilledBCE(Term):

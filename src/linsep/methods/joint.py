@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from ..data import Scenario
-from ..method import Method, Summand
-from ..terms import CrossEntropy
+from ..data.tasks import Scenario
+from ..learning.method import Method, Summand
+from ..learning.terms import CrossEntropy
 
 
 def ft() -> Method:

@@ -11,13 +11,21 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from ..data import Task
-from ..heads import CosineHead
-from ..losses import less_forget, margin_ranking
-from ..method import Method, Stage, Summand, new_and_stored, rows_of_both, rows_of_memory, stored
-from ..nets import Spec
-from ..options import Count, Rate, Weight
-from ..terms import Moment, Needs, SeenCrossEntropy, Step, Term
+from ..data.tasks import Task
+from ..learning.losses import less_forget, margin_ranking
+from ..learning.method import (
+    Method,
+    Stage,
+    Summand,
+    new_and_stored,
+    rows_of_both,
+    rows_of_memory,
+    stored,
+)
+from ..learning.terms import Moment, Needs, SeenCrossEntropy, Step, Term
+from ..nets.heads import CosineHead
+from ..nets.net import Spec
+from ..settings.sections import Count, Rate, Weight
 
 
 class LessForget(Term):

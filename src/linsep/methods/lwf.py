@@ -5,12 +5,12 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..data import Task
-from ..losses import cross_entropy_among, soft_cross_entropy
-from ..method import Method, Summand
-from ..nets import Spec
-from ..options import Rate, Weight
-from ..terms import Needs, Step, Term
+from ..data.tasks import Task
+from ..learning.losses import cross_entropy_among, soft_cross_entropy
+from ..learning.method import Method, Summand
+from ..learning.terms import Needs, Step, Term
+from ..nets.net import Spec
+from ..settings.sections import Rate, Weight
 
 Among = Literal["task", "seen"]
 

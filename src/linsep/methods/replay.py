@@ -4,10 +4,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from ..losses import Distance
-from ..method import Method, Summand
-from ..options import Weight
-from ..terms import CrossEntropy, ReplayCE, ReplayLogits
+from ..learning.losses import Distance
+from ..learning.method import Method, Summand
+from ..learning.terms import CrossEntropy, ReplayCE, ReplayLogits
+from ..settings.sections import Weight
 
 Target = Literal["stored", "old_net"]
 RESERVOIRS = ("balanced", "plain")

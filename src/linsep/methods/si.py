@@ -6,11 +6,11 @@ from math import inf
 import torch
 from torch import Tensor
 
-from ..losses import anchored
-from ..method import Method, Summand
-from ..nets import Net, Spec, flat
-from ..options import Rate, Weight
-from ..terms import CrossEntropy, Moment, Step, Term
+from ..learning.losses import anchored
+from ..learning.method import Method, Summand
+from ..learning.terms import CrossEntropy, Moment, Step, Term
+from ..nets.net import Net, Spec, flat
+from ..settings.sections import Rate, Weight
 
 
 class PathPenalty(Term):

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from linsep.paper.tables import TABLES, Cell, PaperTable, Place, cell, protocol, table
+from .tables import TABLES, Cell, PaperTable, Place, cell, protocol, table
 
 ROUNDING = 0.01  # a difference of two numbers printed to two digits may be off by this
 SPREAD = 5.0  # points: no method's mean peak moves this much from seed to seed

@@ -14,8 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from linsep.errors import ConfigError, unknown
-
+from ..errors import ConfigError, unknown
 from .tables import Place, Source, hyperparameters, protocol
 
 SOURCES: Mapping[str, Source] = {"paper": "text", "authors": "program"}  # by preset

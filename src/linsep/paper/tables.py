@@ -15,7 +15,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal
 
-from linsep.errors import ConfigError, unknown
+from ..errors import ConfigError, unknown
 
 Source = Literal["text", "program"]
 Value = int | float | tuple[int, ...]

@@ -17,8 +17,7 @@ from html import escape
 from typing import Any
 from zlib import crc32
 
-from linsep.tables import Table
-
+from ..compare.tables import Table
 from . import style
 
 Axes = Any  # matplotlib's, which is imported only where something is drawn

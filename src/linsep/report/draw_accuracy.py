@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from linsep import statistics
-from linsep.compare import SETTINGS
-from linsep.tables import Table, Value
-
+from ..compare import statistics
+from ..compare.summaries import SETTINGS
+from ..compare.tables import Table, Value
 from . import style
 from .canvas import Axes, Canvas, Figure
 from .draw_lines import Series, legend, plot, series, table

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from linsep import statistics
-from linsep.tables import Table, Value
-
+from ..compare import statistics
+from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
 from .draw_accuracy import pair_of_matrices

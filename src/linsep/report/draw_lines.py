@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from linsep import statistics
-from linsep.tables import Table, Value
-
+from ..compare import statistics
+from ..compare.tables import Table, Value
 from .canvas import Axes, Canvas
 from .style import DIM, Look
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linsep.tables import Table, Value
-
+from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
 from .draw_lines import borders

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from linsep.tables import Table, Value
-
+from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
 from .gather import Group

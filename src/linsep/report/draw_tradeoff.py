@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from linsep.arms import IL, METRICS, spelled
-from linsep.compare import SETTINGS, SHOWN
-from linsep.tradeoff import Curve, table
-
+from ..compare.arms import IL, METRICS, spelled
+from ..compare.curves import Curve, table
+from ..compare.summaries import SETTINGS, SHOWN
 from . import style
 from .canvas import Canvas, Figure
 from .draw_lines import legend

@@ -8,9 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from linsep import statistics
-from linsep.tables import Spread, Table, Value
-
+from ..compare import statistics
+from ..compare.tables import Spread, Table, Value
 from .canvas import Canvas, Figure
 from .draw_lines import Series, borders, legend, plot, series, table
 from .gather import Block, Gathered, Group, Run

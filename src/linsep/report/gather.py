@@ -17,11 +17,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from linsep.arms import IL, Arm, Comparison, Settings, compare, spelled
-from linsep.contents import stored
-from linsep.errors import ConfigError, StateError
-from linsep.store import Record
-
+from ..analysis.contents import stored
+from ..compare.arms import IL, Arm, Comparison, Settings, compare, spelled
+from ..errors import ConfigError, StateError
+from ..storage.store import Record
 from . import style
 
 Matrix = list[list[float | None]]
@@ -91,7 +90,7 @@ class Run:
         path = self.record.folder / "state.pt"
         if not path.exists():
             return None
-        from linsep.files import unseal
+        from ..storage.files import unseal
 
         try:
             table = unseal(path)["run"]["learner"]["memory"]

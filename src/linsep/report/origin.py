@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from linsep.tables import Table, Value
-
+from ..compare.tables import Table, Value
 from .gather import Gathered, Run
 
 SHOWN = (

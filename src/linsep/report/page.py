@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from importlib.resources import files
 
-from linsep import __version__
-
+from .. import __version__
 from .canvas import Figure
 from .gather import Gathered
 from .sections import Section, Shown, sections

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from linsep.compare import differences, notes, summary
-from linsep.tables import Table
-from linsep.tradeoff import table as tradeoff_table
-from linsep.tradeoff import tradeoff
-
+from ..compare.curves import table as tradeoff_table
+from ..compare.curves import tradeoff
+from ..compare.summaries import differences, notes, summary
+from ..compare.tables import Table
 from . import (
     draw_accuracy,
     draw_features,

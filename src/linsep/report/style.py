@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from linsep.errors import ConfigError
+from ..errors import ConfigError
 
 INK, GREY = "#000000", "#999999"
 ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"

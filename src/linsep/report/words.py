@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from linsep.arms import Arm, Comparison, Figure, shown, spelled
-from linsep.compare import SETTINGS
-from linsep.statistics import EXACT_UP_TO, Summary, paired
-from linsep.tables import Table, Value
-
+from ..compare.arms import Arm, Comparison, Figure, shown, spelled
+from ..compare.statistics import EXACT_UP_TO, Summary, paired
+from ..compare.summaries import SETTINGS
+from ..compare.tables import Table, Value
 from .gather import Block, Gathered
 from .style import arm_label
 
@@ -185,7 +184,7 @@ def counted(gathered: Gathered) -> str:
 
 def audit(gathered: Gathered) -> list[str]:
     """What cannot be so in the stored metrics; [] means that nothing was found."""
-    from linsep.metrics import audit as flaws
+    from ..learning.metrics import audit as flaws
 
     found = []
     for run in gathered.runs:

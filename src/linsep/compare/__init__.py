@@ -1,0 +1,1 @@
+"""Finished runs compared: statistics, arms of an experiment, tables and curves."""

@@ -1,0 +1,105 @@
+"""Stability against plasticity: what the weight of an added term buys, and what it costs.
+
+    curves = tradeoff(compare(records))
+    table(curves).to_markdown()
+
+A curve is one method with added terms, over the weights of one of them; the method without that
+term is its weight 0. Knows arms and how they are called. Knows nothing of files, or of drawing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .arms import IL, METRICS, Arm, Comparison, Settings, spelled
+from .statistics import Summary, summarise
+from .summaries import BEST, SETTINGS, SHOWN
+from .tables import Spread, Table, Value
+
+
+@dataclass(frozen=True)
+class Point:
+    """One weight, and the arm that was run with it."""
+
+    weight: float
+    arm: Arm
+
+    def summary(self, setting: str, metric: str) -> Summary | None:
+        """None where the metric is undefined."""
+        values = self.arm.values(setting, metric)
+        return summarise(list(values.values())) if values else None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A method over the weights of one of its terms, in their order."""
+
+    block: Settings
+    method: str  # with the term: "derpp+bfp"
+    field: str  # whose values the weights are: "bfp.weight"
+    options: Settings  # others that tell this curve from the next
+    points: Sequence[Point]
+
+    @property
+    def label(self) -> str:
+        return f"{self.method} ({spelled(self.options)})" if self.options else self.method
+
+
+def tradeoff(comparison: Comparison) -> list[Curve]:
+    """One curve for each method that was run with several weights of an added term."""
+    groups: dict[tuple[Settings, str, str, Settings], list[Point]] = {}
+    for arm in comparison.arms:
+        for field, weight in _weights(arm):
+            others = tuple(pair for pair in arm.options if pair[0] != field)
+            groups.setdefault((arm.block, arm.method, field, others), []).append(Point(weight, arm))
+    curves = []
+    for (block, method, field, others), points in groups.items():
+        if len(points) < 2:
+            continue
+        plain = _plain(comparison.arms, block, method, field, others)
+        if plain is not None and all(point.weight for point in points):
+            points = [Point(0.0, plain), *points]
+        points = sorted(points, key=lambda point: point.weight)
+        curves.append(Curve(block, method, field, others, points))
+    return curves
+
+
+def table(curves: Sequence[Curve]) -> Table:
+    """Mean ± std of every weight, Class-IL first."""
+    rows: list[list[Value]] = []
+    for setting in IL:
+        for curve in curves:
+            place = ", ".join(filter(None, [SETTINGS[setting], spelled(curve.block)]))
+            place += f", {curve.label} over {curve.field}"
+            for point in curve.points:
+                found = [point.summary(setting, metric) for metric in METRICS]
+                cells = [Spread(one.mean, one.std) if one else None for one in found]
+                rows.append([place, f"{point.weight:g}", len(point.arm.runs), *cells])
+    columns = ["setting", "weight", "seeds", *(SHOWN[metric] for metric in METRICS)]
+    caption = "Stability and plasticity over the weight of the added term"
+    return Table(columns, rows, caption=caption, best=BEST, group="setting")
+
+
+def _weights(arm: Arm) -> Iterator[tuple[str, float]]:
+    """(field, weight) of every added term whose weight tells this arm from others."""
+    options = dict(arm.options)
+    for term in arm.method.split("+")[1:]:
+        value = options.get(f"{term}.weight")
+        if isinstance(value, int | float):
+            yield f"{term}.weight", float(value)
+
+
+def _plain(
+    arms: Sequence[Arm], block: Settings, method: str, field: str, others: Settings
+) -> Arm | None:
+    """The method without the term, agreeing on the options both have, if that is one arm."""
+    term = field.partition(".")[0]
+    base, *terms = method.split("+")
+    without = "+".join([base, *(name for name in terms if name != term)])
+    mine = dict(others)
+    found = [
+        arm
+        for arm in arms
+        if (arm.block, arm.method) == (block, without)
+        and all(mine.get(name, value) == value for name, value in arm.options)
+    ]
+    return found[0] if len(found) == 1 else None

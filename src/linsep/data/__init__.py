@@ -1,0 +1,1 @@
+"""Images, tasks and scenarios, and the sources that images come from."""

@@ -1,0 +1,208 @@
+"""From stored uint8 images to the net's floats: the only door between the two.
+
+Knows sizes and pixel statistics. Knows nothing of labels, tasks or where the randomness comes
+from: the caller hands in a generator, or the drawn numbers themselves.
+
+A call draws first (`Augment.draw`, a handful of numbers per image) and then works on the whole
+batch at once, on the device the images are on (`Augment.apply`), so the same numbers give the same
+images everywhere. Padding is black in the stored image, so after normalisation a padded pixel is
+(0 - mean) / std, as it is when a decoded picture is padded before it becomes a tensor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..errors import DataError
+
+SCALE = (0.08, 1.0)  # of the area that a random resized crop keeps
+RATIO = (3 / 4, 4 / 3)  # of its width to its height
+TRIES = 10  # boxes drawn per image before the centre is taken instead
+
+
+class Draw(NamedTuple):
+    """The random part of one batch: what is cut from each padded image, and which are flipped."""
+
+    top: NDArray[np.int64]  # (n,)
+    left: NDArray[np.int64]  # (n,)
+    flip: NDArray[np.bool_]  # (n,)
+    height: NDArray[np.int64] | None = None  # (n,) of a box that is resized; a crop has one size
+    width: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Batched random crop and flip, or random resized crop and flip; at evaluation the centre.
+
+    `resized` cuts a box of 8 % to 100 % of the area and a ratio of 3:4 to 4:3, and brings it to
+    `size` by bilinear interpolation without antialiasing (a stored 256 is at most 1.14 times the
+    224 that is read, so there is next to nothing to smooth).
+    """
+
+    size: tuple[int, int]  # (height, width) that the net reads; may be smaller than what is stored
+    mean: tuple[float, ...]  # per channel, of pixels in [0, 1]
+    std: tuple[float, ...]
+    pad: int = 0  # black pixels on every side before the crop
+    flip: bool = True  # left-right, half of the time
+    resized: bool = False
+
+    def train(self, raw: Tensor, rng: np.random.Generator) -> Tensor:
+        """(n, c, h, w) uint8 -> (n, c, *size) float32, every image cut and flipped by chance."""
+        return self.apply(raw, self.draw(raw, rng))
+
+    def eval(self, raw: Tensor) -> Tensor:
+        """(n, c, h, w) uint8 -> (n, c, *size) float32: the centre of each image."""
+        self._check(raw, pad=0)
+        top, left = ((a - b) // 2 for a, b in zip(raw.shape[2:], self.size, strict=True))
+        cut = raw[:, :, top : top + self.size[0], left : left + self.size[1]]
+        return self._normalise(cut.to(torch.float32, memory_format=torch.contiguous_format))
+
+    def draw(self, raw: Tensor, rng: np.random.Generator) -> Draw:
+        """What `train` draws for a batch like `raw`; only its shape is looked at."""
+        n, _, h, w = raw.shape
+        room = (h + 2 * self.pad, w + 2 * self.pad)
+        if self.resized:
+            return draw_boxes(rng, n, room, self.flip)
+        return draw_crops(rng, n, room, self.size, self.flip)
+
+    def apply(self, raw: Tensor, draw: Draw) -> Tensor:
+        """Cut, flip and normalise by the drawn numbers: no randomness in here."""
+        self._check(raw, self.pad)
+        padded = torch.constant_pad_nd(raw, [self.pad] * 4) if self.pad else raw
+        if self.resized:
+            return self._normalise(cut_boxes(padded, self.size, draw))
+        cut = cut_crops_host if padded.device.type == "cpu" else cut_crops
+        return self._normalise(cut(padded, self.size, draw))
+
+    def _normalise(self, x: Tensor) -> Tensor:
+        scale, shift = _affine(self.mean, self.std, x.device)
+        return x.mul_(scale).add_(shift)
+
+    def _check(self, raw: Tensor, pad: int) -> None:
+        if raw.dtype != torch.uint8 or raw.dim() != 4:
+            raise DataError(f"images are {raw.dtype} {tuple(raw.shape)}; need uint8 (n, c, h, w)")
+        _, c, h, w = raw.shape
+        if c != len(self.mean):
+            raise DataError(f"images have {c} channels but the mean has {len(self.mean)} numbers")
+        if not self.resized and (h + 2 * pad < self.size[0] or w + 2 * pad < self.size[1]):
+            raise DataError(
+                f"cannot cut {self.size[0]}x{self.size[1]} from images of {h}x{w} padded by {pad};"
+                " store larger images or set a smaller input size"
+            )
+
+
+def draw_crops(
+    rng: np.random.Generator, n: int, room: tuple[int, int], size: tuple[int, int], flip: bool
+) -> Draw:
+    """n crops of `size` anywhere in `room` (the padded image), each place equally likely."""
+    u = rng.random((3, n))
+    top = (u[0] * (room[0] - size[0] + 1)).astype(np.int64)
+    left = (u[1] * (room[1] - size[1] + 1)).astype(np.int64)
+    return Draw(top, left, (u[2] < 0.5) & flip)
+
+
+def draw_boxes(rng: np.random.Generator, n: int, room: tuple[int, int], flip: bool) -> Draw:
+    """n boxes with a uniform share of the area and a log-uniform ratio that fit into `room`.
+
+    The first of ten tries that fits is taken; failing all, the largest centred box whose ratio is
+    allowed.
+    """
+    h, w = room
+    area = rng.uniform(*SCALE, (TRIES, n)) * (h * w)
+    ratio = np.exp(rng.uniform(np.log(RATIO[0]), np.log(RATIO[1]), (TRIES, n)))
+    u = rng.random((3, n))
+    widths, heights = np.rint(np.sqrt(area * ratio)), np.rint(np.sqrt(area / ratio))
+    fits = (widths >= 1) & (widths <= w) & (heights >= 1) & (heights <= h)
+    first, columns, found = fits.argmax(0), np.arange(n), fits.any(0)
+    whole = min(max(w / h, RATIO[0]), RATIO[1])
+    spare_h, spare_w = min(h, round(w / whole)), min(w, round(h * whole))
+    height = np.where(found, heights[first, columns], spare_h).astype(np.int64)
+    width = np.where(found, widths[first, columns], spare_w).astype(np.int64)
+    top = np.where(found, u[0] * (h - height + 1), (h - height) // 2).astype(np.int64)
+    left = np.where(found, u[1] * (w - width + 1), (w - width) // 2).astype(np.int64)
+    return Draw(top, left, (u[2] < 0.5) & flip, height, width)
+
+
+def cut_crops(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
+    """The drawn windows of (n, c, h, w), flipped where drawn, as floats of 0..255.
+
+    Every line of every window is `width` neighbouring bytes of the flat batch, so one selection of
+    overlapping windows fetches them all; the flip then picks each image or its mirror.
+    """
+    n, c, h, w = padded.shape
+    starts = _lines(n, c, h, w, size[0]) + (draw.top * w + draw.left)[:, None]  # (n, c * height)
+    windows = padded.reshape(-1).unfold(0, size[1], 1)
+    picked = torch.from_numpy(starts.reshape(-1)).to(padded.device)
+    cut = windows.index_select(0, picked).view(n, c, *size)
+    if not draw.flip.any():
+        return cut.float()
+    either = torch.from_numpy(np.arange(n) + n * draw.flip).to(padded.device)
+    return torch.cat([cut, cut.flip(-1)]).index_select(0, either).float()
+
+
+def cut_crops_host(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
+    """The same numbers as `cut_crops`, with fewer passes over memory where that is what costs.
+
+    A slice is a view, a mirrored one too, so each window goes into its float place in one copy.
+    """
+    n, c = padded.shape[:2]
+    (height, width), (top, left, flip) = size, draw[:3]
+    out = np.empty((n, c, height, width), np.float32)
+    places = zip(out, padded.numpy(), top.tolist(), left.tolist(), flip.tolist(), strict=True)
+    for place, image, t, start, mirrored in places:
+        window = image[:, t : t + height, start : start + width]
+        place[...] = window[:, :, ::-1] if mirrored else window
+    return torch.from_numpy(out)
+
+
+def cut_boxes(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
+    """The drawn boxes of (n, c, h, w) brought to `size`, flipped where drawn, as floats of 0..255.
+
+    Sampling points are held inside the box, so no pixel outside it is ever mixed in: the result is
+    that of cutting first and resizing afterwards.
+    """
+    if draw.height is None or draw.width is None:
+        raise DataError("a random resized crop needs the height and width of every box")
+    n, _, h, w = padded.shape
+    y = _points(draw.top, draw.height, size[0], h)
+    x = _points(draw.left, draw.width, size[1], w)
+    x = np.where(draw.flip[:, None], x[:, ::-1], x)
+    grid = torch.empty(n, *size, 2, device=padded.device)
+    grid[..., 0] = torch.from_numpy(x).to(padded.device)[:, None, :]
+    grid[..., 1] = torch.from_numpy(y).to(padded.device)[:, :, None]
+    return F.grid_sample(padded.float(), grid, padding_mode="border", align_corners=False)
+
+
+def _points(
+    start: NDArray[np.int64], length: NDArray[np.int64], count: int, side: int
+) -> NDArray[np.float32]:
+    """Where `count` output pixels look along one side, in grid_sample's -1..1, (n, count)."""
+    step = (np.arange(count) + 0.5) / count
+    inside = np.clip(step * length[:, None] - 0.5, 0, length[:, None] - 1)
+    points = (2 * (inside + start[:, None]) + 1) / side - 1
+    return points.astype(np.float32)
+
+
+@lru_cache(maxsize=64)
+def _lines(n: int, c: int, h: int, w: int, height: int) -> NDArray[np.int64]:
+    """Where each line of a cut at the top left corner starts in the flat batch, (n, c * height)."""
+    lines = np.arange(c)[:, None] * (h * w) + np.arange(height) * w
+    return np.arange(n)[:, None] * (c * h * w) + lines.reshape(1, -1)
+
+
+@lru_cache(maxsize=64)
+def _affine(
+    mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Scale and shift, (c, 1, 1) each, that take a byte to (byte / 255 - mean) / std."""
+    scale = torch.tensor([1 / (255 * s) for s in std], device=device)
+    shift = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=device)
+    return scale.view(-1, 1, 1), shift.view(-1, 1, 1)

@@ -1,0 +1,198 @@
+"""Data sets of other libraries: anything torch calls a Dataset, and Hugging Face's.
+
+Knows how they hand out images and labels. Knows nothing of files. Everything is brought into memory
+as bytes once. For more than fits, write a folder or a table and let that be prepared.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from ...errors import DataError
+from ...settings.sections import Count
+from ..images import Dataset
+from .arrays import from_arrays, pixels_of
+from .decode import MODES, pixels, read_image, square
+from .folder import Channels, Seed, TestShare
+
+
+class Pairs(Protocol):
+    """What torch calls a map-style Dataset: a length, and (image, label) by number."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+Picture: TypeAlias = Image.Image | Tensor | NDArray[Any]
+
+
+def from_torch(
+    train: Pairs,
+    test: Pairs | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    size: int | None = None,
+    channels: int = 3,
+    test_share: float = 0.2,
+    split_seed: int = 0,
+) -> Dataset:
+    """Any torch or torchvision Dataset of (image, label), and perhaps a second one to test on.
+
+    Images are pictures, or tensors or arrays of bytes or of floats from 0 to 1: a Dataset whose
+    transform normalises or augments is not what you want here. `size` is for pictures, as in a
+    folder.
+    """
+    parts = [_collected(part, size, channels) for part in (train, test) if part is not None]
+    called = names if names is not None else getattr(train, "classes", None)
+    flat = [array for part in parts for array in part]
+    return from_arrays(
+        *flat, names=called, test_share=test_share, split_seed=split_seed, where="the Dataset"
+    )
+
+
+def from_huggingface(
+    data: Any,
+    *,
+    image: str = "image",
+    label: str = "label",
+    size: int | None = None,
+    channels: int = 3,
+    test_share: float = 0.2,
+    split_seed: int = 0,
+) -> Dataset:
+    """A Hugging Face Dataset or DatasetDict in memory; `image` and `label` name its columns."""
+    import datasets
+
+    splits = dict(data) if isinstance(data, datasets.DatasetDict) else {"train": data}
+    train = splits.get("train")
+    test = next((splits[n] for n in ("test", "validation", "valid") if n in splits), None)
+    if train is None:
+        raise DataError(f"the DatasetDict has {sorted(splits)} and no 'train'")
+    for column in (image, label):
+        if column not in train.column_names:
+            raise DataError(f"there is no column {column!r}; found {train.column_names}")
+    names = getattr(train.features[label], "names", None)
+    parts: list[Any] = []
+    for part in (train, test):
+        if part is not None:
+            raw = part.cast_column(image, datasets.Image(decode=False))
+            pictures = (_undecoded(cell, i, size, channels) for i, cell in enumerate(raw[image]))
+            parts += [_stacked(pictures, len(raw)), np.asarray(list(raw[label]))]
+    return from_arrays(
+        *parts, names=names, test_share=test_share, split_seed=split_seed, where="the Dataset"
+    )
+
+
+def huggingface(
+    path: Path,
+    *,
+    image: str = "image",
+    label: str = "label",
+    size: Count | None = None,
+    channels: Channels = 3,
+    test_share: TestShare = 0.2,
+    split_seed: Seed = 0,
+) -> Dataset:
+    """A Hugging Face Dataset or DatasetDict that `save_to_disk` wrote."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError("this needs the package `datasets`: pip install datasets") from error
+    try:
+        data = datasets.load_from_disk(str(path))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is not a data set on disk: {error}") from error
+    return from_huggingface(
+        data,
+        image=image,
+        label=label,
+        size=size,
+        channels=channels,
+        test_share=test_share,
+        split_seed=split_seed,
+    )
+
+
+def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3) -> Dataset:
+    """What a function of yours returns: `file.py:function`, or `module:function`.
+
+    It takes nothing and returns a torch Dataset, a pair of them (train, test), or a `Dataset`.
+    """
+    source, _, name = str(place).rpartition(":")
+    if not source:
+        raise DataError(f"{place} names no function; write file.py:function or module:function")
+    function = getattr(_module(source), name, None)
+    if not callable(function):
+        raise DataError(f"{source} has no function {name!r}")
+    made = function()
+    if isinstance(made, Dataset):
+        return made
+    pair = made if isinstance(made, tuple) else (made,)
+    return from_torch(*pair, size=size, channels=channels)
+
+
+def _module(source: str) -> ModuleType:
+    try:
+        if not source.endswith(".py"):
+            return importlib.import_module(source)
+        spec = importlib.util.spec_from_file_location(Path(source).stem, source)
+        if spec is None or spec.loader is None:
+            raise ImportError("not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    except (ImportError, OSError) as error:
+        raise DataError(f"{source} cannot be imported: {error}") from error
+
+
+def _collected(part: Pairs, size: int | None, channels: int) -> tuple[Tensor, NDArray[Any]]:
+    labels: list[Any] = []
+
+    def pictures() -> Iterable[NDArray[np.uint8]]:
+        for i in range(len(part)):
+            picture, label = part[i][:2]
+            labels.append(label.item() if isinstance(label, Tensor | np.generic) else label)
+            yield _one(picture, i, size, channels)
+
+    return _stacked(pictures(), len(part)), np.asarray(labels)
+
+
+def _one(picture: Picture, i: int, size: int | None, channels: int) -> NDArray[np.uint8]:
+    if not isinstance(picture, Image.Image):
+        array = np.asarray(picture)
+        array = array[None] if array.ndim == 2 else array
+        return np.asarray(pixels_of(array[None], f"image {i}")[0])
+    plain = picture.convert(MODES[channels])
+    return pixels(plain if size is None else square(plain, size))
+
+
+def _undecoded(cell: Any, i: int, size: int | None, channels: int) -> NDArray[np.uint8]:
+    source = cell["bytes"] if cell["bytes"] is not None else Path(cell["path"])
+    return read_image(source, channels=channels, side=size, upright=True, name=f"image {i}")
+
+
+def _stacked(pictures: Iterable[NDArray[np.uint8]], count: int) -> Tensor:
+    """All pictures in one tensor that is made once."""
+    out: Tensor | None = None
+    for i, picture in enumerate(pictures):
+        out = torch.empty(count, *picture.shape, dtype=torch.uint8) if out is None else out
+        if picture.shape != out.shape[1:]:
+            raise DataError(
+                f"image {i} has the shape {picture.shape}, the first {tuple(out.shape[1:])}; "
+                "set `size` to bring all to one size"
+            )
+        out[i] = torch.from_numpy(picture)
+    if out is None:
+        raise DataError("the Dataset has no images")
+    return out

@@ -1,0 +1,194 @@
+"""Images and labels that are arrays already: .npz, .npy, or tensors in memory.
+
+Knows shapes and types. Nothing in a file is unpickled, and no header is believed about how much
+memory to take. Names of the arrays that are understood: x_train, train_x, train_images, X_train and
+the like for images, y or labels for labels, test, val for the test part; or x and y alone.
+"""
+
+from __future__ import annotations
+
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...errors import DataError
+from ..images import Dataset, Images
+from .folder import Seed, TestShare
+from .holdout import hold_out
+from .measure import duplicates, warn_of_duplicates
+
+Array: TypeAlias = NDArray[Any] | Tensor
+MOST_BYTES = 1 << 36  # unpacked, of one array
+IMAGES, LABELS = ("x", "images", "image", "data"), ("y", "labels", "label", "targets")
+PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}
+
+
+def arrays(path: Path, *, test_share: TestShare = 0.2, split_seed: Seed = 0) -> Dataset:
+    """Images and labels of your own from an .npz file, or from a folder of .npy files."""
+    found = _from_npz(path) if path.suffix == ".npz" else _from_folder(path)
+    train, test = (_pair(found, part, path) for part in ("train", "test"))
+    if train is None:
+        raise DataError(
+            f"{path} has the arrays {sorted(found)}; needs x_train and y_train, or x and y"
+        )
+    names = found.get("names")
+    return from_arrays(
+        *train,
+        *(test or ()),
+        names=None if names is None else [str(name) for name in names.tolist()],
+        test_share=test_share,
+        split_seed=split_seed,
+        where=str(path),
+    )
+
+
+def from_arrays(
+    x_train: Array,
+    y_train: Array | Sequence[Any],
+    x_test: Array | None = None,
+    y_test: Array | Sequence[Any] | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    test_share: float = 0.2,
+    split_seed: int = 0,
+    where: str = "arrays",
+) -> Dataset:
+    """A data set of arrays or tensors: images (n, h, w), (n, h, w, c) or (n, c, h, w), and labels.
+
+    Pixels are bytes, or floats from 0 to 1 that are rounded to bytes. Labels are numbers from 0 on
+    where `names` are given, else text or numbers that are not negative. Without test images a share
+    of every class is held out.
+    """
+    x, y = pixels_of(x_train, where), _flat(y_train, len(x_train), where)
+    if x_test is None or y_test is None:
+        keep, held = hold_out(y.tolist(), test_share, split_seed, where)
+        rows = [torch.tensor(r) for r in (keep, held)]
+        labels, called = _numbered(y, names, where)
+        whole = Images.of(x, torch.from_numpy(labels))
+        return _warned(Dataset(whole.take(rows[0]), whole.take(rows[1]), called), where)
+    held_x, held_y = pixels_of(x_test, where), _flat(y_test, len(x_test), where)
+    both, called = _numbered(np.concatenate([y, held_y]), names, where)
+    parts = torch.from_numpy(both[: len(y)]), torch.from_numpy(both[len(y) :])
+    for name, part in zip(("training", "test"), parts, strict=True):
+        if empty := sorted(set(range(len(called))) - set(part.tolist())):
+            raise DataError(f"{where}: class {called[empty[0]]!r} has no {name} image")
+    return _warned(Dataset(Images.of(x, parts[0]), Images.of(held_x, parts[1]), called), where)
+
+
+def _warned(data: Dataset, where: str) -> Dataset:
+    if data.train.shape != data.test.shape:
+        raise DataError(f"{where}: training images {data.train.shape}, test {data.test.shape}")
+    warn_of_duplicates(duplicates(data), where)
+    return data
+
+
+def pixels_of(found: Array, where: str) -> Tensor:
+    """Any of the usual forms as (n, c, h, w) bytes; bytes of that shape are not copied."""
+    x = found if isinstance(found, Tensor) else torch.from_numpy(np.ascontiguousarray(found))
+    if x.ndim == 3:
+        x = x.unsqueeze(1)
+    if x.ndim != 4 or not len(x):
+        raise DataError(
+            f"{where}: images of shape {tuple(x.shape)}; expected (n, h, w, c) or alike"
+        )
+    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
+        x = x.permute(0, 3, 1, 2)
+    if x.shape[1] not in (1, 3):
+        raise DataError(f"{where}: images of shape {tuple(x.shape)} have neither 1 nor 3 channels")
+    if x.is_floating_point():
+        low, high = float(x.min()), float(x.max())
+        if not (low >= 0 and high <= 1):  # NaN is neither
+            raise DataError(f"{where}: pixels from {low:g} to {high:g}; floats must be 0 to 1")
+        x = (x * 255).round_().to(torch.uint8)
+    if x.dtype != torch.uint8:
+        raise DataError(f"{where}: pixels are {x.dtype}; expected uint8, or floats from 0 to 1")
+    return x.contiguous()
+
+
+def _flat(labels: Array | Sequence[Any], count: int, where: str) -> NDArray[Any]:
+    y = np.asarray(labels)
+    y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if y.shape != (count,):
+        raise DataError(f"{where}: labels of shape {y.shape} for {count} images")
+    if y.dtype.kind not in "iuUS" and y.dtype != bool:
+        raise DataError(f"{where}: labels are {y.dtype}; expected whole numbers or text")
+    if y.dtype.kind == "i" and count and y.min() < 0:
+        raise DataError(f"{where}: a label is {y.min()}; whole numbers must not be negative")
+    return y
+
+
+def _numbered(
+    y: NDArray[Any], names: Sequence[str] | None, where: str
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Labels as 0, 1, ... and what they are called."""
+    if names is None:
+        values, places = np.unique(y, return_inverse=True)
+        return places.astype(np.int64), tuple(str(value) for value in values.tolist())
+    if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= len(names):
+        raise DataError(f"{where}: labels {y.min()} to {y.max()} do not fit {len(names)} names")
+    return y.astype(np.int64), tuple(names)
+
+
+def _pair(
+    found: Mapping[str, NDArray[Any]], part: str, where: Path
+) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    """The images and labels of one part, under any of their usual names."""
+    lowered = {name.lower(): value for name, value in found.items()}
+
+    def look(kinds: tuple[str, ...]) -> NDArray[Any] | None:
+        spelt = [s for p in PARTS[part] for k in kinds for s in (f"{k}_{p}", f"{p}_{k}")]
+        spelt += list(kinds) if part == "train" else []
+        return next((lowered[name] for name in spelt if name in lowered), None)
+
+    x, y = look(IMAGES), look(LABELS)
+    if x is None and y is None:
+        return None
+    if x is None or y is None:
+        gone = "images" if x is None else "labels"
+        raise DataError(f"{where} has no {part} {gone}; its arrays are {sorted(found)}")
+    return x, y
+
+
+def _from_npz(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with zipfile.ZipFile(path) as zipped:
+            infos = [info for info in zipped.infolist() if info.filename.endswith(".npy")]
+            return {info.filename[:-4]: _member(zipped, info) for info in infos}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _member(zipped: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
+    with zipped.open(info) as file:
+        version = npy.read_magic(file)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, columns_first, dtype = read(file)
+        size = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or size > min(info.file_size, MOST_BYTES):
+            raise ValueError(f"{info.filename} claims {dtype} of shape {shape}")
+        raw = file.read(size)
+    if len(raw) != size:
+        raise ValueError(f"{info.filename} is cut off")
+    return np.frombuffer(bytearray(raw), dtype).reshape(shape, order="F" if columns_first else "C")
+
+
+def _from_folder(path: Path) -> dict[str, NDArray[Any]]:
+    """Every .npy file in a folder, mapped rather than read."""
+    if not path.is_dir():
+        raise DataError(f"{path} is neither an .npz file nor a folder of .npy files")
+    try:
+        return {
+            file.stem: np.load(file, mmap_mode="c", allow_pickle=False)
+            for file in sorted(path.glob("*.npy"))
+        }
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path}: {error}") from error

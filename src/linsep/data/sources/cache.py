@@ -1,0 +1,238 @@
+"""Decoded images on disk: made once, memory-mapped afterwards.
+
+Knows a listing of image files and raw bytes. Knows nothing of layouts or tasks. A prepared set is a
+folder whose name is a hash of the listing (paths, sizes, times, labels) and of how the images were
+treated, so a changed file or option makes another one:
+
+    pixels.u8       every image, training then test, (channels, height, width) bytes each
+    digests.bin     16 bytes of BLAKE2 per image
+    manifest.json   counts, shape, names, and the checksum of the digests
+
+While it is being made it is called `<name>.part` and has no manifest. Digests are written after
+their pixels have reached the disk, so what a killed run left behind is verified and kept, and the
+rest is decoded; the folder gets its name when the last file is in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from hashlib import blake2b, sha256
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from filelock import FileLock
+from torch import Tensor
+
+from ...errors import DataError
+from ..images import Dataset, Images
+from .decode import read_image
+from .measure import warn_of_duplicates
+from .places import prepared_folder
+
+FORMAT = 1
+DIGEST = 16  # bytes per image
+STEP = 1 << 24  # bytes that are decoded, then flushed to disk together
+Progress = Callable[[int, int], None]  # images there, images in all
+
+
+class File(NamedTuple):
+    path: Path
+    label: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Which files are which images: all that a layout on disk comes down to."""
+
+    name: str
+    root: Path
+    names: tuple[str, ...]  # of the classes
+    train: tuple[File, ...]
+    test: tuple[File, ...]
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """How a file becomes an image of the set."""
+
+    side: int | None = None  # None: as it is, all of one size
+    channels: int = 3
+    upright: bool = False
+
+
+def prepared(listing: Listing, how: Treatment, progress: Progress | None = None) -> Dataset:
+    """The images of a listing, decoded now unless they were before."""
+    check_listing(listing)
+    folder = folder_of(listing, how)
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_name(folder.name + ".lock")):
+            if not folder.exists():
+                _prepare(listing, how, folder, progress or (lambda done, total: None))
+    return _open(folder, listing)
+
+
+def check_listing(listing: Listing) -> None:
+    """Every class has training and test images, and no other label is used."""
+    classes = set(range(len(listing.names)))
+    for part, files in (("training", listing.train), ("test", listing.test)):
+        labels = {file.label for file in files}
+        if stray := labels - classes:
+            raise DataError(f"{listing.root}: label {min(stray)} of {len(classes)} classes")
+        if empty := classes - labels:
+            raise DataError(
+                f"{listing.root}: class {listing.names[min(empty)]!r} has no {part} image"
+            )
+
+
+def folder_of(listing: Listing, how: Treatment) -> Path:
+    """Where the prepared images of this listing are, or would be."""
+    key = sha256(json.dumps([FORMAT, asdict(how), listing.names]).encode())
+    for file in chain(listing.train, [None], listing.test):
+        if file is None:
+            key.update(b"\0test")
+            continue
+        try:
+            found = file.path.stat()
+        except OSError as error:
+            raise DataError(f"{file.path} cannot be read: {error.strerror}") from error
+        place = os.path.relpath(file.path, listing.root)
+        key.update(f"{place}\0{file.label}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+    return prepared_folder() / f"{listing.name}-{key.hexdigest()[:20]}"
+
+
+def copies(name: str) -> list[Path]:
+    """Every finished prepared set of a source."""
+    return sorted(path.parent for path in prepared_folder().glob(f"{name}-*[0-9a-f]/manifest.json"))
+
+
+def verify(folder: Path) -> int:
+    """Read every image of a prepared set and compare its digest; the number of images."""
+    manifest = _manifest(folder)
+    raw, shape = (folder / "digests.bin").read_bytes(), tuple(manifest["shape"])
+    if sha256(raw).hexdigest() != manifest["sha256"]:
+        raise DataError(f"{folder / 'digests.bin'} was changed; delete {folder} and prepare again")
+    good = _verified(folder / "pixels.u8", raw, shape)
+    if good * DIGEST != len(raw):
+        raise DataError(f"image {good} in {folder} was changed; delete it and prepare again")
+    return good
+
+
+def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress) -> None:
+    part = folder.with_name(folder.name + ".part")
+    part.mkdir(exist_ok=True)
+    files = listing.train + listing.test
+    shape = read_image(files[0].path, **asdict(how)).shape
+    digests = part / "digests.bin"
+    raw = digests.read_bytes() if digests.exists() else b""
+    done = _verified(part / "pixels.u8", raw[: len(files) * DIGEST], shape)
+    for name, size in (("pixels.u8", int(np.prod(shape))), ("digests.bin", DIGEST)):
+        with (part / name).open("ab") as file:
+            file.truncate(done * size)
+    with (part / "pixels.u8").open("ab") as out, digests.open("ab") as log:
+        progress(done, len(files))
+        for first in range(done, len(files), step := max(1, STEP // int(np.prod(shape)))):
+            images = _decode(files[first : first + step], how, shape)
+            _written(out, b"".join(images))
+            _written(log, b"".join(map(_digest, images)))
+            progress(first + len(images), len(files))
+    _finish(listing, part, shape)
+    os.replace(part, folder)
+
+
+def _decode(files: Sequence[File], how: Treatment, shape: tuple[int, ...]) -> list[bytes]:
+    """Pillow lets go of the interpreter while it decodes, so threads are enough."""
+    read = partial(read_image, **asdict(how))
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        images = list(pool.map(read, (file.path for file in files)))
+    for file, image in zip(files, images, strict=True):
+        if image.shape != shape:
+            h, w = image.shape[1:]
+            raise DataError(
+                f"{file.path} has {h}x{w} pixels where the first image has {shape[1]}x{shape[2]}; "
+                "set `size` to bring all to one size"
+            )
+    return [image.tobytes() for image in images]
+
+
+def _written(file: Any, content: bytes) -> None:
+    file.write(content)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _digest(image: bytes) -> bytes:
+    return blake2b(image, digest_size=DIGEST).digest()
+
+
+def _verified(pixels: Path, digests: bytes, shape: tuple[int, ...]) -> int:
+    """How many images, from the first on, are on disk as their digests say."""
+    size, count = int(np.prod(shape)), len(digests) // DIGEST
+    if not pixels.exists():
+        return 0
+    with pixels.open("rb") as file:
+        for i in range(count):
+            image = file.read(size)
+            digest = digests[i * DIGEST : (i + 1) * DIGEST]
+            if _digest(image) != digest or len(image) != size:
+                return i
+    return count
+
+
+def _finish(listing: Listing, part: Path, shape: tuple[int, ...]) -> None:
+    raw = (part / "digests.bin").read_bytes()
+    each = [raw[i : i + DIGEST] for i in range(0, len(raw), DIGEST)]
+    known, tests = set(each[: len(listing.train)]), each[len(listing.train) :]
+    manifest = {
+        "format": FORMAT,
+        "name": listing.name,
+        "shape": shape,
+        "train": len(listing.train),
+        "test": len(listing.test),
+        "names": listing.names,
+        "duplicates": sum(digest in known for digest in tests),
+        "sha256": sha256(raw).hexdigest(),
+    }
+    with (part / "manifest.json").open("wb") as out:
+        _written(out, json.dumps(manifest, indent=1).encode())
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / "manifest.json").read_bytes())
+        size = int(np.prod(found["shape"])) * (found["train"] + found["test"])
+        whole = found["format"] == FORMAT and (folder / "pixels.u8").stat().st_size == size
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder} is not a prepared data set: {error}; delete it") from error
+    if not whole:
+        raise DataError(f"{folder} was changed after it was made; delete it and prepare again")
+    return dict(found)
+
+
+def _open(folder: Path, listing: Listing) -> Dataset:
+    manifest = _manifest(folder)
+    warn_of_duplicates(manifest["duplicates"], str(listing.root))
+    shape = (manifest["train"] + manifest["test"], *manifest["shape"])
+    whole = _mapped(folder / "pixels.u8", shape)
+    parts = (whole[: manifest["train"]], listing.train), (whole[manifest["train"] :], listing.test)
+    train, test = (Images.of(x, torch.tensor([f.label for f in files])) for x, files in parts)
+    labels = json.dumps([f.label for f in listing.train + listing.test])
+    digest = sha256(f"{manifest['sha256']} {shape} {labels} {listing.names}".encode())
+    return Dataset(train, test, listing.names, digest.hexdigest()[:32])
+
+
+def _mapped(path: Path, shape: tuple[int, ...]) -> Tensor:
+    """The file as a tensor that is only ever read: pages come in when they are asked for."""
+    pages = np.memmap(path, np.uint8, "r", shape=shape)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(pages)

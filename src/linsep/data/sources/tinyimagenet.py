@@ -1,0 +1,107 @@
+"""TinyImageNet as it is published: a zip, or its folder with val_annotations.txt.
+
+Knows that layout, and the other one that people make of it (val/<class>/images). The official
+validation images are the test set, as the official test images have no labels.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...errors import DataError
+from ..images import Dataset
+from .archive import Limits, unpack
+from .cache import File, Listing, Progress, Treatment, prepared
+from .download import Remote, advice
+from .folder import image_files
+from .places import first_with
+
+FOLDER = "tiny-imagenet-200"
+CLASSES = 200
+LIMITS = Limits(files=150_000, bytes=2_000_000_000)
+REMOTE = Remote(
+    "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
+    "90528d7ca1a48142e341f4ef8d21d0de",
+    248_100_043,
+)
+
+
+def tinyimagenet(root: Path, progress: Progress | None = None) -> Dataset:
+    """110 000 photographs of 200 things, 64x64: 500 for training and 50 for testing of each."""
+    return prepared(list_tinyimagenet(root), Treatment(), progress)
+
+
+def list_tinyimagenet(root: Path, classes: int = CLASSES) -> Listing:
+    folder = find(root)
+    ids = _ids(folder, classes)
+    names = _words(folder / "words.txt", ids)
+    train = [
+        File(path, label)
+        for label, wnid in enumerate(ids)
+        for path in _in_class(folder / "train" / wnid)
+    ]
+    return Listing("tinyimagenet", folder, names, tuple(train), tuple(_test(folder, ids)))
+
+
+def find(root: Path) -> Path:
+    if found := first_with((root / FOLDER, root), ("wnids.txt", "train", "val")):
+        return found
+    if (archive := root / REMOTE.name).exists():
+        return unpack(archive, root / FOLDER, LIMITS)
+    raise DataError(
+        f"tinyimagenet is not in {root}: neither the folder {FOLDER} nor its archive. "
+        f"`linsep data get tinyimagenet` fetches it. {advice(REMOTE, root)}"
+    )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _ids(folder: Path, classes: int) -> list[str]:
+    """The classes in the order of their ids, which is the natural order of this set."""
+    ids = [line.strip() for line in _lines(folder / "wnids.txt")]
+    if len(set(ids)) != len(ids) or len(ids) != classes:
+        raise DataError(f"{folder / 'wnids.txt'} has {len(ids)} lines; should be {classes} classes")
+    for wnid in ids:
+        if not (folder / "train" / wnid).is_dir():
+            raise DataError(f"{folder / 'train' / wnid} is missing; wnids.txt names that class")
+    return sorted(ids)
+
+
+def _words(path: Path, ids: list[str]) -> tuple[str, ...]:
+    words = dict(line.split("\t", 1) for line in _lines(path) if "\t" in line)
+    return tuple(words.get(wnid, wnid).split(",")[0].strip() for wnid in ids)
+
+
+def _in_class(folder: Path) -> list[Path]:
+    return image_files(folder / "images" if (folder / "images").is_dir() else folder)
+
+
+def _test(folder: Path, ids: list[str]) -> list[File]:
+    place = {wnid: label for label, wnid in enumerate(ids)}
+    notes = folder / "val" / "val_annotations.txt"
+    if not notes.exists():
+        present = [wnid for wnid in ids if (folder / "val" / wnid).is_dir()]
+        if not present:
+            raise DataError(f"{notes} is missing: the labels of the validation images")
+        return [File(p, place[w]) for w in present for p in _in_class(folder / "val" / w)]
+    labels: dict[str, int] = {}
+    for number, line in enumerate(_lines(notes), 1):
+        name, _, rest = line.partition("\t")
+        wnid = rest.partition("\t")[0]
+        if wnid not in place:
+            raise DataError(f"{notes}, line {number}: {wnid!r} is not a class of wnids.txt")
+        if name in labels:
+            raise DataError(f"{notes}, line {number}: {name!r} has a label already")
+        labels[name] = place[wnid]
+    found = image_files(folder / "val" / "images")
+    there = {path.name for path in found}
+    if gone := sorted(labels.keys() - there):
+        raise DataError(f"{folder / 'val' / 'images' / gone[0]} is missing; {notes.name} labels it")
+    if more := sorted(there - labels.keys()):
+        raise DataError(f"{folder / 'val' / 'images' / more[0]} has no label in {notes.name}")
+    return [File(path, labels[path.name]) for path in found]

@@ -1,0 +1,145 @@
+"""Reading other people's pickles without running them.
+
+A pickle is a program. This one may build numbers, strings, lists, tuples, dicts and plain numeric
+arrays; whatever else it asks for is refused by name. Even numpy is never called by it: stand-ins
+collect the pieces of an array, and the array is made here after they were checked.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import struct
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import DataError
+
+LARGEST = 1 << 30  # bytes of a pickle file; CIFAR-100's is 155 million
+KINDS = ("b1", "u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
+
+# What broken or hostile opcodes make the unpickler raise.
+BROKEN = (
+    pickle.UnpicklingError,
+    AttributeError,
+    EOFError,
+    ImportError,
+    IndexError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+
+
+def load_arrays(path: Path, largest: int = LARGEST) -> dict[str, Any]:
+    """The dict in a pickle file: arrays as numpy arrays, text keys as str, other text as it is."""
+    size = path.stat().st_size
+    if size > largest:
+        raise DataError(f"{path} has {size} bytes; a file of this set has at most {largest}")
+    try:
+        with path.open("rb") as file:
+            found = _Restricted(file, encoding="bytes").load()
+    except BROKEN as error:
+        raise DataError(
+            f"{path} is broken or not what it should be: {error or 'cut off'}"
+        ) from error
+    if not isinstance(found, dict):
+        raise DataError(f"{path} holds a {type(found).__name__}; expected a dict of arrays")
+    return {_text(key): _array(value, path) for key, value in found.items()}
+
+
+def _text(key: object) -> str:
+    return key.decode("latin1") if isinstance(key, bytes) else str(key)
+
+
+def _array(value: object, path: Path) -> object:
+    if not isinstance(value, _Array):
+        return value
+    try:
+        return value.array()
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DataError(f"{path} holds a broken array: {error}") from error
+
+
+class _Restricted(pickle.Unpickler):
+    def __init__(self, file: BinaryIO, encoding: str) -> None:
+        super().__init__(file, encoding=encoding)
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return ALLOWED[module.replace("numpy._core", "numpy.core"), name]
+        except KeyError:
+            raise pickle.UnpicklingError(
+                f"it asks for {module}.{name}, and only arrays and plain containers are allowed"
+            ) from None
+
+
+class _Kind:
+    """Stands in for numpy.dtype."""
+
+    def __init__(self, code: object, *_: object) -> None:
+        self.code = code.decode("latin1") if isinstance(code, bytes) else str(code)
+        self.order = "<"
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        order = state[1].decode("latin1") if isinstance(state[1], bytes) else str(state[1])
+        self.order = ">" if order == ">" else "<"
+
+    def dtype(self) -> np.dtype[Any]:
+        if self.code.lstrip("<>|=") not in KINDS:
+            raise ValueError(f"values of type {self.code!r}; expected plain numbers")
+        return np.dtype(self.order + self.code.lstrip("<>|="))
+
+
+class _Array:
+    """Stands in for numpy.ndarray while its pieces arrive."""
+
+    state: tuple[Any, ...] = ()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.state = state
+
+    def array(self) -> NDArray[Any]:
+        if len(self.state) != 5:
+            raise ValueError("its pieces are missing")
+        _, shape, kind, columns_first, raw = self.state
+        if not isinstance(kind, _Kind) or not isinstance(raw, bytes | bytearray):
+            raise ValueError("its values are not plain bytes")
+        if not all(isinstance(n, int) and n >= 0 for n in shape):
+            raise ValueError(f"its shape is {shape!r}")
+        if math.prod(shape) * kind.dtype().itemsize != len(raw):
+            raise ValueError(f"{len(raw)} bytes do not fill the shape {tuple(shape)}")
+        flat = np.frombuffer(raw, kind.dtype())
+        return flat.reshape(shape, order="F" if columns_first else "C")
+
+
+def _reconstruct(*_: object) -> _Array:
+    return _Array()
+
+
+def _frombuffer(raw: bytes, kind: _Kind, shape: tuple[int, ...], order: str = "C") -> _Array:
+    made = _Array()
+    made.state = (1, shape, kind, order == "F", raw)
+    return made
+
+
+def _encode(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"text in the encoding {encoding!r}")
+    return text.encode("latin1")
+
+
+ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy.core.numeric", "_frombuffer"): _frombuffer,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Kind,
+    ("_codecs", "encode"): _encode,  # how Python 3 writes bytes in an old protocol
+}

@@ -1,0 +1,1 @@
+"""Many runs: planned, searched, and trained on cores, Ray or Slurm."""

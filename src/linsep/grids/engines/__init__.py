@@ -1,0 +1,66 @@
+"""Where runs are done: on this machine, on a Ray cluster, or as Slurm jobs.
+
+An engine takes jobs and tells what becomes of them, in the messages of `worker`. It knows processes
+and schedulers; which runs there are, and which to try again, is the grid's business. The runs'
+folder, on a path that all of them share, is the only thing that two engines have in common, so what
+one has begun another may go on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from ...errors import ConfigError, unknown
+from ..worker import Job, Message
+
+ENGINES = ("local", "ray", "slurm")
+
+
+class Engine(Protocol):
+    shares_memory: bool  # whether a run alone has more of it than one among others
+
+    def room(self) -> int:
+        """How many jobs it would take now."""
+
+    def start(self, jobs: Sequence[Job]) -> None: ...
+
+    def hear(self, timeout: float) -> list[Message]:
+        """What has happened; waits for something to happen, but not longer than that."""
+
+    def stop(self) -> None:
+        """Ask every run to save and end. They say so; keep on hearing."""
+
+    def close(self) -> None:
+        """Let go of everything, at once if need be."""
+
+
+def open_engine(
+    name: str,
+    runs: Path,
+    *,
+    slots: Sequence[Mapping[str, str]],
+    address: str | None = None,
+    slurm: Mapping[str, Any] | None = None,
+) -> Engine:
+    """`slots` are this machine's, each with the environment of the process in it."""
+    if name not in ENGINES:
+        raise ConfigError(f"--on: {unknown('engine', name, ENGINES)}")
+    if address and name != "ray":
+        raise ConfigError(f"--address is a Ray cluster's; with --on {name} leave it out")
+    if slurm and name != "slurm":
+        raise ConfigError(f"--slurm sets options of Slurm jobs; with --on {name} leave it out")
+    match name:
+        case "ray":
+            from .ray import Ray
+
+            return Ray(runs, address, slots)
+        case "slurm":
+            from .slurm import Slurm
+
+            return Slurm(runs, slurm or {}, slots)
+        case _:
+            from .local import Local
+
+            return Local(runs, slots)

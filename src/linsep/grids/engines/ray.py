@@ -1,0 +1,98 @@
+"""Runs as tasks of a Ray cluster: one CPU each, or a share of a GPU.
+
+Knows Ray, which is imported here and nowhere else. A task's messages come through the mailbox; one
+that is lost with its worker or node is reported as dead, and the grid hands it out again. Ray
+itself retries nothing, so that nothing runs twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...errors import ConfigError
+from ..worker import Job, Message
+from .mailbox import Mailbox, do_posted
+
+NEVER_FULL = 1 << 30  # the cluster keeps the queue
+
+
+class Ray:
+    shares_memory = False
+
+    def __init__(self, runs: Path, address: str | None, slots: Sequence[Mapping[str, str]]) -> None:
+        self._ray = _import()
+        gpus = [slot["CUDA_VISIBLE_DEVICES"] for slot in slots if "CUDA_VISIBLE_DEVICES" in slot]
+        self._gpu_share = len(set(gpus)) / len(gpus) if gpus else 0.0
+        self._address, self._cpus = address, len(slots)
+        self._mailbox = Mailbox(runs)
+        self._tasks: dict[Any, Job] = {}
+        self._ours = False
+
+    def room(self) -> int:
+        return NEVER_FULL
+
+    def start(self, jobs: Sequence[Job]) -> None:
+        self._connect()
+        task = self._ray.remote(do_posted).options(
+            num_cpus=1, num_gpus=self._gpu_share, max_retries=0, name="linsep run"
+        )
+        for job in jobs:
+            posted = self._mailbox.address(job)
+            self._tasks[task.remote(posted)] = posted
+
+    def hear(self, timeout: float) -> list[Message]:
+        if not self._tasks:
+            return []
+        ended, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=timeout)
+        messages = self._mailbox.news()
+        for reference in ended:
+            job = self._tasks.pop(reference)
+            lost = self._lost(reference, job)
+            messages.append(self._mailbox.last(job) or lost)
+        return messages
+
+    def stop(self) -> None:
+        self._mailbox.stop()
+
+    def close(self) -> None:
+        for reference in self._tasks:
+            self._ray.cancel(reference, force=True)
+        self._tasks = {}
+        self._mailbox.close()
+        if self._ours:
+            self._ray.shutdown()
+
+    def _connect(self) -> None:
+        if self._ray.is_initialized():
+            return
+        where: dict[str, Any] = {"address": self._address}
+        if self._address is None:
+            where = {"address": "local", "num_cpus": self._cpus}
+        try:
+            self._ray.init(
+                **where, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            first = str(error).strip().partition("\n")[0]
+            raise ConfigError(f"--address {self._address}: no Ray cluster there: {first}") from None
+        self._ours = True
+
+    def _lost(self, reference: Any, job: Job) -> Message:
+        """What to say of a task that did not say how it ended."""
+        reason = "its worker or node was lost"
+        try:
+            self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            reason += f" ({type(error).__name__})"
+        return {"kind": "died", "index": job["index"], "reason": reason}
+
+
+def _import() -> Any:
+    try:
+        import ray
+        import ray.exceptions
+    except ImportError:
+        raise ConfigError("--on ray needs Ray: pip install 'linsep[ray]'") from None
+    return ray

@@ -1,0 +1,160 @@
+"""Many runs: hands them to an engine, tries again what died, and goes on where a grid was stopped.
+
+Knows the cells of a plan and what becomes of them. Knows nothing of processes or clusters; a run's
+folder is the only thing that outlives it, so a grid may be killed at any time and started again,
+here or elsewhere, beside another one too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..settings.sections import Keep
+from ..storage.session import SAVE_EVERY
+from .engines import Engine
+from .engines.local import Local, cpu_slots
+from .plan import Cell, expand, over, plan, seconds_taken
+from .worker import Job, Message
+
+__all__ = ["Cell", "Grid", "expand", "over", "plan"]
+
+TRIES = 3  # of a run that dies without getting further
+LOOK = 1.0  # seconds between looks around when nothing is heard
+RETRY = 3.0  # seconds before asking again for a run that another process is working on
+
+
+class Grid:
+    """Iterate to make it happen: yields the cell that something has happened to.
+
+    `stop()` asks the runs to save and end; the iteration then ends by itself. `add()` gives it more
+    to do, even while it is being iterated.
+    """
+
+    def __init__(
+        self,
+        cells: list[Cell],
+        runs: Path,
+        workers: int = 1,
+        save_every: float = SAVE_EVERY,
+        keep: Keep | None = None,
+        engine: Engine | None = None,
+    ) -> None:
+        self.cells, self.runs, self.save_every, self.keep = cells, runs, save_every, keep
+        self.engine = engine or Local(runs, cpu_slots(workers))
+        self._waiting = [cell for cell in cells if cell.status == "waiting"]
+        self.stopping = False
+
+    def __iter__(self) -> Iterator[Cell]:
+        try:
+            while True:
+                self._hand_out()
+                if not self._open():
+                    return
+                for message in self.engine.hear(LOOK):
+                    yield self._take(message)
+                yield from self._look_elsewhere()
+        finally:
+            self.engine.close()
+
+    def add(self, cell: Cell) -> None:
+        self.cells.append(cell)
+        if cell.status == "waiting":
+            self._waiting.append(cell)
+
+    def stop(self) -> None:
+        self.stopping = True
+        self.engine.stop()
+
+    def under_way(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.status in ("queued", "running")]
+
+    # --- the inside ------------------------------------------------------------------------------
+
+    def _open(self) -> bool:
+        """Whether there is anything to wait for."""
+        if self.stopping:
+            for cell in self.cells:
+                if cell.status in ("waiting", "elsewhere"):
+                    cell.status = "stopped"
+            self._waiting = []
+        open_ = ("waiting", "queued", "running", "elsewhere")
+        return any(cell.status in open_ for cell in self.cells)
+
+    def _hand_out(self) -> None:
+        if self.stopping:
+            return
+        jobs: list[Job] = []
+        while self._waiting and len(jobs) < self.engine.room():
+            if self.engine.shares_memory and self._needs_quiet():
+                break
+            cell = self._waiting.pop(0)
+            cell.status, cell.tries = "queued", cell.tries + 1
+            jobs.append(self._job(cell))
+        if jobs:
+            self.engine.start(jobs)
+
+    def _needs_quiet(self) -> bool:
+        """A last try is made alone: what died may have died for want of memory."""
+        under_way = self.under_way()
+        last = self._waiting[0].tries == TRIES - 1
+        return bool(under_way) and (last or any(cell.tries == TRIES for cell in under_way))
+
+    def _job(self, cell: Cell) -> Job:
+        return {
+            "index": self.cells.index(cell),
+            "settings": cell.settings,
+            "runs": str(self.runs.absolute()),
+            "save_every": self.save_every,
+            "keep": self.keep,
+        }
+
+    def _take(self, message: Message) -> Cell:
+        cell = self.cells[message["index"]]
+        cell.reason = message.get("reason", "")
+        match message["kind"]:
+            case "progress":
+                self._follow(cell, message)
+            case "done":
+                cell.status, cell.share = "done", 1.0
+                cell.seconds = seconds_taken(cell.folder) or message["seconds"]
+            case "held":
+                cell.status, cell.again = "elsewhere", time.monotonic() + RETRY
+                cell.tries -= 1
+            case "died":
+                self._revive(cell)
+            case kind:  # failed, stopped
+                cell.status = kind
+        return cell
+
+    def _follow(self, cell: Cell, message: Message) -> None:
+        cell.share = message["done"] / max(message["total"], 1)
+        cell.rate = message["images_per_second"]
+        if cell.status != "running":
+            cell.status = "running"
+            if cell.share > cell.reached:  # the try before was not for nothing
+                cell.tries, cell.reached = 1, cell.share
+
+    def _revive(self, cell: Cell) -> None:
+        """Behind the others, who may use less memory."""
+        if self.stopping:
+            cell.status = "stopped"
+        elif cell.tries < TRIES:
+            cell.status = "waiting"
+            self._waiting.append(cell)
+        else:
+            cell.status, cell.reason = "failed", f"{cell.reason} ({cell.tries} times)"
+
+    def _look_elsewhere(self) -> Iterator[Cell]:
+        """Runs that another process had: finished by now, or perhaps left alone."""
+        for cell in self.cells:
+            if cell.status != "elsewhere":
+                continue
+            if (cell.folder / "results.json").exists():
+                cell.status, cell.share = "done", 1.0
+                cell.seconds = seconds_taken(cell.folder)
+                yield cell
+            elif time.monotonic() >= cell.again:
+                cell.status = "waiting"
+                self._waiting.append(cell)

@@ -1,0 +1,223 @@
+"""Which settings are best on a validation split: ranges are declared, optuna proposes, a grid runs.
+
+Knows ranges, trials and what a trial is worth: the mean of a metric over its runs, over seeds say.
+The test images are never looked at: a share of the training images stands in for them, and a search
+without such a share is refused. Trials are kept in a database beside the runs, and a trial's runs
+are runs like all others, so a search may be killed at any time and started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ..errors import ConfigError, LinsepError
+from ..settings.config import from_settings
+from ..settings.layers import assignment, merged, nested
+from ..storage.session import read_results
+from .grid import Grid
+from .plan import Cell, flat, plan
+
+VALIDATION = 0.1  # share of the training images, if the settings do not say
+OWN = ("trials",)  # fields of a [search] table that are no ranges
+
+
+@dataclass(frozen=True)
+class Range:
+    """From low to high, both included; on a logarithmic scale, or one of some choices."""
+
+    low: float = 0.0
+    high: float = 0.0
+    log: bool = False
+    choices: tuple[Any, ...] = ()
+
+    def propose(self, trial: Any, name: str) -> Any:
+        if self.choices:
+            return trial.suggest_categorical(name, self.choices)
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            return trial.suggest_int(name, self.low, self.high, log=self.log)
+        return trial.suggest_float(name, self.low, self.high, log=self.log)
+
+
+def read_range(name: str, given: Any) -> Range:
+    """'1e-3..1 log' (or '1e-3..1:log'), '50..500', 'er,derpp', or a list of choices."""
+    wrong = f"search.{name}: should look like '0.001..1 log', '50..500' or ['er', 'derpp']"
+    if isinstance(given, list) and given:
+        return Range(choices=tuple(given))
+    if not isinstance(given, str):
+        raise ConfigError(f"{wrong}, not {given!r}")
+    text, _, scale = given.strip().replace(":", " ").partition(" ")
+    low, dots, high = text.partition("..")
+    if not dots:
+        return Range(choices=tuple(assignment(f"v={value}")["v"] for value in given.split(",")))
+    ends = [assignment(f"v={value}")["v"] for value in (low, high)]
+    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
+    if not numbers or scale.strip() not in ("", "log"):
+        raise ConfigError(f"{wrong}, not {given!r}")
+    if not ends[0] < ends[1] or (scale.strip() and ends[0] <= 0):
+        raise ConfigError(f"search.{name}: {given!r} is empty" + (" or not above 0" * bool(scale)))
+    return Range(ends[0], ends[1], log=bool(scale.strip()))
+
+
+def ranges(table: Mapping[str, Any], flags: Mapping[str, str]) -> dict[str, Range]:
+    """Those of a [search] table and of the command line, which wins."""
+    given = {name: v for name, v in flat(table).items() if name not in OWN} | dict(flags)
+    found = {name: read_range(name, value) for name, value in given.items()}
+    if not found:
+        raise ConfigError("nothing to search: give --over-range 'training.lr=0.001..1 log'")
+    for name in found:
+        if name.startswith("scenario") or name == "seed":
+            raise ConfigError(f"search.{name}: is part of the question and not of the answer")
+    return found
+
+
+def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the test images out of reach."""
+    result = merged({"scenario": {"validation": VALIDATION}}, settings)
+    asked = [result["scenario"]["validation"]]
+    asked += flat(result.get("over", {})).get("scenario.validation", [])
+    if not all(isinstance(share, int | float) and share > 0 for share in asked):
+        raise ConfigError(
+            "scenario.validation: a search looks at the validation split only and not at the "
+            "test images; give a share above 0, or leave it out"
+        )
+    return result
+
+
+@dataclass
+class Trial:
+    number: int
+    chosen: dict[str, Any]
+    cells: list[Cell]
+
+    def ended(self) -> bool:
+        return all(cell.status in ("done", "failed") for cell in self.cells)
+
+
+class Search:
+    """Iterate to make it happen, as with a grid: yields the cell something has happened to."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        over: Mapping[str, Range],
+        runs: Path,
+        make_grid: Callable[[list[Cell]], Grid],
+        *,
+        trials: int,
+        at_once: int = 1,
+        setting: str = "class_il",
+        metric: str = "faa",
+        here: bool = True,
+    ) -> None:
+        self.settings, self.over, self.runs = on_validation(settings), over, runs
+        self.trials, self.at_once, self.worth = trials, at_once, (setting, metric)
+        self._here, self._under_way = here, list[Trial]()
+        self.grid = make_grid([])
+        self.study = self._open_study()
+
+    def __iter__(self) -> Iterator[Cell]:
+        optuna = _import()
+        running = optuna.trial.TrialState.RUNNING
+        for trial in self.study.get_trials(states=(running,)):  # of a search that was stopped
+            self._begin(trial.number, trial.params)
+        self._propose()
+        for cell in self.grid:
+            yield cell
+            for trial in [t for t in self._under_way if t.ended()]:
+                self._under_way.remove(trial)
+                self._judge(trial)
+            self._propose()
+
+    @property
+    def cells(self) -> list[Cell]:
+        return self.grid.cells
+
+    def stop(self) -> None:
+        self.grid.stop()
+
+    def done(self) -> int:
+        return sum(trial.state.is_finished() for trial in self.study.get_trials())
+
+    def best(self) -> tuple[dict[str, Any], float] | None:
+        known = [t for t in self.study.get_trials() if t.value is not None]
+        if not known:
+            return None
+        found = self.study.best_trial
+        return rounded(found.params), float(found.value)
+
+    # --- the inside ------------------------------------------------------------------------------
+
+    def _open_study(self) -> Any:
+        """Named by what is asked, so that another question is another study."""
+        optuna = _import()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        asked = repr((sorted(flat(self.settings).items(), key=str), self.over, self.worth))
+        name = f"search-{blake2b(asked.encode(), digest_size=5).hexdigest()}"
+        self.runs.mkdir(parents=True, exist_ok=True)
+        storage = f"sqlite:///{(self.runs / 'search.db').absolute()}"
+        ways = {"ff": "minimize"}
+        study = optuna.create_study(
+            storage=storage,
+            study_name=name,
+            direction=ways.get(self.worth[1], "maximize"),
+            load_if_exists=True,
+        )
+        # Continued, it must not propose again what it proposed first.
+        seed = len(study.get_trials(deepcopy=False))
+        study.sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+        return study
+
+    def _propose(self) -> None:
+        while len(self._under_way) < self.at_once and not self.grid.stopping:
+            if self.done() + len(self._under_way) >= self.trials:
+                return
+            trial = self.study.ask()
+            chosen = {name: range_.propose(trial, name) for name, range_ in self.over.items()}
+            self._begin(trial.number, chosen)
+
+    def _begin(self, number: int, proposed: Mapping[str, Any]) -> None:
+        chosen = rounded(proposed)
+        layers = [nested(name, value) for name, value in chosen.items()]
+        try:
+            cells = plan(merged(self.settings, *layers), self.runs, here=self._here)
+        except LinsepError:
+            if number == 0:  # the question itself is wrong, most likely
+                raise
+            self.study.tell(number, state=_import().trial.TrialState.FAIL)
+            return
+        for cell in cells:
+            share = from_settings(cell.settings).scenario.validation
+            assert share > 0, "a search never looks at the test images"
+            self.grid.add(cell)
+        trial = Trial(number, chosen, cells)
+        if trial.ended():
+            self._judge(trial)
+        else:
+            self._under_way.append(trial)
+
+    def _judge(self, trial: Trial) -> None:
+        """A trial with a run that failed is worth nothing."""
+        setting, metric = self.worth
+        if any(cell.status == "failed" for cell in trial.cells):
+            self.study.tell(trial.number, state=_import().trial.TrialState.FAIL)
+            return
+        found = [read_results(cell.folder)["metrics"][setting][metric] for cell in trial.cells]
+        self.study.tell(trial.number, fmean(found))
+
+
+def rounded(proposed: Mapping[str, Any]) -> dict[str, Any]:
+    """To four digits: nobody wants to type more, and nothing depends on them."""
+    return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in proposed.items()}
+
+
+def _import() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise ConfigError("a search needs optuna: pip install 'linsep[search]'") from None
+    return optuna

@@ -1,0 +1,193 @@
+"""Memories that are filled when a task has been learned, and the policies by name.
+
+Knows how to choose rows of a task and how many of each class or task to keep. Knows no terms.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..data.images import Images, join
+from ..data.tasks import Task
+from ..nets.net import Shape
+from .memory import BalancedReservoir, Look, Memory, Reservoir
+
+HELD_OUT = 0.1  # share of a class's rows that `HeldOut` keeps from training
+
+
+class Herding(Memory):
+    """As many rows of each class, those whose running mean tracks the class's mean feature.
+
+    Algorithms 4 and 5 of Rebuffi et al. (2017). Rows are kept in the order they were chosen in, so
+    that dropping the last ones leaves the best.
+    """
+
+    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
+        share, old = self.capacity // len(task.seen), self.images()
+        kept = [of_class(old, c, share) for c in task.earlier]
+        for c in task.classes:
+            images = task.train.select([c])
+            kept.append(images.take(herd(F.normalize(look(images).features.cpu()), share)))
+        self._refill(join(kept))
+
+
+def herd(z: Tensor, n: int) -> Tensor:
+    """Greedy choice of n rows: each brings the chosen rows' mean closest to the mean of all.
+
+    ||mean - (total + z) / k|| is smallest where |z|^2 + 2 z.(total - k mean) is.
+    """
+    z = z.double()
+    mean, square = z.mean(0), z.square().sum(1)
+    total, rows = torch.zeros_like(mean), []
+    taken = torch.zeros(len(z), dtype=torch.bool)
+    for k in range(1, min(n, len(z)) + 1):
+        cost = (square + 2 * (z @ (total - k * mean))).masked_fill(taken, torch.inf)
+        rows.append(int(cost.argmin()))
+        taken[rows[-1]] = True
+        total += z[rows[-1]]
+    return torch.tensor(rows, dtype=torch.int64)
+
+
+class TaskShares(Memory):
+    """As many random rows of each task, with the logits that the net gave them at its end."""
+
+    def __init__(
+        self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
+    ) -> None:
+        super().__init__(shape, classes, capacity, columns)
+        self.task = torch.full((capacity,), -1)  # that the row was learned in
+
+    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
+        before = self.task[: self.size].unique().tolist()
+        share = self.capacity // (len(before) + 1)
+        # A task's rows are in a random order already, so the first ones are a fair choice.
+        old = [(self.task == t).nonzero()[:share, 0] for t in before]
+        chosen = torch.from_numpy(rng.permutation(len(task.train))[:share])
+        labels = [torch.full_like(r, t) for r, t in zip(old, before, strict=True)]
+        labels.append(torch.full_like(chosen, task.index))
+        new, logits = task.train.take(chosen), None
+        if self.logits is not None:
+            now = look(new).logits.float().cpu()
+            logits = torch.cat([*(self.logits[rows] for rows in old), now])
+        table = Images.of(self.x, self.y)
+        self._refill(join([*(table.take(rows) for rows in old), new]), logits)
+        self.task.fill_(-1)
+        self.task[: self.size] = torch.cat(labels)
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"task": self.task[: self.size].clone()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.task.fill_(-1)
+        self.task[: self.size] = state["task"]
+
+
+class Greedy(Memory):
+    """Rows as they come, as many of each class as there is room for.
+
+    Algorithm 1 of Prabhu et al. (2020), GDumb, on one pass over the task in a random order: a row
+    is taken while its class has less than an equal share, if need be in the place of a random row
+    of the largest class.
+    """
+
+    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
+        old = self.images()
+        both = join([old, task.train])
+        order = len(old) + rng.permutation(len(task.train))
+        rows = greedy(both.y.numpy(), range(len(old)), order.tolist(), self.capacity, rng)
+        self._refill(both.take(torch.tensor(rows)))
+
+
+def greedy(
+    labels: np.typing.NDArray[np.int64],
+    held: Sequence[int],
+    offered: Sequence[int],
+    capacity: int,
+    rng: np.random.Generator,
+) -> list[int]:
+    """The rows that are kept, class by class, when each of `offered` is looked at in turn."""
+    members: dict[int, list[int]] = {}
+    for row in held:
+        members.setdefault(int(labels[row]), []).append(row)
+    size = len(held)
+    for row in offered:
+        mine = members.setdefault(int(labels[row]), [])
+        if len(mine) >= capacity / len(members):
+            continue
+        if size == capacity:
+            largest = max(members.values(), key=len)
+            largest.pop(int(rng.integers(len(largest))))
+        else:
+            size += 1
+        mine.append(row)
+    return [row for label in sorted(members) for row in members[label]]
+
+
+class HeldOut(Memory):
+    """As many random rows of each class, a tenth of them never trained on (Wu et al., 2019)."""
+
+    def __init__(
+        self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
+    ) -> None:
+        super().__init__(shape, classes, capacity, columns)
+        self.held = torch.zeros(capacity, dtype=torch.bool)
+
+    def parts(self) -> tuple[Images, Images]:
+        """The stored rows to train on, and those that are held out."""
+        held = self.held[: self.size]
+        return self.images().take((~held).nonzero()[:, 0]), self.images().take(held.nonzero()[:, 0])
+
+    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
+        share = self.capacity // len(task.seen)
+        spare = min(max(1, round(HELD_OUT * share)), share - 1)
+        pairs = zip(self.parts(), hold_out(task.train, rng), strict=True)
+        kept = [
+            join(
+                [of_class(old, c, n) for c in task.earlier]
+                + [of_class(new, c, n) for c in task.classes]
+            )
+            for (old, new), n in zip(pairs, (share - spare, spare), strict=True)
+        ]
+        self._refill(join(kept))
+        self.held.fill_(False)
+        self.held[len(kept[0]) : self.size] = True
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"held": self.held[: self.size].clone()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.held.fill_(False)
+        self.held[: self.size] = state["held"]
+
+
+def hold_out(images: Images, rng: np.random.Generator) -> tuple[Images, Images]:
+    """A random tenth of each class's rows apart, at least one: (to train on, held out)."""
+    kept, held = [], []
+    for c in images.y.unique().tolist():
+        rows = (images.y == c).nonzero()[:, 0]
+        rows = rows[torch.from_numpy(rng.permutation(len(rows)))]
+        n = max(1, round(HELD_OUT * len(rows)))
+        held.append(rows[:n])
+        kept.append(rows[n:])
+    return images.take(torch.cat(kept)), images.take(torch.cat(held))
+
+
+def of_class(images: Images, label: int, at_most: int) -> Images:
+    """The first rows of a class."""
+    return images.take((images.y == label).nonzero()[:at_most, 0])
+
+
+POLICIES: Mapping[str, type[Memory]] = {
+    "balanced": BalancedReservoir,
+    "greedy": Greedy,
+    "held_out": HeldOut,
+    "herding": Herding,
+    "plain": Reservoir,
+    "task_shares": TaskShares,
+}

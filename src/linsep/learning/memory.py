@@ -1,0 +1,176 @@
+"""What is kept of the past: a table of uint8 rows on the host, as large as it will ever be.
+
+Knows rows and columns and how to choose rows. Knows no net: what the rows are for is the terms'
+business, and random choices come from a generator that is handed in. The cost of an insertion does
+not depend on the capacity.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..data.images import Images
+from ..data.tasks import Task
+from ..nets.net import Output, Shape
+
+Look = Callable[[Images], Output]  # what the net says of images as they are, without gradient
+Rows = NDArray[np.int64]
+Evict = Literal["all_largest", "one_largest"]
+
+
+class Memory:
+    """A table whose first `size` rows are filled. Subclasses choose which rows to keep."""
+
+    def __init__(
+        self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
+    ) -> None:
+        self.capacity, self.classes = capacity, classes
+        self.size = 0
+        self.x = torch.zeros(capacity, *shape, dtype=torch.uint8)
+        self.y = torch.full((capacity,), -1)
+        self.logits = torch.zeros(capacity, classes) if "logits" in columns else None
+
+    def __len__(self) -> int:
+        return self.size
+
+    def images(self) -> Images:
+        """A view: whoever trains on it must not let the memory change meanwhile."""
+        return Images.of(self.x, self.y).take(torch.arange(self.size))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Tensor:
+        """Row numbers of a draw without replacement, at most as many as there are."""
+        return torch.from_numpy(rng.choice(self.size, min(n, self.size), replace=False))
+
+    def observe(self, images: Images, logits: Tensor, rng: np.random.Generator) -> None:
+        """Called after every step of a stage that replays."""
+
+    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
+        """Called once in every task, when the net has learned it (or before, if a stage says so).
+
+        The generator is the one that the task's stages choose their rows with.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        columns = {"x": self.x, "y": self.y, "logits": self.logits}
+        return {k: v[: self.size].clone() for k, v in columns.items() if v is not None}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.size = len(state["y"])
+        self.y.fill_(-1)
+        self.x[: self.size], self.y[: self.size] = state["x"], state["y"]
+        if self.logits is not None:
+            self.logits[: self.size] = state["logits"]
+
+    def _refill(self, images: Images, logits: Tensor | None = None) -> None:
+        """These rows and no others; they may be views of the table itself."""
+        pixels, self.size = images.pixels(), len(images)  # copied before anything is overwritten
+        self.y.fill_(-1)
+        self.x[: self.size], self.y[: self.size] = pixels, images.y
+        if self.logits is not None and logits is not None:
+            self.logits[: self.size] = logits
+
+    def _write(self, slots: Rows, images: Images, logits: Tensor) -> None:
+        """Row i of the batch goes to slots[i]; where a slot is named twice the later row stays."""
+        last = {int(slot): i for i, slot in enumerate(slots)}
+        into, source = torch.tensor(list(last)), torch.tensor(list(last.values()))
+        kept = images.take(source)
+        self.x[into], self.y[into] = kept.pixels(), kept.y
+        if self.logits is not None:
+            self.logits[into] = logits.detach()[source.to(logits.device)].to("cpu", torch.float32)
+
+
+class Reservoir(Memory):
+    """Reservoir sampling: every row offered so far is kept with the same probability."""
+
+    seen = 0  # rows offered so far, in every pass over the data
+
+    def observe(self, images: Images, logits: Tensor, rng: np.random.Generator) -> None:
+        n = len(images)
+        place = self.seen + np.arange(n)
+        # A random number for every row, needed or not: what is drawn depends on nothing but n.
+        slots = rng.integers(0, place + 1)
+        slots = np.where(place < self.capacity, place, slots)
+        accepted = np.flatnonzero(slots < self.capacity)
+        self.seen += n
+        self.size = min(self.seen, self.capacity)
+        if len(accepted):
+            slots = self._settle(slots[accepted], images.y.numpy()[accepted], rng)
+            rows = torch.from_numpy(accepted)
+            self._write(slots, images.take(rows), logits[rows.to(logits.device)])
+
+    def _settle(self, slots: Rows, labels: Rows, rng: np.random.Generator) -> Rows:
+        """Where the accepted rows really go, one after another."""
+        return slots
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"seen": self.seen}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.seen = int(state["seen"])
+
+
+class BalancedReservoir(Reservoir):
+    """Reservoir sampling that evicts from a largest class (Algorithm 2 of the paper).
+
+    Where classes tie for the largest, the row is chosen among all of theirs ("all_largest", the
+    authors' program) or one such class is chosen first ("one_largest", the text); D9.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        classes: int,
+        capacity: int,
+        columns: Collection[str] = (),
+        evict: Evict = "all_largest",
+    ) -> None:
+        super().__init__(shape, classes, capacity, columns)
+        self.evict = evict
+        self._members: list[list[int]] = [[] for _ in range(classes)]  # rows of each class
+        self._counts = np.zeros(classes, np.int64)
+
+    def _settle(self, slots: Rows, labels: Rows, rng: np.random.Generator) -> Rows:
+        filled = sum(map(len, self._members))  # grows to the capacity, then stays
+        settled = slots.copy()
+        for i, label in enumerate(labels):
+            if filled < self.capacity:
+                filled += 1
+            else:
+                settled[i] = self._evict(rng)
+            self._members[label].append(int(settled[i]))
+            self._counts[label] += 1
+        return settled
+
+    def _evict(self, rng: np.random.Generator) -> int:
+        """Take out a random row of a largest class; O(1) by putting the class's last in its place.
+
+        Equally large classes have equally many rows, so choosing a class and then a row of it is
+        choosing among all their rows.
+        """
+        largest = np.flatnonzero(self._counts == self._counts.max())
+        if self.evict == "one_largest":
+            largest = largest[:1]  # the argmax of Algorithm 2: the first of the tied ones
+        label = largest[rng.integers(len(largest))]
+        rows = self._members[label]
+        k = int(rng.integers(len(rows)))
+        row, rows[k] = rows[k], rows[-1]
+        rows.pop()
+        self._counts[label] -= 1
+        return row
+
+    def state_dict(self) -> dict[str, Any]:
+        # The order within a class decides what a later draw hits, so it is part of the state.
+        order = torch.tensor([row for rows in self._members for row in rows], dtype=torch.int64)
+        return super().state_dict() | {"order": order}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._members = [[] for _ in range(self.classes)]
+        for row in state["order"].tolist():
+            self._members[int(self.y[row])].append(row)
+        self._counts = np.array([len(rows) for rows in self._members], np.int64)

@@ -1,0 +1,162 @@
+"""Backward Feature Projection (Gu et al., 2023), as a plain module and as a term.
+
+`BackwardProjection` knows two feature matrices and nothing else: it can be used without the rest of
+this library. `BackwardFeatures` knows which taps of which passes to hand to it.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
+
+from ..data.tasks import Task
+from ..errors import ConfigError, unknown
+from ..nets.net import Spec
+from .losses import Scale, feature_match
+from .terms import Needs, Pass, Step, Term
+
+Kind = Literal["linear", "identity", "mlp"]
+Init = Literal["default", "identity", "orthogonal"]
+On = Literal["both", "stream", "replay"]
+
+
+class BackwardProjection(nn.Module):
+    """(new, old) -> E ||p(new) - old||_2 / sqrt(d): can the old features be read off the new ones?
+
+    p is an affine map (BFP, eq. 4), the identity (FD) or two layers with a ReLU (BFP-2). Use it in
+    any training loop; `old` comes from a frozen copy of the network before the new task:
+
+    >>> bfp = BackwardProjection(features=512)
+    >>> optimizer = bfp.optimizer()  # the paper's: SGD, lr 0.1, momentum 0.9; None for the identity
+    >>> new, old = torch.randn(32, 512, requires_grad=True), torch.randn(32, 512)
+    >>> loss = bfp(new, old)  # add it to yours, then step both optimisers
+    >>> loss.backward()
+    >>> optimizer.step()
+
+    Call `reset()` at the start of each task.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        kind: Kind = "linear",
+        init: Init = "default",
+        scale: Scale = "root_d",
+    ) -> None:
+        super().__init__()
+        for name, value, allowed in (("init", init, Init), ("scale", scale, Scale)):
+            if value not in get_args(allowed):
+                raise ValueError(f"no {name} {value!r}: {' or '.join(get_args(allowed))}")
+        self.init: Init = init
+        self.scale: Scale = scale
+        self.project: nn.Module
+        match kind:
+            case "identity":
+                self.project = nn.Identity()
+            case "linear":
+                self.project = nn.Linear(features, features)
+            case "mlp":
+                layers = nn.Linear(features, features), nn.ReLU(), nn.Linear(features, features)
+                self.project = nn.Sequential(*layers)
+            case _:
+                raise ValueError(f"no projection of kind {kind!r}: linear, identity or mlp")
+        self.reset()
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        """Forget what was learned: `init` again, from torch's global generator."""
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                layer.reset_parameters()
+                if self.init != "default":
+                    layer.bias.zero_()
+                    fill = nn.init.eye_ if self.init == "identity" else nn.init.orthogonal_
+                    fill(layer.weight)
+
+    def forward(self, new: Tensor, old: Tensor) -> Tensor:
+        return feature_match(self.project(new), old, self.scale)
+
+    def optimizer(self, lr: float = 0.1, momentum: float = 0.9) -> Optimizer | None:
+        parameters = list(self.parameters())
+        return SGD(parameters, lr=lr, momentum=momentum) if parameters else None
+
+
+class BackwardFeatures(Term):
+    """Mean over layers of the backward projection, on the stream and a draw together.
+
+    With `on = "replay"` only rows of earlier classes count: the current task's have no past.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        kind: Kind = "linear",
+        on: On = "both",
+        layers: Sequence[str] = ("features",),
+        init: Init = "default",
+        lr: float = 0.1,
+        momentum: float = 0.9,
+        reset: bool = True,
+        scale: Scale = "root_d",
+    ) -> None:
+        super().__init__(spec)
+        self.layers = tuple(layers)
+        if not self.layers:
+            raise ConfigError("layers: name at least one, such as 'features'")
+        for layer in self.layers:
+            if layer not in spec.widths:
+                raise ConfigError(f"layers: {unknown('layer', layer, spec.widths)}")
+        # A list, since a module's name must not contain the dots that a layer's may.
+        self.maps = nn.ModuleList(
+            BackwardProjection(spec.widths[t], kind, init, scale) for t in self.layers
+        )
+        self.on, self.lr, self.momentum, self.reset = on, lr, momentum, reset
+
+    def needs(self, task: Task) -> Needs:
+        past = bool(task.earlier)
+        taps = frozenset(self.layers)
+        return Needs(draws=past and self.on != "stream", before=past, taps=taps)
+
+    def projection(self, layer: str) -> nn.Module:
+        """The map that takes a layer's new outputs to its old ones."""
+        found = self.maps[self.layers.index(layer)]
+        assert isinstance(found, BackwardProjection)
+        return found.project
+
+    def begin_task(self, task: Task) -> None:
+        for projection in self.maps if self.reset else ():
+            assert isinstance(projection, BackwardProjection)
+            projection.reset()
+
+    def forward(self, step: Step) -> Tensor | None:
+        new: list[dict[str, Tensor]] = []
+        old: list[dict[str, Tensor]] = []
+        for p in self._passes(step):
+            if p.before is not None:
+                rows = self._rows(p, step.task)
+                new.append({t: p.out.taps[t][rows] for t in self.layers})
+                old.append({t: p.before.taps[t][rows] for t in self.layers})
+        if not sum(len(part[self.layers[0]]) for part in new):
+            return None
+        losses = [
+            projection(torch.cat([n[t] for n in new]), torch.cat([o[t] for o in old]))
+            for t, projection in zip(self.layers, self.maps, strict=True)
+        ]
+        return torch.stack(losses).mean()
+
+    def optimizer(self) -> Optimizer | None:
+        parameters = list(self.parameters())
+        return SGD(parameters, lr=self.lr, momentum=self.momentum) if parameters else None
+
+    def _passes(self, step: Step) -> list[Pass]:
+        wanted = {"both": (step.stream, step.replay), "stream": (step.stream,)}
+        return [p for p in wanted.get(self.on, (step.replay,)) if p is not None]
+
+    def _rows(self, p: Pass, task: Task) -> Tensor | slice:
+        if self.on != "replay":
+            return slice(None)
+        earlier = torch.tensor(task.earlier, device=p.batch.y.device)
+        return torch.isin(p.batch.y, earlier)

@@ -1,0 +1,190 @@
+"""A run is an iterator of events. The caller owns the loop; there are no callbacks.
+
+Knows the order of things and evaluates after each task. Knows nothing of what a step does. Its
+state is whole at every yield: the cursor already points at what comes next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data.images import Images
+from ..data.tasks import Scenario, Task
+from ..errors import DivergedError, StateError
+from ..streams import Cursor
+from .learner import Learner
+from .method import Stage
+from .metrics import accuracy, confusion
+
+LOOK_EVERY = 50  # steps between looks at the losses on an accelerator: reading one waits for it
+
+
+@dataclass(frozen=True)
+class StepEnd:
+    cursor: Cursor  # the step that has ended
+    losses: dict[str, Tensor]  # unweighted scalars, left on the device
+    images: int  # in the stream's batch
+
+
+@dataclass(frozen=True)
+class EpochEnd:
+    cursor: Cursor  # of the epoch; its step is the number of steps it took
+    stage: str
+    losses: dict[str, float]  # each term's mean over the steps in which it spoke
+
+
+@dataclass(frozen=True)
+class TaskEnd:
+    task: int  # index of the newest group of classes in it
+    class_il: tuple[float, ...]  # accuracy on each task so far, among all classes seen
+    task_il: tuple[float, ...]  # the same, among the classes of the image's own task
+
+
+Event = StepEnd | EpochEnd | TaskEnd
+
+
+class Run:
+    def __init__(self, scenario: Scenario, learner: Learner) -> None:
+        self.scenario, self.learner = scenario, learner
+        self.cursor = Cursor()
+        shape = len(scenario.groups), len(scenario.groups)  # after task, on task
+        self.class_il = torch.full(shape, torch.nan, dtype=torch.float64)
+        self.task_il = torch.full(shape, torch.nan, dtype=torch.float64)
+        # Class-IL, after the newest task: how often class (row) was taken for class (column).
+        self.confusion = torch.zeros(scenario.num_classes, scenario.num_classes, dtype=torch.int64)
+        self._sums: dict[str, Tensor] = {}  # of this epoch's losses so far
+        self._counts: dict[str, int] = {}
+        self._unread: list[StepEnd] = []  # steps whose losses nobody has looked at
+
+    @property
+    def finished(self) -> bool:
+        return self.cursor.task >= len(self.scenario.tasks)
+
+    def __iter__(self) -> Iterator[Event]:
+        while not self.finished:
+            task = self.scenario.tasks[self.cursor.task]
+            if self.cursor == Cursor(self.cursor.task):
+                self.learner.begin_task(task)
+            while self.cursor.stage < len(self.learner.method.stages):
+                if self.cursor == Cursor(self.cursor.task, self.cursor.stage):
+                    self.learner.begin_stage(task, self.learner.method.stages[self.cursor.stage])
+                yield from self._stage(task)
+                self.cursor = Cursor(self.cursor.task, self.cursor.stage + 1)
+            self.learner.end_task(task)
+            self._evaluate(task.index)
+            self.cursor = Cursor(self.cursor.task + 1)
+            rows = (m[task.index, : task.index + 1] for m in (self.class_il, self.task_il))
+            yield TaskEnd(task.index, *(tuple(row.tolist()) for row in rows))
+
+    def epochs(self, stage: Stage) -> int:
+        """How many a stage takes."""
+        return self.learner.training.epochs if stage.epochs is None else stage.epochs
+
+    def steps(self) -> tuple[int, int]:
+        """How many training steps are done, and how many there will be; stages' data estimated."""
+        size, room = self.learner.training.batch_size, self.learner.memory.capacity
+        done = total = 0
+        for place, task in enumerate(self.scenario.tasks):
+            for index, stage in enumerate(self.learner.method.stages):
+                per_epoch = -(-stage.rows(task, room) // size)
+                whole = self.epochs(stage) * per_epoch
+                if (place, index) < self.cursor[:2]:
+                    done += whole
+                elif (place, index) == self.cursor[:2]:
+                    done += min(self.cursor.epoch * per_epoch + self.cursor.step, whole)
+                total += whole
+        return done, total
+
+    def look(self) -> None:
+        """Read the losses nobody has looked at; refuse to go on from one that is not finite."""
+        for event in self._unread:
+            for name, loss in event.losses.items():
+                if not torch.isfinite(loss):
+                    task, _, epoch, step = event.cursor
+                    place = f"task {task + 1}, epoch {epoch + 1}, step {step + 1}"
+                    raise DivergedError(
+                        f"the loss {name!r} became {float(loss)} at {place}; "
+                        "try a smaller training.lr or a smaller weight"
+                    )
+        self._unread.clear()
+
+    def _stage(self, task: Task) -> Iterator[Event]:
+        learner, stage = self.learner, self.learner.method.stages[self.cursor.stage]
+        data = learner.data(task, stage)
+        while len(data) and self.cursor.epoch < self.epochs(stage):
+            *epoch, start = self.cursor  # `start` > 0 when resumed inside an epoch
+            order = torch.from_numpy(learner.streams.at("order", *epoch).permutation(len(data)))
+            for rows in batches(order, learner.training.batch_size)[start:]:
+                yield self._step(task, stage, data.take(rows))
+            ended = self.cursor
+            losses = {k: float(v) / self._counts[k] for k, v in self._sums.items()}
+            self._sums, self._counts = {}, {}
+            self.cursor = ended._replace(epoch=ended.epoch + 1, step=0)
+            yield EpochEnd(ended, stage.name, losses)
+
+    def _step(self, task: Task, stage: Stage, images: Images) -> StepEnd:
+        learner, here = self.learner, self.cursor
+        batch = learner.batch(images, "augment", here, augmented=stage.augmented)
+        losses, logits = learner.step(batch, learner.draw(task, here), task, stage, here.epoch)
+        learner.observe(batch, logits, here)
+        for name, loss in losses.items():
+            self._sums[name] = self._sums[name] + loss if name in self._sums else loss
+            self._counts[name] = self._counts.get(name, 0) + 1
+        self.cursor = here._replace(step=here.step + 1)
+        event = StepEnd(here, losses, len(images))
+        self._unread.append(event)
+        if learner.device.type == "cpu" or len(self._unread) >= LOOK_EVERY:
+            self.look()
+        return event
+
+    def _evaluate(self, now: int) -> None:
+        self.confusion.zero_()
+        for i, group in enumerate(self.scenario.groups[: now + 1]):
+            scores = self.learner.predict(group.test)
+            self.confusion += confusion(scores, group.test.y)
+            self.class_il[now, i] = accuracy(scores, group.test.y)
+            self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
+
+    def state_dict(self) -> dict[str, Any]:
+        self.look()
+        return {
+            "seed": self.learner.streams.seed,
+            "cursor": tuple(self.cursor),
+            "learner": self.learner.state_dict(),
+            "class_il": self.class_il,
+            "task_il": self.task_il,
+            "confusion": self.confusion,
+            "sums": dict(self._sums),
+            "counts": dict(self._counts),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if state["seed"] != self.learner.streams.seed:
+            raise StateError(
+                f"this state was made with seed {state['seed']}, not {self.learner.streams.seed}"
+            )
+        self.learner.load_state_dict(state["learner"])
+        self.cursor = Cursor(*state["cursor"])
+        self.class_il.copy_(state["class_il"])
+        self.task_il.copy_(state["task_il"])
+        if "confusion" in state:  # else it is of a time before that was kept, and is made again
+            self.confusion.copy_(state["confusion"])
+        self._sums = {k: v.to(self.learner.device) for k, v in state["sums"].items()}
+        self._counts = dict(state["counts"])
+        self._unread.clear()
+
+
+def batches(order: Tensor, size: int) -> Sequence[Tensor]:
+    """Of `size` rows, the last one short; a single row left over joins the batch before it.
+
+    BatchNorm cannot normalise one row.
+    """
+    whole = list(order.split(size))
+    if len(whole) > 1 and len(whole[-1]) == 1:
+        whole[-2:] = [torch.cat(whole[-2:])]
+    return whole

@@ -1,0 +1,159 @@
+"""Loss terms: each binds one pure loss to what it looks at during a step.
+
+Knows the step's passes. Knows no memory, optimiser loop or randomness: what a term wants drawn it
+declares beforehand, and gets as data. Terms that only one method has live beside its recipe.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..data.images import Batch, Images
+from ..data.tasks import Task
+from ..nets.net import Net, Output, Spec
+from . import losses
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a term will look at during a task; what nobody needs is neither made nor allocated."""
+
+    draws: bool = False  # a replay batch
+    before: bool = False  # the previous task's net
+    columns: frozenset[str] = frozenset()  # stored with each row beyond image and label
+    taps: frozenset[str] = frozenset()  # blocks of the backbone beside the features
+
+
+class Pass:
+    """A batch as the net sees it now (`out`) and as the previous task's net saw it (`before`)."""
+
+    def __init__(self, batch: Batch, net: Callable[[Tensor], Output], teacher: Net | None) -> None:
+        self.batch, self.out = batch, net(batch.x)
+        self._teacher = teacher
+
+    @cached_property
+    def before(self) -> Output | None:
+        """Without gradient, computed once and only if asked for; None in the first task."""
+        if self._teacher is None:
+            return None
+        with torch.no_grad():
+            return self._teacher(self.batch.x)
+
+
+@dataclass(frozen=True)
+class Step:
+    """All that a term may look at in one optimisation step, and nothing else."""
+
+    task: Task
+    net: Net  # to read, never to change
+    stream: Pass
+    replay: Pass | None  # the term's draw; None if it wants none or nothing is stored yet
+
+
+@dataclass(frozen=True)
+class Moment:
+    """All that a part of a method may look at between steps: at a stage's start, a task's end."""
+
+    task: Task
+    net: Net
+    look: Callable[[Images], Output]  # what the net says of images as they are, without gradient
+    inputs: Callable[[Images], Tensor]  # the images as the net reads them at prediction
+
+
+class Term(nn.Module):
+    """One summand of the objective. Return None when there is nothing to say this step."""
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__()
+
+    def needs(self, task: Task) -> Needs:
+        return Needs()
+
+    def forward(self, step: Step) -> Tensor | None:
+        raise NotImplementedError(f"{type(self).__name__} must give a loss")
+
+    def begin_task(self, task: Task) -> None:
+        """Called inside a keyed initialiser, so layers may be reset here."""
+
+    def after_step(self, net: Net, weight: float) -> None:
+        """Called when the net has moved and its gradients, the whole objective's, are still there.
+
+        In the objective this term had the given weight.
+        """
+
+    def end_task(self, moment: Moment) -> None:
+        """Called inside a keyed initialiser, once the net and the memory have settled."""
+
+    def optimizer(self) -> Optimizer | None:
+        return None
+
+
+class CrossEntropy(Term):
+    """On the stream, over all classes of the head."""
+
+    def forward(self, step: Step) -> Tensor:
+        return F.cross_entropy(step.stream.out.logits, step.stream.batch.y)
+
+
+class SeenCrossEntropy(Term):
+    """On the stream, over the classes seen so far."""
+
+    def forward(self, step: Step) -> Tensor:
+        p = step.stream
+        return losses.cross_entropy_among(p.out.logits, p.batch.y, step.task.seen)
+
+
+class ReplayCE(Term):
+    """Cross-entropy on replayed rows."""
+
+    def __init__(self, spec: Spec, *, first_task: bool = True) -> None:
+        super().__init__(spec)
+        self.first_task = first_task
+
+    def needs(self, task: Task) -> Needs:
+        return Needs(draws=self.first_task or bool(task.earlier))
+
+    def forward(self, step: Step) -> Tensor | None:
+        p = step.replay
+        return None if p is None else F.cross_entropy(p.out.logits, p.batch.y)
+
+
+class ReplayLogits(Term):
+    """Logits of replayed rows towards what they were.
+
+    The target is what was stored with the row ("stored"), or what the previous task's net says of
+    the same augmented images ("old_net"; in the first task, where there is none, the stored ones).
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        target: Literal["stored", "old_net"] = "stored",
+        distance: losses.Distance = "mse",
+        first_task: bool = True,
+    ) -> None:
+        super().__init__(spec)
+        self.target, self.distance, self.first_task = target, distance, first_task
+
+    def needs(self, task: Task) -> Needs:
+        first = not task.earlier
+        old = self.target == "old_net" and not first
+        stored = not old and (self.first_task or not first)
+        columns = frozenset({"logits"}) if stored else frozenset[str]()
+        return Needs(draws=self.first_task or not first, before=old, columns=columns)
+
+    def forward(self, step: Step) -> Tensor | None:
+        p = step.replay
+        if p is None:
+            return None
+        target = p.batch.logits
+        if self.target == "old_net" and p.before is not None:
+            target = p.before.logits
+        return None if target is None else losses.logit_match(p.out.logits, target, self.distance)

@@ -1,0 +1,1 @@
+"""Networks: backbones whose blocks can be tapped, heads, and backbones by name."""

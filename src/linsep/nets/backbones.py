@@ -1,0 +1,94 @@
+"""The nets by name: our own, timm's and torchvision's. Knows the extras, and imports them late."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from ..errors import ConfigError, unknown
+from ..settings.signature import complete, options_of
+from .net import Backbone, Shape, Wrapped, cnn, mlp, resnet18
+
+
+@dataclass(frozen=True)
+class About:
+    make: Callable[..., Backbone]
+    line: str
+
+
+NETS: Mapping[str, About] = {
+    "cnn": About(cnn, "three strided convolutions with BatchNorm, for 28x28 and smaller"),
+    "mlp": About(mlp, "two hidden layers, for the smallest images"),
+    "resnet18": About(resnet18, "ResNet-18 with a width; 64 is the paper's"),
+}
+LIBRARIES = ("timm", "torchvision")
+
+
+def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every option of the net, checked."""
+    return complete(_maker(name), given, "net")
+
+
+def fitting(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the wanted options that the net has."""
+    known = options_of(_maker(name))
+    return {option: value for option, value in wanted.items() if option in known}
+
+
+def make(name: str, shape: Shape, chosen: Mapping[str, Any], taps: Collection[str]) -> Backbone:
+    """The backbone, freshly initialised from torch's global generator."""
+    if "/" in name:
+        library, model = name.split("/", 1)
+        module = (_timm if library == "timm" else _torchvision)(model, shape[0], **chosen)
+        return Wrapped(module, shape, taps)
+    return NETS[name].make(shape, **chosen)
+
+
+def _maker(name: str) -> Callable[..., Any]:
+    library, _, model = name.partition("/")
+    if model and library in LIBRARIES:
+        return _timm if library == "timm" else _torchvision
+    if name not in NETS:
+        known = [*NETS, *(f"{library}/<model>" for library in LIBRARIES)]
+        raise ConfigError(f"net.name: {unknown('net', name, known)}")
+    return NETS[name].make
+
+
+def _timm(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:
+    try:
+        import timm
+    except (ImportError, RuntimeError) as error:  # a broken torchvision raises the latter
+        raise _absent("timm", error) from None
+    if model not in timm.list_models():
+        raise ConfigError(f"net.name: timm has no model {model!r}")
+    made = timm.create_model(model, pretrained=pretrained, num_classes=0, in_chans=channels)
+    assert isinstance(made, nn.Module)
+    return made
+
+
+def _torchvision(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:
+    try:
+        from torchvision import models
+    except (ImportError, RuntimeError) as error:
+        raise _absent("torchvision", error) from None
+    if model not in models.list_models():
+        raise ConfigError(f"net.name: torchvision has no model {model!r}")
+    if channels != 3:
+        raise ConfigError(
+            f"net.name: torchvision's models read 3 channels, these images {channels}"
+        )
+    made = models.get_model(model, weights="DEFAULT" if pretrained else None)
+    assert isinstance(made, nn.Module)
+    for head in ("fc", "classifier", "heads", "head"):
+        if hasattr(made, head):
+            setattr(made, head, nn.Identity())
+            return made
+    raise ConfigError(f"net.name: no classifier to take off torchvision's {model!r}")
+
+
+def _absent(library: str, error: Exception) -> ConfigError:
+    reason = str(error).splitlines()[0]
+    return ConfigError(
+        f"net.name: {library} is not usable here ({reason}); pip install 'linsep[{library}]'"
+    )

@@ -1,0 +1,246 @@
+"""Networks: a backbone whose blocks can be tapped, and a head.
+
+Knows shapes and layers. Knows nothing of tasks: a head is as wide as it will ever need to be, and
+which classes have been seen is somebody else's knowledge.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ..errors import ConfigError, unknown
+
+Shape = tuple[int, int, int]
+Width = Annotated[int, Field(ge=1, le=4096)]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Every shape the library must allocate, known before training starts."""
+
+    raw: Shape  # as stored
+    input: Shape  # as the net reads it
+    classes: int
+    widths: Mapping[str, int]  # channels of each block that can be tapped; "features" among them
+    parameters: int = 0  # how many numbers the net learns, backbone and head together
+
+    @property
+    def features(self) -> int:
+        return self.widths["features"]
+
+
+class Output(NamedTuple):
+    logits: Tensor  # (n, classes)
+    features: Tensor  # (n, d)
+    taps: dict[str, Tensor]  # the blocks that were asked for, pooled to (n, width)
+
+
+class Backbone(nn.Module):
+    """Images to features. `forward` gives every block's output by name, "features" the last."""
+
+    widths: Mapping[str, int]
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        raise NotImplementedError(f"{type(self).__name__} must give its blocks' outputs")
+
+
+class Blocks(Backbone):
+    """Blocks in a row; the pooled output of the last is the features."""
+
+    def __init__(self, blocks: Mapping[str, nn.Module], widths: Sequence[int]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleDict(blocks)
+        self.widths = dict(zip(blocks, widths, strict=True)) | {"features": widths[-1]}
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        outputs = {}
+        for name, block in self.blocks.items():
+            x = outputs[name] = block(x)
+        return outputs | {"features": pooled(x)}
+
+
+class Wrapped(Backbone):
+    """Any module that turns images into features or feature maps; submodules tapped by name."""
+
+    def __init__(self, module: nn.Module, shape: Shape, taps: Collection[str] = ()) -> None:
+        super().__init__()
+        self.module = module
+        self.taps = tuple(sorted(set(taps) - {"features"}))
+        inner = dict(module.named_modules())
+        for name in self.taps:
+            if name not in inner:
+                raise ConfigError(unknown("layer", name, [*filter(None, inner), "features"]))
+        was_training = module.training
+        with torch.no_grad():
+            outputs = self.eval()(torch.zeros(2, *shape))
+        self.train(was_training)
+        self.widths = {name: pooled(z).shape[1] for name, z in outputs.items()}
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        caught: dict[str, Tensor] = {}
+        # Hooked for this call only: a hook that stays would write to the original of a copy.
+        hooks = [
+            self.module.get_submodule(name).register_forward_hook(_catching(caught, name))
+            for name in self.taps
+        ]
+        try:
+            z = self.module(x)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if not isinstance(z, Tensor) or z.ndim not in (2, 4):
+            raise ConfigError(
+                f"{type(self.module).__name__} must return features (n, d) or maps (n, d, h, w)"
+            )
+        return caught | {"features": pooled(z)}
+
+
+def _catching(
+    caught: dict[str, Tensor], name: str
+) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+    def hook(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        caught[name] = output
+
+    return hook
+
+
+def pooled(z: Tensor) -> Tensor:
+    """Maps averaged over height and width; vectors as they are."""
+    return z.mean((2, 3)) if z.ndim == 4 else z
+
+
+# --- the nets of the registry: each takes the input's shape, and options by name -----------------
+
+
+def mlp(shape: Shape, *, width: Width = 128, last_relu: bool = True) -> Backbone:
+    """Two hidden layers of `width`, for small images."""
+    first = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), width), nn.ReLU())
+    second = nn.Sequential(nn.Linear(width, width), *([nn.ReLU()] if last_relu else []))
+    return Blocks({"block1": first, "block2": second}, (width, width))
+
+
+def cnn(shape: Shape, *, width: Width = 16, last_relu: bool = True) -> Backbone:
+    """Three convolutions with BatchNorm, each halving the image; features of 4 x `width`."""
+
+    def block(i: int, o: int, relu: bool) -> nn.Module:
+        conv = nn.Conv2d(i, o, 3, stride=2, padding=1, bias=False)
+        return nn.Sequential(conv, nn.BatchNorm2d(o), *([nn.ReLU()] if relu else []))
+
+    widths = (width, 2 * width, 4 * width)
+    sides = zip((shape[0], *widths), widths, strict=False)
+    layers = [block(i, o, last_relu or k < 2) for k, (i, o) in enumerate(sides)]
+    return Blocks({f"block{k + 1}": b for k, b in enumerate(layers)}, widths)
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, i: int, o: int, stride: int, last_relu: bool = True) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(i, o, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(o)
+        self.conv2 = nn.Conv2d(o, o, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(o)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or i != o:
+            conv = nn.Conv2d(i, o, 1, stride, bias=False)
+            self.shortcut = nn.Sequential(conv, nn.BatchNorm2d(o))
+        self.last_relu = last_relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        z = self.bn2(self.conv2(torch.relu_(self.bn1(self.conv1(x)))))
+        z = z + self.shortcut(x)
+        return torch.relu_(z) if self.last_relu else z
+
+
+def resnet18(
+    shape: Shape,
+    *,
+    width: Width = 64,
+    stem: Literal["auto", "cifar", "imagenet"] = "auto",
+    last_relu: bool = True,
+) -> Backbone:
+    """ResNet-18 (He et al., 2016), features of 8 x `width`; the paper's has width 64.
+
+    The CIFAR stem is one 3x3 convolution of stride 1; the ImageNet stem, chosen for images larger
+    than 64, a 7x7 of stride 2 and a max-pool.
+    """
+    if stem == "auto":
+        stem = "cifar" if max(shape[1:]) <= 64 else "imagenet"
+    kernel, stride = (3, 1) if stem == "cifar" else (7, 2)
+    conv = nn.Conv2d(shape[0], width, kernel, stride, kernel // 2, bias=False)
+    first: list[nn.Module] = [conv, nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
+    if stem == "imagenet":
+        first.append(nn.MaxPool2d(3, 2, 1))
+    blocks: dict[str, nn.Module] = {"stem": nn.Sequential(*first)}
+    widths = [width]
+    for k in range(4):
+        i, o = widths[-1], width * 2**k
+        down = BasicBlock(i, o, 1 if k == 0 else 2)
+        blocks[f"layer{k + 1}"] = nn.Sequential(down, BasicBlock(o, o, 1, last_relu or k < 3))
+        widths.append(o)
+    return Blocks(blocks, widths)
+
+
+class Net(nn.Module):
+    def __init__(self, backbone: Backbone, head: nn.Module, taps: Collection[str] = ()) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+        self.taps = tuple(taps)
+
+    def forward(self, x: Tensor) -> Output:
+        outputs = self.backbone(x)
+        features = outputs["features"]
+        taps = {name: pooled(outputs[name]) for name in self.taps}
+        return Output(self.head(features), features, taps)
+
+    def parts(self, names: Collection[str]) -> list[nn.Parameter]:
+        """Parameters of modules named as in "backbone" or "head.linear", in the net's order."""
+        inside = tuple(f"{name}." for name in names)
+        return [p for name, p in self.named_parameters() if name.startswith(inside)]
+
+    def train_only(self, names: Collection[str]) -> None:
+        """The named modules learn; the others are in eval mode and get no gradient."""
+        self.eval().requires_grad_(False)
+        for name in names:
+            self.get_submodule(name).train().requires_grad_(True)
+
+
+def flat(net: nn.Module) -> Tensor:
+    """Every parameter in one vector, in the net's order."""
+    return torch.cat([p.reshape(-1) for p in net.parameters()])
+
+
+def fits_channels_last(net: nn.Module) -> bool:
+    """Whether convolutions may be laid out so: all channels but the images' are multiples of 8.
+
+    With others, oneDNN's backward pass writes past its buffers (seen with torch 2.13 on the CPU).
+    """
+    convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
+    return bool(convolutions) and all(
+        m.out_channels % 8 == 0 and (m.in_channels % 8 == 0 or m.in_channels <= 4)
+        for m in convolutions
+    )
+
+
+def frozen(net: Net) -> Net:
+    return copy.deepcopy(net).requires_grad_(False).eval()
+
+
+@contextmanager
+def untracked(net: Net) -> Iterator[None]:
+    """Inside, BatchNorm normalises by the batch as in training but keeps no running statistics."""
+    layers = [m for m in net.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+    for layer in layers:
+        layer.track_running_stats = False
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.track_running_stats = True

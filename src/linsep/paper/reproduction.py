@@ -1,0 +1,246 @@
+"""The paper's printed numbers beside those of our runs, cell by cell.
+
+A run fills a cell if every value that the paper's protocol fixes at a scale (hyper-parameters, the
+preset's choices, net, number of images ...) is what the run was made with: no tag decides, the
+run's own config does. Where nothing fits, nothing is shown.
+
+    sigmas = (ours - paper) / sqrt(paper's std^2 / its runs + our std^2 / our seeds)
+
+With one seed, which has no spread, ours is taken to be the paper's. Knows facts as the store gives
+them, and the paper as data. Needs no torch and runs nothing.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..compare.statistics import mean, std
+from ..compare.tables import Best, Spread, Table
+from ..compare.tables import Value as Shown
+from ..errors import ConfigError, unknown
+from ..settings.presets import PRESETS
+from ..storage.store import Record, Value, flat
+from .protocol import Scale, scaled
+from .tables import Cell, PaperTable, Place, cell, table
+
+METRICS = {"faa": "FAA", "ff": "FF", "ala": "ALA"}
+SETTINGS = {"class_il": "Class-IL", "task_il": "Task-IL"}
+ABSENT = ("scenario.first_task", "scenario.per_class", "scenario.test_per_class")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A printed cell, and what our runs gave there, by seed."""
+
+    place: Place
+    printed: Cell
+    runs: int | None  # behind the printed number; None: the paper does not say
+    ours: Mapping[int, float]
+    base: Mapping[int, float]  # of the same method without its added term
+    wanted: int  # seeds
+
+    @property
+    def difference(self) -> float | None:
+        return mean(list(self.ours.values())) - self.printed.mean if self.ours else None
+
+    @property
+    def sigmas(self) -> float | None:
+        """The difference in units of its standard error; None where the paper prints no spread."""
+        spread, gap = self.printed.std, self.difference
+        if spread is None or self.runs is None or gap is None:
+            return None
+        own = std(list(self.ours.values()))
+        own = spread if own is None else own
+        error = math.sqrt(spread**2 / self.runs + own**2 / len(self.ours))
+        return gap / error if error else None
+
+    @property
+    def printed_gain(self) -> float | None:
+        """What the added term changes, from the printed means."""
+        base, plus, _ = self.place.method.partition("+")
+        if not plus:
+            return None
+        p = self.place
+        try:
+            return self.printed.mean - cell(p.scenario, p.memory, base, p.metric, p.setting).mean
+        except ConfigError:
+            return None
+
+    @property
+    def gain(self) -> float | None:
+        """The same of our runs, over the seeds that both have."""
+        shared = sorted(self.ours.keys() & self.base.keys())
+        return mean([self.ours[s] - self.base[s] for s in shared]) if shared else None
+
+
+def chosen(
+    name: str,
+    scenario: str | None = None,
+    memory: int | None = None,
+    method: str | None = None,
+) -> tuple[PaperTable, dict[Place, Cell]]:
+    """A table of the paper and those of its cells that are asked for."""
+    found = table(name)
+    wanted = {"scenario": scenario, "memory": memory, "method": method}
+    kept = dict(found.cells)
+    for field, value in wanted.items():
+        if value is None:
+            continue
+        values = [v.strip() for v in str(value).split(",")]
+        allowed = {str(getattr(place, field)) for place in kept}
+        for one in values:
+            if one not in allowed:
+                raise ConfigError(
+                    unknown(f"{field} in the paper's {name}", one, allowed - {"None"})
+                )
+        kept = {p: c for p, c in kept.items() if str(getattr(p, field)) in values}
+    return found, kept
+
+
+def grid(
+    places: Iterable[Place], size: Scale, preset: str, runs: int | None
+) -> list[dict[str, Any]]:
+    """The settings of every run that fills these cells, each once."""
+    experiments = dict.fromkeys(replace(p, metric="", setting="") for p in places)
+    return [
+        scaled(place, size, preset) | {"seed": seed}
+        for place in experiments
+        for seed in seeds(size, runs)
+    ]
+
+
+def seeds(size: Scale, runs: int | None) -> tuple[int, ...]:
+    """As many as the paper has runs of, if that is fewer than the scale has."""
+    return size.seeds[:runs] if runs else size.seeds
+
+
+def expected(place: Place, size: Scale, preset: str) -> dict[str, Value]:
+    """What a run that fills a cell has in its config, flat; None: nothing at all."""
+    choices = dict(PRESETS[preset])
+    own = choices.pop("options", {})
+    if place.memory is None:
+        choices.pop("memory", None)
+    parts = {part: own.get(part, {}) for part in place.method.split("+")}
+    whole: dict[str, Value] = dict.fromkeys(ABSENT)
+    settings = scaled(place, size, preset)
+    del settings["preset"]
+    return whole | flat(choices) | flat(parts) | flat(settings)
+
+
+def beside(
+    found: PaperTable,
+    cells: Mapping[Place, Cell],
+    records: Iterable[Record],
+    size: Scale,
+    preset: str = "authors",
+) -> list[Beside]:
+    """Every cell with our values; a scenario that the scale leaves out has none."""
+    known: dict[tuple[Value, Value], list[Record]] = {}
+    for record in records:
+        if record.finished:
+            key = record.facts.get("scenario.name"), record.facts.get("method")
+            known.setdefault(key, []).append(record)
+    fitting: dict[Place, dict[int, Record]] = {}
+    wanted = seeds(size, found.runs)
+
+    def values(place: Place) -> dict[int, float]:
+        which = replace(place, metric="", setting="")
+        if which not in fitting:
+            candidates = known.get((place.scenario, place.method), [])
+            fitting[which] = _fitting(which, candidates, size, preset)
+        metric = f"{place.setting}.{place.metric}"
+        taken = {s: r.facts.get(metric) for s, r in fitting[which].items() if s in wanted}
+        return {s: float(v) for s, v in taken.items() if v is not None}
+
+    rows = []
+    for place, printed in cells.items():
+        base, plus, _ = place.method.partition("+")
+        plain = values(replace(place, method=base, gamma=None)) if plus else {}
+        rows.append(Beside(place, printed, found.runs, values(place), plain, len(wanted)))
+    return rows
+
+
+def _fitting(
+    place: Place, candidates: Sequence[Record], size: Scale, preset: str
+) -> dict[int, Record]:
+    if place.scenario not in size.scenarios or not candidates:
+        return {}
+    needed = expected(place, size, preset)
+    found: dict[int, Record] = {}
+    for record in candidates:
+        if all(record.facts.get(name) == value for name, value in needed.items()):
+            seed = record.facts["seed"]
+            assert isinstance(seed, int)
+            found.setdefault(seed, record)
+    return found
+
+
+def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: bool) -> Table:
+    """`whole` adds the scale to every row, for formats that have no caption."""
+    columns = [
+        "where", "method", "paper", "ours", "seeds", "difference", "sigmas", "gain, paper",
+        "gain, ours",
+    ]  # fmt: skip
+    ordered = sorted(rows, key=lambda r: list(SETTINGS).index(r.place.setting))
+    where = {id(row): _where(row, size) for row in ordered}
+    groups = list(dict.fromkeys(where.values()))
+    ordered.sort(key=lambda row: groups.index(where[id(row)]))
+    body = [[where[id(row)], *_row(row)] for row in ordered]
+    if whole:
+        columns.append("scale")
+        label = size.name if size.comparable else f"{size.name} (levels not comparable)"
+        body = [[*cells, label] for cells in body]
+    caption = f"Table {found.number} of the paper beside ours, scale {size.name}"
+    if not size.comparable:
+        caption += ": levels are NOT comparable"
+    best: dict[str, Best] = {}
+    return Table(columns, body, caption=caption, best=best, group="where")
+
+
+def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
+    said = []
+    if not size.comparable:
+        said.append(
+            f"Scale {size.name!r} is not the paper's: {size.line}. Its absolute numbers are not "
+            "comparable with the paper's; read the order of methods and the gains, not the levels."
+        )
+    for scenario, reason in size.absent.items():
+        if any(row.place.scenario == scenario for row in rows):
+            said.append(f"{scenario} is left out at this scale: {reason}")
+    there = sum(bool(row.ours) for row in rows)
+    said.append(
+        f"{there} of {len(rows)} cells have runs; preset {preset!r}; '-': not run, or unstated"
+    )
+    said.append(
+        "sigmas: the difference over its standard error, from both spreads and numbers of runs; "
+        "gain: what the added term changes, ours paired by seed"
+    )
+    return said
+
+
+def _where(row: Beside, size: Scale) -> str:
+    p = row.place
+    text = f"{SETTINGS[p.setting]} {METRICS[p.metric]}, {p.scenario}"
+    if p.memory is None:
+        return text
+    text += f"/{p.memory}"
+    here = size.memory(p.scenario, p.memory) if p.scenario in size.scenarios else p.memory
+    return text if here == p.memory else f"{text} (here {here})"
+
+
+def _row(row: Beside) -> Iterator[Shown]:
+    p = row.place
+    yield p.method if p.gamma is None else f"{p.method}, gamma {p.gamma:g}"
+    yield Spread(row.printed.mean, row.printed.std)
+    values = list(row.ours.values())
+    yield Spread(mean(values), std(values)) if values else None
+    yield f"{len(values)}/{row.wanted}"
+    yield _signed(row.difference)
+    yield _signed(row.sigmas)
+    yield _signed(row.printed_gain)
+    yield _signed(row.gain)
+
+
+def _signed(value: float | None) -> str | None:
+    return None if value is None else f"{value:+z.2f}"

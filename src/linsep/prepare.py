@@ -1,0 +1,275 @@
+"""From settings to a run: check, resolve, name, build.
+
+Knows every section and the recipes by name; nothing above it does. Imports torch only where
+something is built, so that a mistake in a file is reported at once.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from .errors import ConfigError, DeviceError, unknown
+from .settings import sections
+from .settings.config import Config
+from .settings.layers import merged
+from .settings.signature import complete, validate
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from .data.images import Dataset
+    from .data.scenarios import Stream
+    from .learning.method import Method
+    from .learning.run import Run
+    from .nets.net import Backbone
+
+RESULTS_VERSION = 1  # raise it when the same config gives other numbers than before
+
+
+# --- checking ------------------------------------------------------------------------------------
+
+
+def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables that are no section of a config go to `options`, where the method's parts look."""
+    from .methods import METHODS, TERMS
+
+    own = {k: v for k, v in settings.items() if k in Config.model_fields}
+    rest = {k: v for k, v in settings.items() if k not in Config.model_fields}
+    for name, value in rest.items():
+        if name not in METHODS and name not in TERMS:
+            allowed = [*Config.model_fields, *METHODS, *TERMS]
+            raise ConfigError(unknown("field", name, allowed))
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{name}: should be a table of options, not {value!r}")
+    return merged(own, {"options": rest}) if rest else own
+
+
+# --- resolving -----------------------------------------------------------------------------------
+
+
+def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Config:
+    """Every value that decides the run, written out.
+
+    What the user gave comes first, then the preset, what the scenario suggests, what the method
+    does, and last the sections' defaults. `lenient` drops what does not concern the method (memory
+    settings where it keeps none, options of other parts), which otherwise is refused: a grid gives
+    one set of settings to many methods. Unless it is to run `here`, a device is believed in.
+    """
+    from .data import scenarios
+    from .methods import assemble, parts
+    from .nets import backbones
+    from .settings.presets import PRESETS
+
+    named = parts(config.method)
+    given = config.model_dump(exclude_unset=True)
+    preset = dict(PRESETS[config.preset]) if config.preset else {}
+    chosen = _options(named, preset.pop("options", {}), given.pop("options", {}), lenient)
+    method = assemble("+".join(named), chosen)
+    found = scenarios.recipe(config.scenario.name)
+    suggested = _suggested(method, found.suggests)
+    resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
+    scenario, net = resolved.scenario, resolved.net
+    net_options = backbones.fitting(net.name, method.net_options) | net.options
+    return resolved.model_copy(
+        update={
+            "method": "+".join(named),
+            "training": _training(resolved.training),
+            "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
+            "net": sections.Net(name=net.name, options=backbones.options(net.name, net_options)),
+            "scenario": scenario.model_copy(
+                update={
+                    "options": complete(found.load, scenario.options, "scenario"),
+                    "per_task": scenario.per_task or found.per_task,
+                }
+            ),
+            "compute": _compute(resolved.compute, here),
+        }
+    )
+
+
+def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """What the scenario suggests over what the method does.
+
+    A scenario's learning rate is for SGD without momentum; with momentum m, steps of the same
+    length need 1 - m times that.
+    """
+    layers = merged({"training": {"lr": method.lr} | dict(method.suggests)}, scenario)
+    if "lr" in scenario.get("training", {}):
+        training = layers["training"]
+        training["lr"] = round(training["lr"] * (1 - training.get("momentum", 0.0)), 12)
+    return layers
+
+
+def _options(
+    named: tuple[str, ...], preset: Mapping[str, Any], given: Mapping[str, Any], lenient: bool
+) -> dict[str, dict[str, Any]]:
+    from .methods import recipe
+
+    strays = [part for part in given if part not in named]
+    if strays and not lenient:
+        raise ConfigError(f"{strays[0]}: is no part of the method {'+'.join(named)!r}")
+    layers = merged(preset, given)
+    return {part: complete(recipe(part), layers.get(part, {}), part) for part in named}
+
+
+def _training(wanted: sections.Training) -> sections.Training:
+    """Milestones that are shares of the epochs, written out."""
+    marks = tuple(
+        max(1, round(m * wanted.epochs)) if m < 1 else m for m in wanted.schedule.milestones
+    )
+    return wanted.model_copy(
+        update={"schedule": wanted.schedule.model_copy(update={"milestones": marks})}
+    )
+
+
+def _memory(
+    method: Method, name: str, config: Config, given: Mapping[str, Any], lenient: bool
+) -> sections.Memory:
+    if not method.memories:
+        if given.get("rows", bool(given)) and not lenient:
+            raise ConfigError(f"memory: method {name!r} keeps no memory; leave it out")
+        return sections.Memory(rows=0)
+    wanted, suggested = config.memory, {"policy": method.memories[0]}
+    if wanted.rows < 1:
+        raise ConfigError(f"memory.rows: method {name!r} needs at least 1, not {wanted.rows}")
+    if given.get("policy", method.memories[0]) not in method.memories:
+        allowed = unknown(f"policy for {name!r}", wanted.policy, method.memories)
+        raise ConfigError(f"memory.policy: {allowed}")
+    defaults = suggested | {"draw": config.training.batch_size}
+    missing = {k: v for k, v in defaults.items() if k not in given}
+    return wanted.model_copy(update=missing)
+
+
+def _compute(wanted: sections.Compute, here: bool) -> sections.Compute:
+
+    if not here and wanted.device != "auto":
+        return wanted
+    usable = devices()
+    device = usable[0] if wanted.device == "auto" else wanted.device
+    if device not in usable:
+        only = ", ".join(usable)
+        raise DeviceError(f"compute.device: {device!r} was asked for, but there is only {only}")
+    return wanted.model_copy(update={"device": device})
+
+
+def devices() -> list[str]:
+    """What this machine can compute on, the fastest first."""
+    import torch
+
+    there = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    return [name for name, present in there.items() if present]
+
+
+# --- building ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A resolved config with its data: known by its key, and ready to be built."""
+
+    config: Config
+    stream: Stream
+    key: str
+    module: nn.Module | None = None  # a backbone that was handed in
+
+    @property
+    def name(self) -> str:
+        """Readable, unique, and the same for the same config and data."""
+        c = self.config
+        memory = f"-m{c.memory.rows}" if c.memory.rows else ""
+        return f"{c.scenario.name}-{c.method}{memory}-s{c.seed}-{self.key}"
+
+    def build(self) -> Run:
+        from .learning.learner import Learner
+        from .learning.run import Run
+        from .methods import assemble
+        from .streams import Streams
+
+        c = self.config
+        method = assemble(c.method, c.options)
+        scenario = method.stream(self.stream.scenario)
+        learner = Learner(
+            method,
+            self._backbone,
+            scenario,
+            Streams(c.seed),
+            self.stream.augment,
+            c.training,
+            c.memory,
+            c.evaluation,
+            c.compute,
+        )
+        return Run(scenario, learner)
+
+    def _backbone(self) -> Backbone:
+        from .nets.backbones import make
+        from .nets.net import Wrapped
+
+        shape = (self.stream.scenario.shape[0], *self.stream.augment.size)
+        layers = {t for part in self.config.options.values() for t in part.get("layers", ())}
+        if self.module is not None:
+            return Wrapped(copy.deepcopy(self.module), shape, layers)
+        return make(self.config.net.name, shape, self.config.net.options, layers)
+
+
+def prepare(
+    config: Config,
+    *,
+    data: Dataset | None = None,
+    net: nn.Module | None = None,
+    lenient: bool = False,
+    here: bool = True,
+    opened: dict[str, Stream] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Prepared:
+    """Resolve a config and open its data; a data set or a backbone of your own may be handed in.
+
+    `opened` remembers streams from call to call, so that many runs on the same data load it once;
+    `progress` is told how many images are decoded, of how many.
+    """
+    from .data.scenarios import open_stream
+
+    if data is not None:
+        scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
+        update = {"scenario": validate(sections.Scenario, scenario)}
+        config = config.model_copy(update=update)
+    resolved = resolve(config, lenient=lenient, here=here)
+    opened = {} if opened is None else opened
+    which = resolved.scenario.model_dump_json()
+    if data is not None or which not in opened:
+        opened[which] = open_stream(resolved.scenario, data, progress)
+    stream = opened[which]
+    memory, classes = resolved.memory.rows, stream.scenario.num_classes
+    if 0 < memory < classes:
+        raise ConfigError(
+            f"memory.rows: {memory} rows cannot hold one of each of {classes} classes; "
+            f"at least {classes}"
+        )
+    return Prepared(resolved, stream, key(resolved, stream.fingerprint, net), net)
+
+
+def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:
+    """`for event in build(Config(...)): ...` trains; nothing is written."""
+    return prepare(config, data=data, net=net).build()
+
+
+def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:
+    """Covers what changes numbers: the resolved values, the data's content, a results version."""
+    content = config.model_dump(mode="json", exclude={"preset": True})
+    del content["scenario"]["data"], content["compute"]["threads"]
+    content |= {"data": fingerprint, "results": RESULTS_VERSION}
+    digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
+    if module is not None:
+        digest.update(repr(module).encode())
+        for name, value in module.state_dict().items():
+            digest.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()

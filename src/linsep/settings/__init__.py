@@ -1,0 +1,1 @@
+"""Settings and their meaning: the configuration's sections, fields and limits. No torch here."""

@@ -1,0 +1,48 @@
+"""The configuration of a run: all sections in one model, from settings and to TOML.
+
+Knows the sections. What a user leaves open is filled in by `prepare.resolve`, which knows the
+scenarios and the methods.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import tomli_w
+from pydantic import Field
+
+from . import sections
+from .signature import validate
+
+
+class Config(sections.Section):
+    """Everything that decides a run. What is left open, `resolve` fills in."""
+
+    method: str = "derpp+bfp"
+    seed: Annotated[int, Field(ge=0)] = 0
+    preset: Literal["paper", "authors"] | None = None
+    scenario: sections.Scenario = sections.Scenario()
+    net: sections.Net = sections.Net()
+    training: sections.Training = sections.Training()
+    memory: sections.Memory = sections.Memory()
+    evaluation: sections.Evaluation = sections.Evaluation()
+    compute: sections.Compute = sections.Compute()
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the method's parts
+
+
+def from_settings(settings: Mapping[str, Any]) -> Config:
+    return validate(Config, settings)
+
+
+def to_toml(config: Config) -> str:
+    """As `read` takes it: the method's options as tables of their own."""
+    content = _without_none(config.model_dump(mode="json"))
+    return tomli_w.dumps(content | content.pop("options"))
+
+
+def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
+    """TOML has no null: what is None is left out, and is None again when it is read."""
+    return {
+        key: _without_none(value) if isinstance(value, Mapping) else value
+        for key, value in table.items()
+        if value is not None
+    }

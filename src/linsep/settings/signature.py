@@ -1,0 +1,75 @@
+"""A recipe's keyword arguments are its options: their names, types, bounds and defaults.
+
+Knows functions and pydantic. Knows no recipe and no file. Errors are one line and name the field.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+from ..errors import ConfigError, unknown
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def complete(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Every keyword option of a recipe: the given ones checked, the others at their defaults."""
+    model = validate(_model(function), given, where)
+    return {name: getattr(model, name) for name in type(model).model_fields}
+
+
+def options_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The names of a recipe's options and their defaults."""
+    return {p.name: p.default for p in _keywords(function)}
+
+
+def validate(model: type[M], given: Mapping[str, Any], where: str = "") -> M:
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        raise ConfigError(_line(error, model, where)) from None
+
+
+def _keywords(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    parameters = inspect.signature(function).parameters.values()
+    return [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+
+
+def _model(function: Callable[..., Any]) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {
+        p.name: (hints[p.name], ... if p.default is p.empty else p.default)
+        for p in _keywords(function)
+    }
+    forbid = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+    return create_model(f"{function.__name__} options", __config__=forbid, **fields)
+
+
+def _line(error: ValidationError, model: type[BaseModel], where: str) -> str:
+    """What is wrong, where, and what would be right, of the first thing that is."""
+    first, *others = error.errors(include_url=False)
+    path = [*filter(None, [where]), *map(str, first["loc"])]
+    more = f" (and {len(others)} more)" if others else ""
+    if first["type"] == "extra_forbidden":
+        allowed = _fields(model, first["loc"][:-1])
+        return f"{'.'.join(path)}: {unknown('field', path[-1], allowed)}{more}"
+    message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
+    found = "" if first["type"] == "missing" else f", not {_short(first['input'])}"
+    return f"{'.'.join(path)}: {message}{found}{more}"
+
+
+def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+    """The fields of the section that a path leads to."""
+    for name in path:
+        inner = model.model_fields[str(name)].annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return []
+        model = inner
+    return list(model.model_fields)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,87 @@
+"""Where a run happened: versions, hardware, the state of the user's checkout, and threads.
+
+Knows how to ask. Knows nothing of runs.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .. import __version__
+
+# What must be equal for a resumed run to be equal bit for bit.
+DECISIVE = ("torch", "threads", "cpu", "device")
+SMALL_NET = 500_000  # parameters below which one thread is fastest
+
+
+def describe(device: torch.device) -> dict[str, Any]:
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return {
+        "linsep": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "system": f"{platform.system()} {platform.release()}",
+        "cpu": cpu(),
+        "cores": cores(),
+        "threads": torch.get_num_threads(),
+        "device": name,
+        "git": checkout(Path.cwd()),
+        "command": sys.argv,
+    }
+
+
+def cpu() -> str:
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """That this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads_for(parameters: int) -> int:
+    """One for a small net; else the cores that are idle: two threads on a busy core crawl."""
+    if parameters < SMALL_NET or not hasattr(os, "getloadavg"):
+        return 1
+    return max(1, cores() - round(os.getloadavg()[0]))
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Inside, torch computes with so many."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def checkout(folder: Path) -> dict[str, Any] | None:
+    """Commit and whether anything is changed, if the folder is in a git checkout."""
+
+    def git(*arguments: str) -> str:
+        asked = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True
+        )
+        return asked.stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,85 @@
+"""Writing so that a file is either the old one or the new one, whole, whatever happens meanwhile.
+
+Knows bytes and paths. Knows nothing of runs.
+"""
+
+import io
+import os
+import pickle
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import StateError
+
+MAGIC = b"linsep state 1\n"
+DIGEST = 32
+
+
+def write(path: Path, content: bytes, keep: Path | None = None) -> None:
+    """Replace `path` in one step; the file that was there survives as `keep` if one is named."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if keep is not None and path.exists():
+            path.replace(keep)
+        temporary.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        reason = error.strerror or error
+        raise StateError(
+            f"cannot write {path}: {reason}; what was saved before is intact"
+        ) from None
+
+
+def make_folder(path: Path) -> None:
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise StateError(f"cannot use {path}: {error.strerror or error}") from None
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder last."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def seal(state: dict[str, Any]) -> bytes:
+    """A state as bytes that know whether they are whole."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    content = buffer.getbuffer()
+    digest = blake2b(content, digest_size=DIGEST).digest()
+    return MAGIC + digest + content
+
+
+def unseal(path: Path) -> dict[str, Any]:
+    """The state in a file; StateError if a bit of it is not what was written. Runs no code."""
+    try:
+        content = memoryview(path.read_bytes())
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror or error}") from None
+    start = len(MAGIC) + DIGEST
+    if bytes(content[: len(MAGIC)]) != MAGIC:
+        raise StateError(f"{path} is not a saved state, or of another version")
+    if blake2b(content[start:], digest_size=DIGEST).digest() != content[len(MAGIC) : start]:
+        raise StateError(f"{path} is damaged: its checksum does not match")
+    try:
+        state = torch.load(io.BytesIO(content[start:]), map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError):
+        state = None
+    if not isinstance(state, dict):
+        raise StateError(f"{path} holds something else than a state")
+    return state

@@ -1,0 +1,198 @@
+"""Who works on a run: one process at a time, on this machine or on any that shares the folder.
+
+A lease is a small file `lease.<n>` that names its holder's host, process and token; a thread
+touches it every few seconds. To claim is to create the next number, which one of many can. Two
+things make a lease dead: its holder's host is this one and the file lock, which dies with its
+process, is free; or it was not touched for `STALE` seconds, told by the clock of the disk that
+keeps it, since machines' clocks differ. Whoever claims removes the dead, and a holder looks at its
+own file before each write: if it is gone, somebody else goes on with the run, and it must stop.
+
+Knows files, hosts and clocks. Knows nothing of runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from ..errors import HeldError
+
+BEAT = 5.0  # seconds between touches
+STALE = 60.0  # without one, after which a lease on another host is dead
+_NAME = re.compile(r"lease\.(\d+)")
+
+
+@dataclass(frozen=True)
+class Holder:
+    host: str
+    process: int
+    token: str
+    seen: float  # when it last touched its lease, by the disk's clock
+
+    def __str__(self) -> str:
+        return f"process {self.process} on {self.host.partition('/')[0]}"
+
+
+class Lease:
+    """`acquire()`, `check()` before every write, `release()`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        host: str | None = None,
+        beat: float = BEAT,
+        stale: float = STALE,
+        now: Callable[[Path], float] | None = None,  # the disk's, from a file just written
+    ) -> None:
+        self.folder, self.host = folder, host or this_host()
+        self._beat, self._stale, self._now = beat, stale, now or _written
+        self._token = uuid.uuid4().hex
+        self._path: Path | None = None
+        self._done = threading.Event()
+        # Named by the host: across hosts locks may not hold, or outlive the host that had them.
+        self._lock = FileLock(folder / f".lock-{self.host.partition('/')[0]}", timeout=0)
+
+    def acquire(self) -> None:
+        """HeldError if somebody alive has it."""
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise self._held(next(iter(holders(self.folder).values()), None)) from None
+        except NotImplementedError:  # a disk without locks: only touches tell the dead
+            pass
+        try:
+            self._path = self._claim()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._done.clear()
+        threading.Thread(target=self._touch, daemon=True, name="lease").start()
+
+    def check(self) -> None:
+        """HeldError if the run has been taken over: nothing may be written any more."""
+        if self._path is None or not self._mine():
+            now = next(iter(holders(self.folder).values()), None)
+            by = f" by {now}" if now else ""
+            raise HeldError(f"{self.folder} was taken over{by}; this process stops")
+
+    def release(self) -> None:
+        self._done.set()
+        if self._path is not None and self._mine():
+            with suppress(OSError):
+                self._path.unlink()
+        self._path = None
+        self._lock.release()
+
+    # --- the inside ------------------------------------------------------------------------------
+
+    def _claim(self) -> Path:
+        draft = self.folder / f".lease-{self._token}.tmp"
+        content = {"host": self.host, "process": os.getpid(), "token": self._token}
+        try:
+            draft.write_text(json.dumps(content))
+            found = holders(self.folder)
+            now = self._now(draft)
+            alive = [holder for holder in found.values() if not self._dead(holder, now)]
+            if alive:
+                raise self._held(alive[0])
+            path = self.folder / f"lease.{1 + max(map(_number, found), default=0)}"
+            if not _create(path, draft):
+                raise self._held(_read(path))
+        finally:
+            draft.unlink(missing_ok=True)
+        # Somebody who saw other leases than we did may have claimed another number meanwhile.
+        dead = {holder.token for holder in found.values()}
+        rivals = [h for p, h in holders(self.folder).items() if p != path and h.token not in dead]
+        if rivals:
+            path.unlink(missing_ok=True)
+            raise self._held(rivals[0])
+        for old in found:
+            old.unlink(missing_ok=True)
+        return path
+
+    def _dead(self, holder: Holder, now: float) -> bool:
+        here = holder.host == self.host and self._lock.is_locked
+        return here or now - holder.seen > self._stale
+
+    def _mine(self) -> bool:
+        holder = _read(self._path) if self._path is not None else None
+        return holder is not None and holder.token == self._token
+
+    def _touch(self) -> None:
+        path = self._path
+        assert path is not None
+        while not self._done.wait(self._beat):
+            with suppress(OSError):  # `check` finds out what it means
+                if self._mine():
+                    os.utime(path)
+
+    def _held(self, by: Holder | None) -> HeldError:
+        who = f" ({by})" if by else ""
+        return HeldError(
+            f"{self.folder} is being worked on by another process{who}; wait for it or stop it"
+        )
+
+
+def holders(folder: Path) -> dict[Path, Holder]:
+    """Whose leases lie in a folder, dead or alive; the newest first."""
+    with suppress(OSError):
+        paths = [folder / name for name in os.listdir(folder) if _NAME.fullmatch(name)]
+        found = {path: _read(path) for path in sorted(paths, key=_number, reverse=True)}
+        return {path: holder for path, holder in found.items() if holder is not None}
+    return {}
+
+
+def this_host() -> str:
+    """Its name and what tells it from another of that name, or from itself before a restart."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        boot = f"{uuid.getnode():x}"
+    return f"{socket.gethostname()}/{boot}"
+
+
+def _read(path: Path) -> Holder | None:
+    try:
+        with path.open(encoding="utf-8") as file:
+            content, seen = file.read(), os.fstat(file.fileno()).st_mtime
+    except FileNotFoundError:
+        return None
+    try:
+        said = json.loads(content)
+        return Holder(said["host"], said["process"], said["token"], seen)
+    except (ValueError, KeyError, TypeError):
+        return Holder("an unknown host", 0, "", seen)
+
+
+def _create(path: Path, draft: Path) -> bool:
+    """Give the draft its final name, whole; False if somebody has that name already."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a disk without links
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.write(draft.read_text(encoding="utf-8"))
+        except FileExistsError:
+            return False
+    return True
+
+
+def _number(path: Path) -> int:
+    return int(path.name.partition(".")[2])
+
+
+def _written(path: Path) -> float:
+    return path.stat().st_mtime

@@ -1,0 +1,217 @@
+"""What a run records, told to TensorBoard, Weights & Biases or MLflow.
+
+    loss/<term>               at every epoch's end; loss/<stage>/<term> outside the training stage
+    class_il/task 1 ...       at every task's end, in percent, and class_il/average; task_il alike
+    final/class_il.faa ...    once, at the end
+
+A logger consumes records as events.jsonl holds them, so a log written while a run is under way and
+one replayed from its folder hold the same scalars. The libraries are imported when they are asked
+for. Knows records and these libraries' doors. Knows no torch and nothing of learning.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from ..errors import ConfigError, StateError, unknown
+from .store import read_facts
+
+Record = Mapping[str, Any]
+
+
+class Scalar(NamedTuple):
+    name: str
+    value: float
+    axis: str  # what `at` counts: "step" of training, or "task"
+    at: int
+
+
+class Sink(Protocol):
+    """Where scalars go."""
+
+    def write(self, scalar: Scalar) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Log:
+    """One run's log: `see` its records in order, `finish` with its results, `close`."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+        self._steps = self._tasks = 0  # so far
+
+    def see(self, record: Record) -> None:
+        for scalar in self._scalars(record):
+            self.sink.write(scalar)
+
+    def finish(self, results: Record) -> None:
+        for setting, metrics in results["metrics"].items():
+            for name, value in metrics.items():
+                if value is not None:
+                    at = self._tasks
+                    self.sink.write(Scalar(f"final/{setting}.{name}", value, "task", at))
+
+    def close(self) -> None:
+        self.sink.close()
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _scalars(self, record: Record) -> Iterator[Scalar]:
+        if record["event"] == "epoch_end":
+            self._steps += record["steps"]
+            stage = "" if record["stage"] == "train" else f"{record['stage']}/"
+            for term, loss in record["losses"].items():
+                yield Scalar(f"loss/{stage}{term}", loss, "step", self._steps)
+        elif record["event"] == "task_end":
+            self._tasks = record["task"] + 1
+            for setting in ("class_il", "task_il"):
+                shares = record[setting]
+                each = {f"task {i}": share for i, share in enumerate(shares, start=1)}
+                each["average"] = sum(shares) / len(shares)
+                for name, share in each.items():
+                    yield Scalar(f"{setting}/{name}", 100 * share, "task", self._tasks)
+
+
+def check(kind: str) -> None:
+    """Refuse a logger that there is not, or whose library is not installed."""
+    if kind not in LOGGERS:
+        raise ConfigError(unknown("logger", kind, LOGGERS))
+    _library(kind, kind)
+
+
+def start(kind: str, folder: Path, where: Path | None = None) -> Log:
+    """A log for the run in a folder, with what was recorded there so far already in it."""
+    check(kind)
+    log = Log(LOGGERS[kind](folder, where or folder))
+    try:
+        for record in recorded(folder):
+            log.see(record)
+    except BaseException:
+        log.close()
+        raise
+    return log
+
+
+def replay(kind: str, folder: Path, where: Path | None = None) -> None:
+    """Write the log of a run that has been made, from its folder alone."""
+    results = folder / "results.json"
+    with start(kind, folder, where) as log:
+        if results.exists():
+            log.finish(json.loads(results.read_text(encoding="utf-8")))
+
+
+def recorded(folder: Path) -> Iterator[Record]:
+    """The whole records in a run's events file; a line cut by a kill is none."""
+    path = folder / "events.jsonl"
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        raise StateError(f"cannot read {path}: {error}") from None
+    for number, line in enumerate(lines, start=1):
+        if not line.endswith("\n"):
+            return
+        try:
+            yield json.loads(line)
+        except ValueError:
+            raise StateError(f"{path}, line {number}: not an event") from None
+
+
+class TensorBoard:
+    """Event files in `<where>/tensorboard`; those of an earlier try are replaced."""
+
+    def __init__(self, folder: Path, where: Path) -> None:
+        files = _library("tensorboard", "tensorboard.summary.writer.event_file_writer")
+        self._event = _library("tensorboard", "tensorboard.compat.proto.event_pb2").Event
+        self._summary = _library("tensorboard", "tensorboard.compat.proto.summary_pb2").Summary
+        place = where / "tensorboard" if where == folder else where / folder.name
+        for old in place.glob("events.out.tfevents.*"):
+            with suppress(OSError):
+                old.unlink()
+        self._file = files.EventFileWriter(str(place))
+
+    def write(self, scalar: Scalar) -> None:
+        value = self._summary.Value(tag=scalar.name, simple_value=scalar.value)
+        summary = self._summary(value=[value])
+        self._file.add_event(self._event(wall_time=time.time(), step=scalar.at, summary=summary))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Wandb:
+    """A run of the project "linsep"; WANDB_MODE=offline writes it to `<where>/wandb` only."""
+
+    def __init__(self, folder: Path, where: Path) -> None:
+        wandb = _library("wandb", "wandb")
+        where.mkdir(parents=True, exist_ok=True)
+        facts = read_facts(folder)
+        try:
+            self._run = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", "linsep"),
+                name=folder.name,
+                group=f"{facts.get('scenario.name')}/{facts.get('method')}",
+                config=facts,
+                dir=str(where),
+                settings=wandb.Settings(silent=True),
+            )
+        except wandb.errors.Error as error:
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"wandb: {reason} (WANDB_MODE=offline needs no account)") from None
+        for names, axis in (("loss/*", "step"), ("class_il/*", "task"), ("task_il/*", "task")):
+            self._run.define_metric(axis)
+            self._run.define_metric(names, step_metric=axis)
+
+    def write(self, scalar: Scalar) -> None:
+        if scalar.name.startswith("final/"):
+            self._run.summary[scalar.name] = scalar.value
+        else:
+            self._run.log({scalar.name: scalar.value, scalar.axis: scalar.at})
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class MLflow:
+    """A run of the experiment "linsep", in MLFLOW_TRACKING_URI or else in `<where>/mlruns`."""
+
+    def __init__(self, folder: Path, where: Path) -> None:
+        self._mlflow = _library("mlflow", "mlflow")
+        if "MLFLOW_TRACKING_URI" not in os.environ:
+            self._mlflow.set_tracking_uri((where / "mlruns").resolve().as_uri())
+        self._mlflow.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "linsep"))
+        self._mlflow.start_run(run_name=folder.name)
+        self._mlflow.log_params(read_facts(folder))
+
+    def write(self, scalar: Scalar) -> None:
+        self._mlflow.log_metric(scalar.name, scalar.value, step=scalar.at)
+
+    def close(self) -> None:
+        self._mlflow.end_run()
+
+
+LOGGERS: dict[str, Callable[[Path, Path], Sink]] = {
+    "tensorboard": TensorBoard,
+    "wandb": Wandb,
+    "mlflow": MLflow,
+}
+
+
+def _library(extra: str, module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ConfigError(f"{extra} is not installed: pip install 'linsep[{extra}]'") from None

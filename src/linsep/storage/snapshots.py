@@ -1,0 +1,128 @@
+"""What a learner knew at the end of each task, kept beside its run to be looked at afterwards.
+
+    snapshots/task02.safetensors                 at the end of the second task
+    snapshots/task02-1-train-epoch003.safetensors  after the third epoch of its first stage, "train"
+
+A snapshot holds the net, the rule it predicts by, which classes it has seen and its backward
+projections, and no more: nothing can be gone on from it. Reading one runs no code.
+
+Knows files and a learner's parts. Knows nothing of when they are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from ..errors import StateError
+from ..learning.learner import Learner
+from ..learning.projection import BackwardFeatures
+from . import files
+
+FOLDER = "snapshots"
+SMALL = 2_000_000  # parameters of a net whose tasks are kept unless the user says otherwise
+NAME = re.compile(r"task(\d+)(?:-(\d+)-(.+)-epoch(\d+))?\.safetensors")
+END = float("inf")  # of a task: after all its stages and epochs
+
+
+@dataclass(frozen=True, order=True)
+class Snapshot:
+    """Where a learner was, and the file that remembers it. Tasks and epochs count from 0."""
+
+    task: int
+    part: float  # which stage
+    epoch: float
+    stage: str
+    path: Path
+
+    @property
+    def ends_task(self) -> bool:
+        return self.epoch == END
+
+    @property
+    def name(self) -> str:
+        """As files are named after it: 'task02', 'task02-1-train-epoch003'."""
+        return self.path.stem
+
+    @cached_property
+    def digest(self) -> str:
+        return blake2b(_bytes(self.path), digest_size=8).hexdigest()
+
+
+def write(
+    folder: Path, learner: Learner, task: int, epoch: tuple[int, str, int] | None = None
+) -> None:
+    """At the end of a task, or after an epoch: which stage, its name, and which epoch of it."""
+    place = f"-{epoch[0] + 1}-{epoch[1]}-epoch{epoch[2] + 1:03}" if epoch else ""
+    path = folder / FOLDER / f"task{task + 1:02}{place}.safetensors"
+    files.make_folder(path.parent)
+    tensors = {name: t.detach().cpu().contiguous().clone() for name, t in _tensors(learner)}
+    files.write(path, save(tensors))
+
+
+def found(folder: Path) -> list[Snapshot]:
+    """A run's snapshots in the order of learning."""
+    listed = []
+    for path in (folder / FOLDER).glob("*.safetensors"):
+        match = NAME.fullmatch(path.name)
+        if match:
+            task, part, stage, epoch = match.groups()
+            at = (END, END) if epoch is None else (float(int(part) - 1), float(int(epoch) - 1))
+            listed.append(Snapshot(int(task) - 1, at[0], at[1], stage or "", path))
+    return sorted(listed)
+
+
+def restore(snapshot: Snapshot, learner: Learner) -> None:
+    """Make the learner predict as it did then. It cannot learn on from there."""
+    try:
+        tensors = load(_bytes(snapshot.path))
+    except SafetensorError as error:
+        raise StateError(f"{snapshot.path} is damaged: {error}") from None
+    for prefix, module in _modules(learner):
+        own = {
+            name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)
+        }
+        try:
+            module.load_state_dict(own)
+        except RuntimeError:
+            raise StateError(f"{snapshot.path} is of another net or method") from None
+    if tensors.get("seen", learner.seen[:0]).shape != learner.seen.shape:
+        raise StateError(f"{snapshot.path} does not say which classes were seen")
+    learner.seen.copy_(tensors["seen"])
+
+
+def projections(learner: Learner) -> Iterator[tuple[str, BackwardFeatures]]:
+    for summand, term in learner.bound:
+        if isinstance(term, BackwardFeatures):
+            yield summand.name, term
+
+
+def _modules(learner: Learner) -> Iterator[tuple[str, nn.Module]]:
+    yield "net.", learner.net
+    yield "predictor.", learner.predictor
+    for name, term in projections(learner):
+        yield f"terms.{name}.", term
+
+
+def _tensors(learner: Learner) -> Iterator[tuple[str, Tensor]]:
+    yield "seen", learner.seen
+    for prefix, module in _modules(learner):
+        for name, value in module.state_dict().items():
+            if isinstance(value, torch.Tensor):
+                yield prefix + name, value
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror or error}") from None

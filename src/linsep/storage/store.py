@@ -1,0 +1,273 @@
+"""Which runs there are, by what they were run with and what came of it.
+
+    for record in Store(Path("runs")).select("scenario=split-cifar10 and memory=200"): ...
+
+The runs' folders are the truth. Beside them, in `.index/`, an sqlite file of this machine remembers
+what their config.toml and results.json said and how these files looked, so that only what is new or
+changed is read again. The index may be deleted, damaged or out of date: the answer is the same.
+
+Knows names of files and of settings; reads TOML and JSON only and needs no torch. Changes no run.
+"""
+
+import json
+import os
+import re
+import socket
+import sqlite3
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ..errors import ConfigError, StateError, unknown
+from . import where
+
+VERSION = 1  # raise it when facts are made otherwise than before
+PATIENCE = 10.0  # seconds to wait for another process at the index
+Value = where.Scalar | None
+
+# What a person says for what is stored; `linsep run` has the same flags.
+SHORT = {
+    "scenario": "scenario.name", "net": "net.name", "memory": "memory.rows",
+    "lr": "training.lr", "epochs": "training.epochs", "batch_size": "training.batch_size",
+    "width": "net.width", "per_class": "scenario.per_class", "device": "compute.device",
+    "threads": "compute.threads",
+    **{metric: f"class_il.{metric}" for metric in ("faa", "ff", "ala", "bwt", "aia", "mean_peak")},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run's folder and what is known of it, flat: {"method": ..., "class_il.faa": ...}."""
+
+    folder: Path
+    facts: Mapping[str, Value]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def finished(self) -> bool:
+        return self.facts["status"] == "finished"
+
+    def __getitem__(self, name: str) -> Value:
+        return self.facts.get(full_name(name))
+
+
+class Store:
+    """The runs in one folder."""
+
+    def __init__(self, runs: Path) -> None:
+        self.runs = runs
+
+    @property
+    def index(self) -> Path:
+        """One for each machine: sqlite and file locks do not hold between machines."""
+        host = re.sub(r"[^\w.-]", "_", socket.gethostname()) or "here"
+        return self.runs / ".index" / f"{host}.sqlite"
+
+    def records(self) -> list[Record]:
+        """Every run, by name; the index is brought up to date on the way."""
+        stamps = _stamps(self.runs)
+        if not stamps:
+            return []
+        lock = FileLock(self.index.with_suffix(".lock"), timeout=PATIENCE)
+        try:
+            self.index.parent.mkdir(exist_ok=True)
+            with lock:
+                facts = self._synchronised(stamps)
+        except (OSError, Timeout, sqlite3.Error):  # a folder that cannot be written, or is full
+            facts = {name: read_facts(self.runs / name) for name in stamps}
+        return [Record(self.runs / name, facts[name]) for name in sorted(facts)]
+
+    def select(self, condition: str | None = None, sort: str | None = None) -> list[Record]:
+        """The runs that a condition holds for, by name, or sorted: 'method,-faa'."""
+        expression = where.parse(condition) if condition is not None else None
+        records = self.records()
+        if expression is not None and records:
+            names = known_names(records)
+            check_names(where.fields(expression), names)
+            expression = where.renamed(expression, full_name)
+            records = [record for record in records if where.matches(expression, record.facts)]
+        return ordered(records, sort) if sort else records
+
+    def _synchronised(self, stamps: Mapping[str, str]) -> dict[str, dict[str, Value]]:
+        try:
+            return self._updated(stamps)
+        except (sqlite3.DatabaseError, ValueError, TypeError):  # damaged, or no database at all
+            for end in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{self.index}{end}")
+            return self._updated(stamps)
+
+    def _updated(self, stamps: Mapping[str, str]) -> dict[str, dict[str, Value]]:
+        with closing(sqlite3.connect(self.index, timeout=PATIENCE)) as base, base:
+            base.execute("PRAGMA journal_mode = WAL")
+            base.execute("PRAGMA synchronous = OFF")  # what is lost is read again
+            base.execute(
+                "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, seal TEXT, facts TEXT)"
+            )
+            rows = base.execute("SELECT name, seal, facts FROM runs").fetchall()
+            known = {
+                name: json.loads(facts)
+                for name, seal, facts in rows
+                if name in stamps and seal == _seal(stamps[name], facts)
+            }
+            gone = [(name,) for name, _, _ in rows if name not in stamps]
+            base.executemany("DELETE FROM runs WHERE name = ?", gone)
+            new = {name: read_facts(self.runs / name) for name in stamps if name not in known}
+            texts = {name: json.dumps(facts) for name, facts in new.items()}
+            base.executemany(
+                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?)",
+                [(name, _seal(stamps[name], text), text) for name, text in texts.items()],
+            )
+        return known | new
+
+
+def read_facts(folder: Path) -> dict[str, Value]:
+    """What a run's files say, flat. A folder that cannot be read is a fact too."""
+    facts: dict[str, Value] = {"name": folder.name, "status": "unfinished"}
+    try:
+        facts |= flat(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
+        if not {"seed", "method"} <= facts.keys():
+            raise ValueError("config.toml names no seed or no method")
+        results = folder / "results.json"
+        if results.exists():
+            facts |= _outcome(json.loads(results.read_text(encoding="utf-8")))
+            facts["status"] = "finished"
+        else:
+            facts["progress"] = _progress(folder / "events.jsonl", facts.get("training.epochs"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        facts |= {"status": "damaged", "progress": reason}
+    return facts
+
+
+def open_record(run: Path, runs: Path) -> Record:
+    """A run by its folder, or by its name under `runs`."""
+    folder = run if run.is_dir() else runs / run
+    if not (folder / "config.toml").exists():
+        raise StateError(f"{run} is not a run: there is no config.toml in {folder}")
+    return Record(folder, read_facts(folder))
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
+    """{"training": {"lr": 0.1}} -> {"training.lr": 0.1}; options stand beside their name."""
+    found: dict[str, Value] = {}
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            inner = prefix if prefix and name == "options" else f"{prefix}{name}."
+            found |= flat(value, inner)
+        else:
+            plain = value is None or isinstance(value, str | int | float | bool)
+            found[f"{prefix}{name}"] = value if plain else json.dumps(value)
+    return found
+
+
+def full_name(name: str) -> str:
+    return SHORT.get(name, name.replace(".options.", "."))
+
+
+def known_names(records: Iterable[Record]) -> set[str]:
+    """Every field of these runs and of any config, and the short names."""
+    from ..settings.config import Config
+
+    sections = Config.model_fields.items()
+    own = {f"{s}.{f}" for s, info in sections for f in _fields_of(info.annotation)}
+    stored = {name for record in records for name in record.facts}
+    return own | stored | set(SHORT)
+
+
+def check_names(names: Iterable[str], known: set[str]) -> None:
+    for name in names:
+        if name not in known and full_name(name) not in known:
+            found = unknown("field", name, known)
+            raise ConfigError(found if len(found) < 400 else found.partition(" Allowed:")[0])
+
+
+def ordered(records: list[Record], sort: str) -> list[Record]:
+    """Sorted by fields, a minus before one for the highest first; what lacks it comes last."""
+    names = [name.strip() for name in sort.split(",") if name.strip()]
+    check_names([name.removeprefix("-") for name in names], known_names(records))
+    for name in reversed(names):
+        has = [r for r in records if r[name.removeprefix("-")] is not None]
+        lacks = [r for r in records if r[name.removeprefix("-")] is None]
+        has.sort(key=lambda r: _rank(r[name.removeprefix("-")]), reverse=name.startswith("-"))
+        records = has + lacks
+    return records
+
+
+def _rank(value: Value) -> tuple[bool, Any]:
+    return isinstance(value, str), value
+
+
+def _fields_of(section: Any) -> Iterator[str]:
+    fields = getattr(section, "model_fields", None)
+    for name, info in (fields or {}).items():
+        inner = getattr(info.annotation, "model_fields", None)
+        yield from (f"{name}.{deep}" for deep in inner) if inner else [name]
+
+
+def _stamps(runs: Path) -> dict[str, str]:
+    """How the files of every run look: name -> a text that changes when one of them does."""
+    stamps = {}
+    try:
+        entries = sorted(os.scandir(runs), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise StateError(f"cannot read {runs}: {error.strerror or error}") from None
+    for entry in entries:
+        looks = [_look(f"{entry.path}/{name}") for name in ("config.toml", "results.json")]
+        if looks[0] is None:
+            continue  # no run
+        if looks[1] is None:
+            looks.append(_look(f"{entry.path}/events.jsonl"))
+        stamps[entry.name] = f"{VERSION} {looks}"
+    return stamps
+
+
+def _seal(stamp: str, facts: str) -> str:
+    """Of a row: how the files looked, and that the row is what was written."""
+    return blake2b(f"{stamp} {facts}".encode(), digest_size=16).hexdigest()
+
+
+def _look(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _outcome(results: Mapping[str, Any]) -> dict[str, Value]:
+    plain = {name: results[name] for name in ("key", "data")}
+    return plain | flat(results["metrics"])
+
+
+def _progress(events: Path, epochs: Value) -> str:
+    """How far a run has come, from the end of its events."""
+    try:
+        with events.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 8192))
+            lines = file.read().splitlines()
+    except FileNotFoundError:
+        return "not begun"
+    for line in reversed(lines):
+        try:
+            last = json.loads(line)
+        except ValueError:
+            continue  # cut by a kill, or by where reading began
+        task = f"task {last['task'] + 1}"
+        if "epoch" not in last:
+            return f"{task} learned"
+        of = f"/{epochs}" if last.get("stage", "train") == "train" else ""
+        return f"{task}, {last.get('stage', 'train')} epoch {last['epoch'] + 1}{of}"
+    return "begun"

@@ -1,0 +1,145 @@
+"""The command line as a person meets it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import linsep
+from linsep.errors import ConfigError
+from tests.helpers.command import TINY, command
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder in which one run was made, and what was said."""
+    where = tmp_path_factory.mktemp("cli")
+    done = command(*TINY, cwd=where)
+    assert done.returncode == 0, done.stderr
+    return where, done.stdout
+
+
+def test_a_run_says_what_it_does_and_where_things_are(finished: tuple[Path, str]) -> None:
+    where, said = finished
+    (folder,) = (where / "runs").iterdir()
+    assert "after task 5: Class-IL" in said
+    assert "FAA" in said
+    assert f"Everything is in runs/{folder.name}" in said
+    for term in ("ce", "replay_ce", "replay_logits", "bfp"):
+        assert f" {term} " in said
+
+
+def test_the_second_time_it_is_finished_already(finished: tuple[Path, str]) -> None:
+    where, said = finished
+    again = command(*TINY, cwd=where)
+    assert "is finished already" in again.stdout
+    assert again.stdout.splitlines()[-4:] == said.splitlines()[-4:]
+
+
+def test_quiet_says_only_the_result(finished: tuple[Path, str]) -> None:
+    where, _ = finished
+    quiet = command(*TINY, "--quiet", "--seed", "1", cwd=where)
+    assert "after task" not in quiet.stdout
+    assert "FAA" in quiet.stdout
+
+
+def test_show_and_list(finished: tuple[Path, str]) -> None:
+    where, _ = finished
+    (folder,) = (where / "runs").glob("*-s0-*")
+    shown = command("show", folder.name, cwd=where)
+    assert "Class-IL accuracy, %" in shown.stdout
+    assert 'method = "derpp+bfp"' in shown.stdout
+    listed = command("list", cwd=where).stdout
+    for name in ("derpp", "+bfp", "fashion-mini", "resnet18"):
+        assert name in listed
+
+
+def test_the_same_from_a_file_is_the_same_run(finished: tuple[Path, str]) -> None:
+    where, _ = finished
+    (folder,) = (where / "runs").glob("*-s0-*")
+    from_file = command("run", str(folder / "config.toml"), cwd=where)
+    assert f"{folder.name} is finished already" in from_file.stdout
+
+
+WRONG = {
+    "a method": (["run", "--method", "derp"], "Did you mean 'derpp'?"),
+    "a term": (["run", "--method", "er+bpf"], "Did you mean 'bfp'?"),
+    "a scenario": (["run", "--scenario", "fashion"], "Did you mean 'fashion-mini'?"),
+    "a net": (["run", "--net", "resnet81"], "Did you mean 'resnet18'?"),
+    "a field": (["run", "--set", "training.epoch=3"], "Did you mean 'epochs'?"),
+    "a section": (["run", "--set", "trainig.epochs=3"], "Did you mean 'training'?"),
+    "an option": (["run", "--method", "er+bfp", "--set", "bfp.wieght=3"], "'weight'"),
+    "a type": (["run", "--set", "training.epochs=many"], "training.epochs"),
+    "a range": (["run", "--set", "training.lr=-1"], "training.lr"),
+    "an assignment": (["run", "--set", "epochs"], "should look like"),
+    "a small memory": (["run", "--method", "er", "--memory", "5"], "memory.rows: 5"),
+    "memory for ft": (["run", "--method", "ft", "--memory", "200"], "'ft' keeps no memory"),
+    "classes": (["run", "--set", "scenario.per_task=3"], "10 classes do not divide"),
+    "a device": (["run", "--device", "gpu"], "compute.device"),
+    "a preset": (["run", "--preset", "mine"], "preset"),
+    "a file": (["run", "nothing.toml"], "nothing.toml: No such file"),
+    "a run": (["show", "nothing"], "nothing is not a run"),
+    "a kind": (["list", "metods"], "Did you mean 'methods'?"),
+    "a grid": (["grid", "nothing.toml"], "nothing.toml"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_bad_input_is_one_line_and_exit_code_2(what: str, tmp_path: Path) -> None:
+    words, expected = WRONG[what]
+    result = command(*words, cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert expected in result.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        command("run", "--method", "derp", "--debug", cwd=tmp_path)
+
+
+def test_help_and_import_stay_light() -> None:
+    """torch takes seconds to import, so neither may."""
+    for program in ("import linsep, linsep.cli", "import linsep; linsep.Config"):
+        check = f"{program}; import sys; sys.exit('torch' in sys.modules)"
+        done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=False)
+        assert done.returncode == 0, program
+    assert set(linsep.__all__) <= set(dir(linsep)) | set(linsep._HOMES)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(
+    kind: signal.Signals, tmp_path: Path, finished: tuple[Path, str]
+) -> None:
+    program = "import sys; from linsep.cli import main; sys.argv[0] = 'linsep'; main()"
+    longer = [*TINY, "--set", "training.epochs=200"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *longer],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "epoch 2/" in line:
+            break
+    time.sleep(0.05)
+    process.send_signal(kind)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[kind]
+    assert "Repeat the command to go on" in said
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert (folder / "state.pt").exists()
+    assert not (folder / "results.json").exists()
+    shown = command("show", folder.name, cwd=tmp_path)
+    assert "Not finished" in shown.stdout

@@ -1,0 +1,141 @@
+"""`linsep data`, as a user types it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from linsep.cli.data import app
+from linsep.data.sources.arrays import from_arrays
+from linsep.data.sources.download import Remote
+from linsep.data.sources.measure import class_counts, duplicates, pixel_statistics
+from linsep.data.sources.places import cache_home, data_folder
+from linsep.data.sources.registry import SOURCES, get, source
+from linsep.errors import ConfigError, DataError, LinsepError
+from tests.helpers.made_data import noise, write_folder, write_image
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LINSEP_CACHE", str(tmp_path / "cache"))
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    if isinstance(result.exception, LinsepError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_list_names_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "cifar-100-python").mkdir()
+    output = run("list", "--data", tmp_path)
+    lines = {line.split()[0]: line for line in output.splitlines() if line}
+    assert set(SOURCES) <= set(lines)
+    assert " yes " in lines["split-cifar100"]
+    assert " no " in lines["split-cifar10"]
+    assert str(tmp_path) in output
+
+
+def test_prepare_check_and_show_a_folder(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "d")
+    assert "6 training and 6 test images of 2 classes, 12x12, colour" in run(
+        "prepare", "folder", "--data", root
+    )
+    output = run("check", "folder", "--data", root)
+    assert "training images per class: 3 to 3" in output
+    assert "also training images: 0" in output
+    assert "12 images, all as they were written" in output
+    run("show", "folder", "--data", root, "-o", tmp_path / "x.png", "--per-task", 1, "--images", 2)
+    with Image.open(tmp_path / "x.png") as picture:
+        pixels = np.asarray(picture)
+    first = np.asarray(
+        Image.fromarray(noise(0, 12, 12, 3)).resize((56, 56), Image.Resampling.NEAREST)
+    )
+    places = [
+        (y, x)
+        for y in range(pixels.shape[0] - 56)
+        for x in range(20)
+        if np.array_equal(pixels[y : y + 56, x : x + 56], first)
+    ]
+    assert len(places) == 1  # the first image of the first class, in the first column
+
+
+def test_show_draws_a_tables_own_tasks(tmp_path: Path) -> None:
+    lines = ["file,label,task"]
+    for i in range(12):
+        write_image(tmp_path / f"{i}.png", i)
+        lines.append(f"{i}.png,{i // 4},{2 - i // 4}")
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    output = run("show", "table", "--data", tmp_path / "t.csv", "-o", tmp_path / "x.png")
+    assert "3 tasks" in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("check", "cifar10"), DataError, "linsep data get cifar10"),
+        (("check", "cifar1"), ConfigError, "Did you mean 'cifar10'"),
+        (("check", "folder"), ConfigError, "--data is missing"),
+        (("check", "cifar10", "--size", 3), ConfigError, "size"),
+        (("get", "imagenet100"), DataError, "cannot be fetched"),
+        (("get", "folder"), DataError, "yours to bring"),
+        (("show", "cifar10", "-o", "x.jpg"), ConfigError, "call it x.png"),
+    ],
+)
+def test_mistakes_are_told(
+    arguments: tuple[object, ...], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        run(*arguments)
+
+
+def test_sources_are_found_by_both_names() -> None:
+    assert source("split-cifar10") is source("cifar10")
+    for found in SOURCES.values():
+        assert len(found.mean) == len(found.std)
+        assert found.own or found.classes % found.per_task == 0
+        assert all(r.url.startswith("https://") and len(r.md5) == 32 for r in found.remotes)
+
+
+def test_get_fetches_and_unpacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[Path] = []
+
+    def pretend(remote: Remote, folder: Path, progress: object) -> Path:
+        fetched.append(folder / remote.name)
+        return fetched[-1]
+
+    monkeypatch.setattr("linsep.data.sources.registry.fetch", pretend)
+    with pytest.raises(DataError, match="mnist is not in"):  # nothing was really written
+        get(source("mnist"), tmp_path)
+    assert [p.parent for p in fetched] == [tmp_path / "MNIST/raw"] * 4
+
+
+def test_where_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINSEP_DATA", "~/there")
+    assert data_folder(tmp_path) == tmp_path
+    assert data_folder() == Path.home() / "there"
+    monkeypatch.delenv("LINSEP_DATA")
+    assert data_folder() == tmp_path / "cache" / "data"
+    monkeypatch.delenv("LINSEP_CACHE")
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_home() == tmp_path / "xdg" / "linsep"
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert cache_home() == Path.home() / "Library" / "Caches" / "linsep"
+
+
+@pytest.mark.filterwarnings("ignore::linsep.data.sources.measure.DuplicateWarning")
+def test_what_is_measured() -> None:
+    x = noise(0, 50, 4, 4, 3)
+    y = np.arange(50) % 2
+    data = from_arrays(x, y, x[:3], y[:3])
+    found = pixel_statistics(data.train)
+    np.testing.assert_allclose(found.mean, (x / 255).mean((0, 1, 2)), atol=1e-12)
+    np.testing.assert_allclose(found.std, (x / 255).std((0, 1, 2)), atol=1e-12)
+    assert class_counts(data.train, 3) == [25, 25, 0]
+    assert duplicates(data) == 3

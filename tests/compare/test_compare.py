@@ -1,0 +1,328 @@
+"""Comparing methods: the statistics, who is paired with whom, and how it is written."""
+
+import csv
+import io
+import json
+import math
+import shutil
+import subprocess
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from linsep.compare.arms import Comparison, Figure, compare
+from linsep.compare.summaries import differences, long, notes, summary
+from linsep.compare.tables import Table
+from linsep.errors import ConfigError
+from linsep.storage.store import Store
+from tests.helpers.command import command
+from tests.helpers.made_runs import make_run
+
+
+def compared(runs: Path, where: str | None = None, against: str | None = None) -> Comparison:
+    return compare(Store(runs).select(where), against)
+
+
+def figure(found: Comparison, label: str, setting: str, metric: str) -> Figure:
+    (one,) = [
+        f for fs in found.figures for f in fs
+        if (f.arm.label, f.setting, f.metric) == (label, setting, metric)
+    ]  # fmt: skip
+    return one
+
+
+def drawn(rng: np.random.Generator) -> dict[str, dict[str, float | None]]:
+    names = ("faa", "ff", "ala")
+    return {il: {n: float(rng.normal(50, 10)) for n in names} for il in ("class_il", "task_il")}
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 10])
+def test_numbers_agree_with_scipy(seeds: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seeds)
+    values: dict[str, list[Any]] = {"derpp": [], "derpp+bfp": []}
+    for method, seed in product(values, range(seeds)):
+        values[method].append(drawn(rng))
+        make_run(tmp_path, method, seed, metrics=values[method][-1])
+    found = compared(tmp_path)
+    for setting, metric in product(("class_il", "task_il"), ("faa", "ff", "ala")):
+        base, ours = (
+            np.array([v[setting][metric] for v in values[m]]) for m in ("derpp", "derpp+bfp")
+        )
+        one = figure(found, "derpp+bfp", setting, metric)
+        assert one.summary is not None
+        assert one.pairs is not None
+        interval = stats.t.interval(0.95, seeds - 1, ours.mean(), stats.sem(ours))
+        assert (one.summary.low, one.summary.high) == pytest.approx(interval, rel=1e-9)
+        assert one.summary.std == pytest.approx(ours.std(ddof=1), rel=1e-12)
+        test = stats.ttest_rel(ours, base)
+        assert one.pairs.t == pytest.approx(test.statistic, rel=1e-9)
+        assert one.pairs.p == pytest.approx(test.pvalue, rel=1e-9)
+        gap = test.confidence_interval(0.95)
+        ends = one.pairs.difference.low, one.pairs.difference.high
+        assert ends == pytest.approx((gap.low, gap.high), rel=1e-9)
+        flips = stats.permutation_test(
+            (ours - base,), np.mean, permutation_type="samples", n_resamples=np.inf
+        )
+        assert one.pairs.sign_flip.p == pytest.approx(flips.pvalue, rel=1e-9)
+        better = (ours < base) if metric == "ff" else (ours > base)
+        assert one.score == (better.sum(), seeds - better.sum(), 0)
+
+
+def test_many_seeds_are_sampled_and_the_same_each_time(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    gaps = []
+    for seed in range(20):
+        base, gap = float(rng.normal(50, 1)), float(rng.normal(0.4, 1))
+        make_run(tmp_path, "er", seed, base)
+        make_run(tmp_path, "er+bfp", seed, base + gap)
+        gaps.append(gap)
+    one, again = (figure(compared(tmp_path), "er+bfp", "class_il", "faa") for _ in range(2))
+    assert one.pairs is not None
+    assert not one.pairs.sign_flip.exact
+    assert one.pairs == again.pairs
+    expected = stats.permutation_test(
+        (np.array(gaps),), np.mean, permutation_type="samples", n_resamples=50_000, rng=1
+    )
+    assert one.pairs.sign_flip.p == pytest.approx(expected.pvalue, abs=0.01)
+
+
+def test_less_forgetting_is_a_win(tmp_path: Path) -> None:
+    for seed, (ff, less) in enumerate([(40.0, 30.0), (40.0, 35.0), (40.0, 41.0), (40.0, 40.0)]):
+        for method, value in (("er", ff), ("er+bfp", less)):
+            one = {"faa": 50.0, "ff": value, "ala": None}
+            make_run(tmp_path, method, seed, metrics={"class_il": one, "task_il": one})
+    found = compared(tmp_path)
+    forgetting = figure(found, "er+bfp", "class_il", "ff")
+    assert forgetting.pairs is not None
+    assert forgetting.pairs.difference.mean == -3.5
+    assert forgetting.score == (2, 1, 1)
+    assert figure(found, "er+bfp", "class_il", "faa").score == (0, 0, 4)
+    assert figure(found, "er+bfp", "class_il", "ala").summary is None
+
+
+def test_pairs_are_by_seed(tmp_path: Path) -> None:
+    for seed, faa in ((0, 50.0), (1, 60.0), (2, 70.0)):
+        make_run(tmp_path, "er", seed, faa)
+    for seed, faa in ((2, 71.0), (1, 62.0), (5, 99.0)):
+        make_run(tmp_path, "er+bfp", seed, faa)
+    one = figure(compared(tmp_path), "er+bfp", "class_il", "faa")
+    assert one.pairs is not None
+    assert one.pairs.seeds == (1, 2)
+    assert one.pairs.difference.mean == pytest.approx(1.5)
+    make_run(tmp_path, "ft", 7, 20.0)
+    assert figure(compared(tmp_path, against="ft"), "er", "class_il", "faa").pairs is None
+
+
+def test_against_a_method(tmp_path: Path) -> None:
+    for seed, method in product(range(2), ("ft", "er", "er+bfp")):
+        make_run(tmp_path, method, seed, 20.0 + len(method) + seed)
+    usual, all_ = compared(tmp_path), compared(tmp_path, against="ft")
+    pairs = {(f.arm.label, f.against.label) for fs in usual.figures for f in fs if f.against}
+    assert pairs == {("er+bfp", "er")}
+    pairs = {(f.arm.label, f.against.label) for fs in all_.figures for f in fs if f.against}
+    assert pairs == {("er", "ft"), ("er+bfp", "ft")}
+    with pytest.raises(ConfigError, match="Did you mean 'er'"):
+        compared(tmp_path, against="era")
+
+
+def test_runs_are_grouped_by_what_differs(tmp_path: Path) -> None:
+    for seed, rows, lr in product(range(2), (200, 500), (0.1, 0.03)):
+        settings = {"memory": {"rows": rows}, "training": {"lr": lr}}
+        for method in ("er", "er+bfp"):
+            faa = rows / 10 + lr + seed + len(method)
+            make_run(tmp_path, method, seed, faa, settings=settings, label=f"-{lr}")
+    found = compared(tmp_path)
+    assert set(found.differing) == {"memory.rows", "training.lr"}
+    assert len(found.arms) == 8
+    assert all(len(arm.runs) == 2 for arm in found.arms)
+    gaps = [
+        f.pairs.difference.mean for fs in found.figures for f in fs if f.pairs and f.metric == "faa"
+    ]
+    assert gaps == pytest.approx([4.0] * 8)
+    text = summary(found).to_markdown()
+    assert "Class-IL, training.lr=0.1, memory=500" in text
+    assert "grouped by what differs: training.lr, memory.rows" in notes(found)[0]
+
+
+def test_options_of_a_method_make_arms_and_share_the_base(tmp_path: Path) -> None:
+    for seed in range(2):
+        make_run(tmp_path, "er", seed, 50.0, settings={"er": {"replay_ce": 1.0}})
+        for weight in (1.0, 3.0):
+            settings = {"er": {"replay_ce": 1.0}, "bfp": {"weight": weight}}
+            make_run(tmp_path, "er+bfp", seed, 50 + weight, settings=settings, label=f"-{weight}")
+    found = compared(tmp_path)
+    assert [arm.label for arm in found.arms] == [
+        "er", "er+bfp (bfp.weight=1)", "er+bfp (bfp.weight=3)",
+    ]  # fmt: skip
+    one = figure(found, "er+bfp (bfp.weight=3)", "class_il", "faa")
+    assert one.pairs is not None
+    assert one.pairs.difference.mean == 3.0
+    make_run(tmp_path, "er", 0, 40.0, settings={"er": {"replay_ce": 2.0}}, label="-double")
+    one = figure(compared(tmp_path), "er+bfp (er.replay_ce=1, bfp.weight=3)", "class_il", "faa")
+    assert one.against is not None
+    assert one.against.label == "er (er.replay_ce=1)"
+
+
+def test_what_goes_with_the_method_is_said(tmp_path: Path) -> None:
+    make_run(tmp_path, "er", 0, 50.0, settings={"training": {"lr": 0.1}})
+    make_run(tmp_path, "derpp", 0, 50.0)
+    make_run(tmp_path, "ft", 1)
+    found = compared(tmp_path)
+    assert found.differing == []
+    assert notes(found) == [
+        "training.lr goes with the method: derpp 0.03, er 0.1",
+        "1 not finished, left out: ft-200-s1",
+    ]
+
+
+def test_nothing_to_compare(tmp_path: Path) -> None:
+    make_run(tmp_path, "er", 0)
+    with pytest.raises(ConfigError, match="no finished run"):
+        compared(tmp_path)
+
+
+# --- renderings ----------------------------------------------------------------------------------
+
+VALUES = {"derpp": (65.0, 66.0, 64.0), "derpp+bfp": (71.5, 72.5, 72.0)}
+
+LATEX = r"""% 95 %: Student's interval for the mean; p (t): paired t test; p (flips): sign-flip permutation test, never below 2 / 2^n for n pairs; better: higher FAA, ALA, lower FF
+\begin{table}
+\centering
+\caption{split-cifar10}
+\begin{tabular}{llrrlrlrl}
+  \toprule
+  setting & method & seeds & FAA & FAA 95 \% & FF & FF 95 \% & ALA & ALA 95 \% \\
+  \midrule
+  Class-IL & derpp & 3 & 65.00 $\pm$ 1.00 & 62.52 to 67.48 & 35.00 $\pm$ 1.00 & 32.52 to 37.48 & 32.50 $\pm$ 0.50 & 31.26 to 33.74 \\
+  Class-IL & derpp+bfp & 3 & \textbf{72.00 $\pm$ 0.50} & 70.76 to 73.24 & \textbf{28.00 $\pm$ 0.50} & 26.76 to 29.24 & \textbf{36.00 $\pm$ 0.25} & 35.38 to 36.62 \\
+  \midrule
+  Task-IL & derpp & 3 & 65.00 $\pm$ 1.00 & 62.52 to 67.48 & 35.00 $\pm$ 1.00 & 32.52 to 37.48 & 32.50 $\pm$ 0.50 & 31.26 to 33.74 \\
+  Task-IL & derpp+bfp & 3 & \textbf{72.00 $\pm$ 0.50} & 70.76 to 73.24 & \textbf{28.00 $\pm$ 0.50} & 26.76 to 29.24 & \textbf{36.00 $\pm$ 0.25} & 35.38 to 36.62 \\
+  \bottomrule
+\end{tabular}
+\end{table}
+
+\begin{table}
+\centering
+\caption{Paired differences by seed}
+\begin{tabular}{llllrrllll}
+  \toprule
+  setting & method & against & metric & pairs & difference & 95 \% & p (t) & p (flips) & better/worse/same \\
+  \midrule
+  Class-IL & derpp+bfp & derpp & FAA & 3 & 7.00 $\pm$ 0.87 & 4.85 to 9.15 & 0.0051 & 0.2500 & 3/0/0 \\
+  Class-IL & derpp+bfp & derpp & FF & 3 & $-$7.00 $\pm$ 0.87 & $-$9.15 to $-$4.85 & 0.0051 & 0.2500 & 3/0/0 \\
+  Class-IL & derpp+bfp & derpp & ALA & 3 & 3.50 $\pm$ 0.43 & 2.42 to 4.58 & 0.0051 & 0.2500 & 3/0/0 \\
+  \midrule
+  Task-IL & derpp+bfp & derpp & FAA & 3 & 7.00 $\pm$ 0.87 & 4.85 to 9.15 & 0.0051 & 0.2500 & 3/0/0 \\
+  Task-IL & derpp+bfp & derpp & FF & 3 & $-$7.00 $\pm$ 0.87 & $-$9.15 to $-$4.85 & 0.0051 & 0.2500 & 3/0/0 \\
+  Task-IL & derpp+bfp & derpp & ALA & 3 & 3.50 $\pm$ 0.43 & 2.42 to 4.58 & 0.0051 & 0.2500 & 3/0/0 \\
+  \bottomrule
+\end{tabular}
+\end{table}
+"""  # noqa: E501
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Path:
+    for method, values in VALUES.items():
+        for seed, faa in enumerate(values):
+            make_run(tmp_path / "runs", method, seed, faa)
+    return tmp_path
+
+
+def test_latex_to_the_character(pair: Path) -> None:
+    said = command("compare", "--format", "latex", cwd=pair)
+    assert said.stdout == LATEX
+    written = command("compare", "--format", "latex", "-o", "table.tex", cwd=pair)
+    assert written.stdout == "Written to table.tex\n"
+    assert (pair / "table.tex").read_text() == LATEX
+
+
+def test_terminal_and_markdown(pair: Path) -> None:
+    plain = command("compare", cwd=pair).stdout
+    assert "72.00 ± 0.50" in plain
+    assert "4.85 to 9.15" in plain
+    marked = command("compare", "--format", "markdown", cwd=pair).stdout
+    assert "| Class-IL | derpp+bfp | 3 | **72.00 ± 0.50** | 70.76 to 73.24 |" in marked
+    assert "- 95 %: Student's interval" in marked
+    command("compare", "-o", "table.txt", cwd=pair)
+    assert "72.00 ± 0.50" in (pair / "table.txt").read_text()
+
+
+def test_csv_and_json_keep_whole_numbers(pair: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(command("compare", "--format", "csv", cwd=pair).stdout)))
+    assert len(rows) == 2 * 6
+    (one,) = [
+        r
+        for r in rows
+        if (r["setting"], r["method"], r["metric"]) == ("class_il", "derpp+bfp", "ff")
+    ]
+    assert (one["against"], one["better"], one["worse"], one["same"]) == ("derpp", "3", "0", "0")
+    expected = stats.ttest_rel([28.5, 27.5, 28.0], [35.0, 34.0, 36.0])
+    assert float(one["t"]) == pytest.approx(expected.statistic)
+    assert float(one["p_t"]) == pytest.approx(expected.pvalue)
+    whole = json.loads(command("compare", "--format", "json", cwd=pair).stdout)
+    assert whole["rows"][6]["difference"] == pytest.approx(7.0)
+    assert whole["rows"][0]["against"] is None
+    assert "Student" in whole["notes"][0]
+
+
+def test_runs_by_name_and_by_folder(pair: Path) -> None:
+    said = command("compare", "derpp-200-s0", "runs/derpp+bfp-200-s0", cwd=pair)
+    assert said.returncode == 0, said.stderr
+    assert "derpp+bfp" in said.stdout
+    wrong = {
+        "not a run": ("compare", "derpp-200"),
+        "not both": ("compare", "derpp-200-s0", "--where", "seed=0"),
+        "Did you mean 'latex'": ("compare", "--format", "latx"),
+        "no runs with seed=9": ("compare", "--where", "seed=9"),
+        "cannot write": ("compare", "-o", "no/such/folder.txt"),
+    }
+    for reason, words in wrong.items():
+        found = command(*words, cwd=pair)
+        assert (found.returncode, found.stderr.count("\n")) == (2, 1), found
+        assert reason in found.stderr
+
+
+def test_long_tables_are_drawn_plainly(tmp_path: Path) -> None:
+    for seed in range(201):
+        make_run(tmp_path / "runs", "er", seed, 50.0 + seed / 10)
+    said = command("runs", cwd=tmp_path).stdout.splitlines()
+    assert said[0] == "201 runs, 201 finished"
+    assert len(said) == 3 + 201
+    assert said[3].split() == [
+        "er-200-s0", "finished", "split-cifar10", "er", "200", "0", "50.00", "50.00", "50.00",
+    ]  # fmt: skip
+
+
+def test_every_row_of_the_long_table_is_whole(pair: Path) -> None:
+    table = long(compare(Store(pair / "runs").select()))
+    assert all(len(row) == len(table.columns) for row in table.rows)
+    assert not any(isinstance(v, float) and math.isnan(v) for row in table.rows for v in row)
+    assert differences(compare(Store(pair / "runs").select("method=derpp"))).rows == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not on PATH")
+def test_the_latex_compiles(pair: Path) -> None:
+    command("compare", "--format", "latex", "-o", "table.tex", cwd=pair)
+    command("paper", "table1", "--format", "latex", "-o", "paper.tex", cwd=pair)
+    document = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+    document += r"\input{table}\input{paper}\end{document}"
+    (pair / "main.tex").write_text(document)
+    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
+    done = subprocess.run(words, cwd=pair, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_plain_text_marks_the_best_and_parts_groups() -> None:
+    rows = [("a", "er", 1.0), ("a", "bfp", 2.0), ("b", "er", 3.0)]
+    found = Table(("in", "method", "FAA"), rows, caption="C", best={"FAA": "max"}, group="in")
+    assert found.to_text(("*", "*")).splitlines() == [
+        "C", "in  method   FAA", "──  ──────  ────", "a   er      1.00", "a   bfp     *2.00*", "",
+        "b   er      *3.00*",
+    ]  # fmt: skip

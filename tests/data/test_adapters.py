@@ -1,0 +1,245 @@
+"""Arrays, torch's Datasets and Hugging Face's become the same two sets of images."""
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from linsep.data.images import Dataset
+from linsep.data.sources.adapters import from_code, from_huggingface, from_torch, huggingface
+from linsep.data.sources.arrays import arrays, from_arrays
+from linsep.data.sources.measure import DuplicateWarning
+from linsep.errors import DataError
+from tests.helpers.made_data import noise
+
+pytestmark = pytest.mark.filterwarnings("ignore::linsep.data.sources.measure.DuplicateWarning")
+X, Y = noise(0, 12, 6, 5, 3), np.arange(12) % 3
+WANT = torch.from_numpy(X.transpose(0, 3, 1, 2).copy())
+
+
+@pytest.mark.parametrize(
+    ("x", "want"),
+    [
+        (X, WANT),
+        (X.transpose(0, 3, 1, 2), WANT),
+        (torch.from_numpy(X), WANT),
+        (torch.from_numpy(X).float() / 255, WANT),
+        (X / 255, WANT),
+        (X[..., 0], WANT[:, :1]),
+        (X[..., :1], WANT[:, :1]),
+    ],
+)
+def test_every_usual_form_of_images(x: Any, want: Tensor) -> None:
+    data = from_arrays(x, Y, x, Y)
+    assert torch.equal(data.train.pixels(), want)
+    assert data.train.pixels().dtype == torch.uint8
+    assert data.names == ("0", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("y", "names", "labels"),
+    [
+        (Y * 10 + 5, ("5", "15", "25"), Y),
+        (np.array(["b", "a", "c"])[Y], ("a", "b", "c"), np.array([1, 0, 2])[Y]),
+        (Y[:, None], ("0", "1", "2"), Y),
+        (Y.tolist(), ("0", "1", "2"), Y),
+        (torch.from_numpy(Y), ("0", "1", "2"), Y),
+    ],
+)
+def test_every_usual_form_of_labels(y: Any, names: tuple[str, ...], labels: Any) -> None:
+    data = from_arrays(X, y, X, y)
+    assert data.names == names
+    assert data.train.y.tolist() == labels.tolist()
+
+
+def test_a_negative_label_is_refused_since_it_often_means_unlabelled() -> None:
+    with pytest.raises(DataError, match="a label is -1"):
+        from_arrays(X, Y - 1, X, Y - 1)
+
+
+def test_duplicates_are_counted_and_warned_of() -> None:
+    with pytest.warns(DuplicateWarning, match="3 test images are also training images"):
+        from_arrays(X, Y, X[:3], Y[:3])
+    twice = np.concatenate([X[:1], X[:1], noise(9, 4, 6, 5, 3)])
+    with pytest.warns(DuplicateWarning, match="1 test images"):
+        from_arrays(twice, [0, 0, 1, 1, 2, 2], test_share=0.5)
+
+
+def test_a_share_is_held_out_of_every_class_without_copying() -> None:
+    x = torch.from_numpy(X.transpose(0, 3, 1, 2).copy())
+    data = from_arrays(x, Y, test_share=0.25, names=("a", "b", "c"))
+    assert data.test.y.bincount().tolist() == [1, 1, 1]
+    assert data.train.y.bincount().tolist() == [3, 3, 3]
+    assert data.train.sources[0].data_ptr() == x.data_ptr()
+    rows = set(data.train.rows.tolist()) | set(data.test.rows.tolist())
+    assert rows == set(range(12))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: from_arrays(X, Y[:5]), r"labels of shape \(5,\) for 12 images"),
+        (lambda: from_arrays(X, Y + 0.5), "labels are float64"),
+        (lambda: from_arrays(X.astype(np.int64), Y), "pixels are torch.int64"),
+        (lambda: from_arrays(X.astype(np.float32), Y), "floats must be 0 to 1"),
+        (lambda: from_arrays(np.full((2, 4, 4), np.nan), [0, 1]), "floats must be 0 to 1"),
+        (lambda: from_arrays(X[0, 0], Y), "images of shape"),
+        (lambda: from_arrays(noise(0, 4, 6, 5, 2), Y[:4]), "neither 1 nor 3 channels"),
+        (lambda: from_arrays(X, Y, names=("a", "b")), "do not fit 2 names"),
+        (lambda: from_arrays(X, Y, X[:2], Y[:2]), "class '2' has no test image"),
+        (lambda: from_arrays(X[:2], Y[:2], X, Y), "class '2' has no training image"),
+        (lambda: from_arrays(X[:4], Y[:4]), "has one image"),
+        (lambda: from_arrays(X, Y, X[:3, :5], Y[:3]), "training images .* test"),
+    ],
+)
+def test_wrong_arrays_are_told(make: Callable[[], Dataset], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("x_train", "y_train", "x_test", "y_test"),
+        ("train_images", "train_labels", "test_images", "test_labels"),
+        ("X_train", "y_train", "X_val", "y_val"),
+    ],
+)
+def test_npz_and_npy_under_their_usual_names(tmp_path: Path, names: tuple[str, ...]) -> None:
+    content: dict[str, Any] = dict(zip(names, (X, Y, X[:3], Y[:3]), strict=True))
+    np.savez_compressed(tmp_path / "a.npz", **content)
+    (tmp_path / "d").mkdir()
+    for name, array in content.items():
+        np.save(tmp_path / "d" / f"{name}.npy", array)
+    for place in (tmp_path / "a.npz", tmp_path / "d"):
+        data = arrays(place)
+        assert torch.equal(data.train.pixels(), WANT)
+        assert data.test.y.tolist() == [0, 1, 2]
+
+
+def test_npz_with_images_and_labels_alone(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=X, y=Y, names=np.array(["a", "b", "c"]))
+    data = arrays(tmp_path / "a.npz", test_share=0.5)
+    assert data.names == ("a", "b", "c")
+    assert (len(data.train), len(data.test)) == (6, 6)
+
+
+def test_files_of_arrays_that_are_not_what_they_should_be(tmp_path: Path) -> None:
+    np.savez(tmp_path / "labels.npz", y=Y)
+    with pytest.raises(DataError, match="no train images"):
+        arrays(tmp_path / "labels.npz")
+    np.savez(tmp_path / "other.npz", a=Y)
+    with pytest.raises(DataError, match=r"has the arrays \['a'\]; needs x_train"):
+        arrays(tmp_path / "other.npz")
+    np.savez(tmp_path / "objects.npz", x=np.array([print, len]), y=Y)
+    with pytest.raises(DataError, match="claims object"):
+        arrays(tmp_path / "objects.npz")
+    (tmp_path / "d").mkdir()
+    np.save(tmp_path / "d" / "x.npy", np.array([print, len]))
+    with pytest.raises(DataError, match=r"Object arrays|allow_pickle|object"):
+        arrays(tmp_path / "d")
+    whole = (tmp_path / "labels.npz").read_bytes()
+    (tmp_path / "labels.npz").write_bytes(whole[:100])
+    with pytest.raises(DataError, match=r"labels\.npz cannot be read"):
+        arrays(tmp_path / "labels.npz")
+    with pytest.raises(DataError, match=r"neither an \.npz file nor a folder"):
+        arrays(tmp_path / "nowhere")
+
+
+def test_header_that_asks_for_all_the_memory(tmp_path: Path) -> None:
+    raw = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        raw, {"descr": "|u1", "fortran_order": False, "shape": (10**6, 10**6, 10**6)}
+    )
+    with zipfile.ZipFile(tmp_path / "b.npz", "w") as zipped:
+        zipped.writestr("x.npy", raw.getvalue())
+    with pytest.raises(DataError, match="claims uint8 of shape"):
+        arrays(tmp_path / "b.npz")
+
+
+class Pairs(torch.utils.data.Dataset[Any]):
+    def __init__(self, make: Callable[[int], Any], count: int = 12) -> None:
+        self.make, self.count = make, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: int) -> tuple[Any, Any]:
+        return self.make(i), int(Y[i])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda i: Image.fromarray(X[i]),
+        lambda i: X[i],
+        lambda i: WANT[i],
+        lambda i: WANT[i].float() / 255,
+    ],
+)
+def test_torch_datasets_of_pictures_arrays_and_tensors(make: Callable[[int], Any]) -> None:
+    data = from_torch(Pairs(make), Pairs(make, 3), names=("a", "b", "c"))
+    assert torch.equal(data.train.pixels(), WANT)
+    assert data.test.y.tolist() == [0, 1, 2]
+    assert data.names == ("a", "b", "c")
+    assert from_torch(Pairs(make)).names == ("0", "1", "2")
+
+
+def test_torch_pictures_of_many_sizes_need_one() -> None:
+    pairs = Pairs(lambda i: Image.fromarray(noise(i, 8 + i, 10, 3)))
+    with pytest.raises(DataError, match=r"image 1 has the shape .*set `size`"):
+        from_torch(pairs)
+    assert from_torch(pairs, size=8, channels=1).train.shape == (1, 8, 8)
+    with pytest.raises(DataError, match="no images"):
+        from_torch(Pairs(lambda i: X[i], 0))
+
+
+CODE = """
+import torch
+from torch.utils.data import TensorDataset
+def make():
+    x = torch.arange(8 * 3 * 4 * 4, dtype=torch.uint8).view(8, 3, 4, 4)
+    return TensorDataset(x, torch.arange(8) % 2), TensorDataset(x[:2], torch.arange(2))
+"""
+
+
+def test_a_function_of_the_users(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CODE)
+    data = from_code(Path(f"{tmp_path}/mine.py:make"))
+    assert (len(data.train), len(data.test)) == (8, 2)
+    for place, message in (
+        ("mine", "names no function"),
+        (f"{tmp_path}/mine.py:other", "has no function 'other'"),
+        (f"{tmp_path}/none.py:make", "cannot be imported"),
+        ("no.such.module:make", "cannot be imported"),
+    ):
+        with pytest.raises(DataError, match=message):
+            from_code(Path(place))
+
+
+def test_hugging_face_in_memory_and_on_disk(tmp_path: Path) -> None:
+    hf = pytest.importorskip("datasets", reason="the extra `huggingface` is not installed")
+    features = hf.Features({"image": hf.Image(), "kind": hf.ClassLabel(names=["a", "b", "c"])})
+    rows = {"image": [Image.fromarray(x) for x in X], "kind": Y.tolist()}
+    train = hf.Dataset.from_dict(rows, features=features)
+    both = hf.DatasetDict({"train": train, "validation": train.select(range(3))})
+    data = from_huggingface(both, label="kind")
+    assert torch.equal(data.train.pixels(), WANT)
+    assert data.test.y.tolist() == [0, 1, 2]
+    assert data.names == ("a", "b", "c")
+    both.save_to_disk(str(tmp_path / "hf"))
+    again = huggingface(tmp_path / "hf", label="kind", size=5)
+    assert again.train.shape == (3, 5, 5)
+    train.save_to_disk(str(tmp_path / "one"))
+    assert len(huggingface(tmp_path / "one", label="kind").test) == 3
+    with pytest.raises(DataError, match="no column 'label'; found"):
+        from_huggingface(train)
+    with pytest.raises(DataError, match="is not a data set on disk"):
+        huggingface(tmp_path / "nowhere")

@@ -1,0 +1,266 @@
+"""The public layouts, small: what is read, and what a wrong file is told."""
+
+import gzip
+import shutil
+import tarfile
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from linsep.data.sources import cifar, imagenet100, mnist, tinyimagenet
+from linsep.data.sources.cache import Treatment, prepared
+from linsep.errors import DataError
+from tests.helpers.made_data import (
+    SMALL,
+    idx,
+    noise,
+    write_cifar,
+    write_image,
+    write_pickle,
+    write_tiny,
+)
+
+DIGITS = replace(mnist.MNIST, counts=((2, 1), (1, 1)), names=("0", "1"))
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LINSEP_CACHE", str(tmp_path / "cache"))
+
+
+def test_cifar_from_its_folder_its_parent_and_its_archive(tmp_path: Path) -> None:
+    place = write_cifar(tmp_path / "a")
+    data = cifar.read(tmp_path / "a", SMALL)
+    assert data.names == ("cat", "dog")
+    assert data.train.shape == (3, 32, 32)
+    assert data.train.y.tolist() == [0, 1] * 4
+    want = np.concatenate([noise(0, 4, 3072), noise(1, 4, 3072)]).reshape(-1, 3, 32, 32)
+    assert torch.equal(data.train.pixels(), torch.from_numpy(want))
+    assert torch.equal(cifar.read(place, SMALL).test.pixels(), data.test.pixels())
+    (tmp_path / "b").mkdir()
+    with tarfile.open(tmp_path / "b" / SMALL.remote.name, "w:gz") as tar:
+        tar.add(place, SMALL.folder)
+    assert torch.equal(cifar.read(tmp_path / "b", SMALL).train.pixels(), data.train.pixels())
+    assert (tmp_path / "b" / SMALL.folder / "data_batch_1").exists()
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
+def test_cifar_that_was_written_again(tmp_path: Path, protocol: int) -> None:
+    write_cifar(tmp_path, protocol=protocol)
+    assert len(cifar.read(tmp_path, SMALL).train) == 8
+
+
+def test_missing_cifar_says_what_where_and_its_checksum(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz .*md5 c58f30108f718f") as error:
+        cifar.cifar10(tmp_path)
+    assert str(tmp_path / "cifar-10-python.tar.gz") in str(error.value)
+    assert "linsep data get cifar10" in str(error.value)
+    assert "\n" not in str(error.value)
+    write_cifar(tmp_path)
+    (tmp_path / SMALL.folder / "test_batch").unlink()
+    with pytest.raises(DataError, match="lacks test_batch"):
+        cifar.read(tmp_path, SMALL)
+
+
+def _swap(a: Path, b: Path) -> None:
+    kept = a.read_bytes()
+    a.write_bytes(b.read_bytes())
+    b.write_bytes(kept)
+
+
+def _copy(place: Path) -> None:
+    write_pickle(place / "data_batch_1", {b"data": noise(0, 4, 3072), b"labels": [0, 0, 0, 1]})
+    shutil.copy(place / "data_batch_1", place / "data_batch_2")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda p: _swap(p / "data_batch_1", p / "batches.meta"), "batches.meta"),
+        (_copy, "swapped or copied"),
+        (
+            lambda p: write_pickle(
+                p / "test_batch", {b"data": noise(0, 4, 3072), b"labels": [0, 1, 2, 0]}
+            ),
+            "label 2; this set has 0 to 1",
+        ),
+        (
+            lambda p: write_pickle(
+                p / "test_batch", {b"data": noise(0, 4, 3072), b"labels": [0, -1, 1, 0]}
+            ),
+            "label -1",
+        ),
+        (
+            lambda p: write_pickle(
+                p / "test_batch", {b"data": noise(0, 4, 3072), b"labels": [0, 1]}
+            ),
+            "'labels' should be 4 numbers",
+        ),
+        (
+            lambda p: write_pickle(
+                p / "test_batch", {b"data": noise(0, 4, 3072), b"labels": ["a"] * 4}
+            ),
+            "should be 4 numbers",
+        ),
+        (
+            lambda p: write_pickle(
+                p / "test_batch", {b"data": noise(0, 4, 3071), b"labels": [0, 1, 0, 1]}
+            ),
+            "4 x 3072 bytes, but is uint8 of shape",
+        ),
+        (lambda p: write_pickle(p / "test_batch", {b"labels": [0, 1, 0, 1]}), "but is missing"),
+        (lambda p: write_pickle(p / "batches.meta", {b"label_names": [b"cat"]}), "2 names"),
+    ],
+)
+def test_wrong_cifar_files_are_named(
+    tmp_path: Path, spoil: Callable[[Path], None], message: str
+) -> None:
+    spoil(write_cifar(tmp_path))
+    with pytest.raises(DataError, match=message):
+        cifar.read(tmp_path, SMALL)
+
+
+def write_digits(root: Path, zipped: bool, dotted: bool = False) -> dict[str, Path]:
+    content = {
+        "train-images-idx3": noise(0, 3, 28, 28),
+        "train-labels-idx1": np.array([0, 1, 0], np.uint8),
+        "t10k-images-idx3": noise(1, 2, 28, 28),
+        "t10k-labels-idx1": np.array([1, 0], np.uint8),
+    }
+    root.mkdir(parents=True)
+    found = {}
+    for name, array in content.items():
+        called = name.replace("-idx", ".idx") if dotted else name
+        path = root / f"{called}-ubyte{'.gz' if zipped else ''}"
+        path.write_bytes(gzip.compress(idx(array)) if zipped else idx(array))
+        found[name] = path
+    return found
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("place", ["MNIST/raw", "mnist", "."])
+def test_digits_wherever_they_are(tmp_path: Path, zipped: bool, place: str) -> None:
+    write_digits(tmp_path / "d" / place, zipped, dotted=place == "mnist")
+    data = mnist.read(tmp_path / "d", DIGITS)
+    assert data.train.shape == (1, 28, 28)
+    assert data.test.y.tolist() == [1, 0]
+    assert torch.equal(data.train.pixels()[:, 0], torch.from_numpy(noise(0, 3, 28, 28)))
+
+
+def test_wrong_idx_files_are_named(tmp_path: Path) -> None:
+    files = write_digits(tmp_path / "mnist", zipped=False)
+    images, labels = files["train-images-idx3"], files["train-labels-idx1"]
+    whole = images.read_bytes()
+    for content, message in (
+        (whole[:-5], "cut off"),
+        (whole + b"x", "too long"),
+        (labels.read_bytes(), "another file"),
+        (idx(noise(0, 3, 28, 27)), r"shape \(3, 28, 27\); should be"),
+        (b"", "another file"),
+    ):
+        images.write_bytes(content)
+        with pytest.raises(DataError, match=f"train-images.*{message}"):
+            mnist.read(tmp_path, DIGITS)
+    images.write_bytes(whole)
+    labels.write_bytes(idx(np.array([1, 1, 0], np.uint8)))
+    with pytest.raises(DataError, match=r"not mnist's: images per class are \[1, 2\]"):
+        mnist.read(tmp_path, DIGITS)
+    labels.unlink()
+    with pytest.raises(DataError, match="lacks the files train-labels"):
+        mnist.read(tmp_path, DIGITS)
+    with pytest.raises(DataError, match=r"train-images-idx3-ubyte\.gz .*md5 f68b3c2"):
+        mnist.mnist(tmp_path / "nowhere")
+
+
+def test_idx_gz_that_is_cut_or_a_bomb(tmp_path: Path) -> None:
+    files = write_digits(tmp_path / "mnist", zipped=True)
+    path = files["t10k-images-idx3"]
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(DataError, match="cannot be unpacked"):
+        mnist.read(tmp_path, DIGITS)
+    path.write_bytes(gzip.compress(idx(noise(1, 2, 28, 28)) + bytes(50_000_000)))
+    with pytest.raises(DataError, match="too long"):
+        mnist.read(tmp_path, DIGITS)
+
+
+def test_tiny_in_both_layouts(tmp_path: Path) -> None:
+    place = write_tiny(tmp_path)
+    listing = tinyimagenet.list_tinyimagenet(tmp_path, 3)
+    assert listing.names == ("word n00000000", "word n00000001", "word n00000002")
+    data = prepared(listing, Treatment())
+    assert data.train.y.tolist() == [0, 0, 1, 1, 2, 2]
+    assert data.test.y.tolist() == [0, 1, 2]
+    assert data.train.shape == (3, 12, 12)
+    (place / "val" / "val_annotations.txt").unlink()
+    for c in range(3):
+        target = place / "val" / f"n{c:08d}" / "images"
+        target.mkdir(parents=True)
+        (place / "val" / "images" / f"val_{c}.png").rename(target / f"val_{c}.png")
+    again = prepared(tinyimagenet.list_tinyimagenet(tmp_path, 3), Treatment())
+    assert torch.equal(again.test.pixels(), data.test.pixels())
+
+
+def _notes(place: Path, old: str, new: str) -> None:
+    file = place / "val" / "val_annotations.txt"
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda p: _notes(p, "n00000001", "n99999999"), "line 2: 'n99999999' is not a class"),
+        (lambda p: _notes(p, "val_1.png", "val_0.png"), "line 2: 'val_0.png' has a label already"),
+        (lambda p: _notes(p, "val_1.png", "val_9.png"), "val_9.png is missing"),
+        (lambda p: write_image(p / "val" / "images" / "x.png", 0), "x.png has no label"),
+        (lambda p: (p / "val" / "val_annotations.txt").unlink(), "val_annotations.txt is missing"),
+        (lambda p: (p / "wnids.txt").write_text("n00000000\n" * 3), "should be 3 classes"),
+        (lambda p: shutil.rmtree(p / "train" / "n00000002"), "n00000002 is missing"),
+        (
+            lambda p: [f.unlink() for f in (p / "train" / "n00000002" / "images").iterdir()],
+            "'word n00000002' has no training image",
+        ),
+    ],
+)
+def test_wrong_tiny_labels_are_named(
+    tmp_path: Path, spoil: Callable[[Path], object], message: str
+) -> None:
+    spoil(write_tiny(tmp_path))
+    with pytest.raises(DataError, match=message):
+        prepared(tinyimagenet.list_tinyimagenet(tmp_path, 3), Treatment())
+
+
+def test_missing_tiny_says_what_and_where(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"tiny-imagenet-200\.zip .*md5 90528d7ca1a"):
+        tinyimagenet.tinyimagenet(tmp_path)
+
+
+def test_imagenet100_is_the_list_of_seed_1993(tmp_path: Path) -> None:
+    """Ids sort as the 1000 classes do, so their ranks must be those of the drawn numbers."""
+    drawn = np.random.RandomState(1993).permutation(1000)[:100]
+    assert np.array_equal(np.argsort(imagenet100.CLASSES), np.argsort(drawn))
+    assert len(set(imagenet100.CLASSES)) == 100
+    assert sha256("\n".join(imagenet100.CLASSES).encode()).hexdigest() == imagenet100.SHA256
+    assert imagenet100.CLASSES[list(drawn).index(7)] == "n01514668"  # 7: the cock
+    with pytest.raises(DataError, match=r"ImageNet is not in .*image-net\.org"):
+        imagenet100.imagenet100(tmp_path)
+
+
+def test_imagenet100_at_256(tmp_path: Path) -> None:
+    for part in ("train", "val"):
+        for i, wnid in enumerate((*imagenet100.CLASSES, "n00000001")):
+            size = (300, 260) if i % 2 else (256, 400)
+            path = tmp_path / "imagenet" / part / wnid / "a.JPEG"
+            write_image(path, i + (200 if part == "val" else 0), size)
+    data = imagenet100.imagenet100(tmp_path)
+    assert data.train.shape == (3, 256, 256)
+    assert (len(data.train), len(data.test)) == (100, 100)
+    assert data.names == imagenet100.CLASSES
+    shutil.rmtree(tmp_path / "imagenet" / "val" / imagenet100.CLASSES[50])
+    with pytest.raises(DataError, match=f"{imagenet100.CLASSES[50]} is missing"):
+        imagenet100.imagenet100(tmp_path)

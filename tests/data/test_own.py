@@ -1,0 +1,163 @@
+"""Images of the user's own, in folders and tables: what is read, and what a mistake is told."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from linsep.data.sources.folder import folder, list_folder
+from linsep.data.sources.table import table
+from linsep.errors import DataError
+from tests.helpers.made_data import noise, write_folder, write_image
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LINSEP_CACHE", str(tmp_path / "cache"))
+
+
+def test_folder_with_its_own_test_images(tmp_path: Path) -> None:
+    data = folder(write_folder(tmp_path / "d", ("train", "val")))
+    assert data.names == ("ant", "bee")
+    assert data.train.y.tolist() == [0, 0, 0, 1, 1, 1]
+    assert data.train.shape == (3, 12, 12)
+    want = noise(110, 12, 12, 3).transpose(2, 0, 1)
+    assert torch.equal(data.test.pixels()[3], torch.from_numpy(want.copy()))
+
+
+def test_folder_split_by_share(tmp_path: Path) -> None:
+    root = tmp_path / "d"
+    for c, name in enumerate(("ant", "bee")):
+        for i in range(10):
+            write_image(root / name / f"{i}.png", 20 * c + i)
+    (root / "ant" / "notes.txt").write_text("not an image")
+    (root / "ant" / ".hidden.png").write_text("nor this")
+    data = folder(root, test_share=0.3)
+    assert (len(data.train), len(data.test)) == (14, 6)
+    assert data.test.y.bincount().tolist() == [3, 3]
+    again, other = list_folder(root, 0.3), list_folder(root, 0.3, seed=1)
+    assert again == list_folder(root, 0.3)
+    assert again.test != other.test
+    shutil.rmtree(root / "bee")
+    write_image(root / "wasp" / "0.png", 50)
+    write_image(root / "wasp" / "1.png", 51)
+    ants = [f.path for f in list_folder(root, 0.3).test if f.label == 0]
+    assert ants == [f.path for f in again.test if f.label == 0]
+
+
+def test_folder_sizes(tmp_path: Path) -> None:
+    root = write_folder(tmp_path / "d")
+    write_image(root / "train" / "bee" / "x.png", 7, (30, 20))
+    with pytest.raises(DataError, match=r"x\.png has 30x20 .*first image has 12x12; set `size`"):
+        folder(root)
+    data = folder(root, size=16, channels=1)
+    assert data.train.shape == (1, 16, 16)
+
+
+def _emptied(root: Path) -> None:
+    shutil.rmtree(root / "train")
+    (root / "train").mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda p: (p / "train" / "empty").mkdir(), "'empty' has no training image"),
+        (lambda p: shutil.rmtree(p / "test" / "bee"), "'bee' has no test image"),
+        (
+            lambda p: write_image(p / "test" / "cat" / "0.png", 0),
+            "cat: there is no training folder",
+        ),
+        (lambda p: shutil.rmtree(p), "is not a folder"),
+        (_emptied, "no folders in it"),
+        (lambda p: (p / "train" / "ant" / "0.png").write_bytes(b"GIF89a"), "0.png cannot be read"),
+    ],
+)
+def test_wrong_folders_are_named(
+    tmp_path: Path, spoil: Callable[[Path], object], message: str
+) -> None:
+    spoil(write_folder(tmp_path / "d"))
+    with pytest.raises(DataError, match=message):
+        folder(tmp_path / "d")
+
+
+def test_folder_class_without_an_image_or_with_one(tmp_path: Path) -> None:
+    write_image(tmp_path / "d" / "ant" / "0.png", 0)
+    (tmp_path / "d" / "bee").mkdir()
+    with pytest.raises(DataError, match="bee has no image"):
+        folder(tmp_path / "d")
+    write_image(tmp_path / "d" / "bee" / "0.png", 1)
+    with pytest.raises(DataError, match="'ant' has one image"):
+        folder(tmp_path / "d")
+
+
+def write_table(root: Path, text: str, count: int = 12) -> Path:
+    for i in range(count):
+        write_image(root / "im" / f"{i}.png", i)
+    (root / "t.csv").write_text(text)
+    return root / "t.csv"
+
+
+def test_table_with_tasks_and_splits(tmp_path: Path) -> None:
+    lines = [
+        f"im/{i}.png,{'ab'[i % 2]},{10 if i < 6 else 9},{'test' if i in (0, 3, 8, 11) else 'train'}"
+        for i in range(12)
+    ]
+    found = table(write_table(tmp_path, "file,label,task,split\n" + "\n".join(lines) + "\n"))
+    assert found.data.names == ("a", "b")
+    assert found.tasks == ("9", "10")
+    assert found.train_tasks is not None
+    assert found.train_tasks.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
+    assert found.data.test.y.tolist() == [0, 1, 0, 1]
+    with pytest.raises(DataError, match="class 'a' is in the tasks '10' and '9'"):
+        found.classes()
+
+
+def test_table_split_by_share_keeps_every_task(tmp_path: Path) -> None:
+    lines = [f"im/{i}.png,{i // 4},{'late' if i < 4 else 'early'}" for i in range(12)]
+    found = table(write_table(tmp_path, "file,label,task\n" + "\n".join(lines)), test_share=0.25)
+    assert found.tasks == ("late", "early")
+    assert found.data.test.y.tolist() == [0, 1, 2]
+    assert found.test_tasks is not None
+    assert found.test_tasks.tolist() == [0, 1, 1]
+    assert found.classes() == ((0,), (1, 2))
+
+
+def test_table_without_tasks(tmp_path: Path) -> None:
+    lines = [f"im/{i}.png,{10 - i % 3}" for i in range(12)]
+    found = table(write_table(tmp_path, "file,label\n" + "\n".join(lines)))
+    assert found.data.names == ("8", "9", "10")
+    assert found.tasks == ()
+    with pytest.raises(DataError, match="no column `task`"):
+        found.classes()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no column 'file'"),
+        ("file,label\n", "has a header and no lines"),
+        ("file\nim/0.png\n", "no column 'label'"),
+        ("file,lable\nim/0.png,a\n", "Did you mean 'label'"),
+        ("file,label\nim/0.png,a\nim/77.png,a\n", "line 3: there is no file"),
+        ("file,label\nim/0.png,\n", "line 2: 'label' is empty"),
+        ("file,label\nim/0.png\n", "line 2 does not have as many fields"),
+        ("file,label\nim/0.png,a,b\n", "line 2 does not have as many fields"),
+        ("file,label,split\nim/0.png,a,dev\n", "split is 'dev'; should be train or test"),
+        (
+            "file,label,split\nim/0.png,a,train\nim/1.png,b,test\n",
+            "class 'b' has no training image",
+        ),
+    ],
+)
+def test_wrong_tables_are_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        table(write_table(tmp_path, text))
+
+
+def test_table_that_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"file,label\n\xff\xfe\x00,\x80\n")
+    with pytest.raises(DataError, match="cannot be read as a table"):
+        table(tmp_path / "t.csv")

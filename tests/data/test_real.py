@@ -1,0 +1,134 @@
+"""The real images, where LINSEP_TEST_DATA names the folder that holds them."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from linsep.bench.data import load
+from linsep.data.images import Dataset
+from linsep.data.sources.cifar import cifar10, cifar100
+from linsep.data.sources.folder import folder
+from linsep.data.sources.measure import class_counts, duplicates, pixel_statistics
+from linsep.data.sources.mnist import fashion_mnist, mnist
+from linsep.data.sources.registry import SOURCES
+from linsep.data.sources.tinyimagenet import tinyimagenet
+
+pytestmark = pytest.mark.data
+DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+
+
+@pytest.fixture(scope="module")
+def root() -> Path:
+    given = os.environ.get("LINSEP_TEST_DATA")
+    if not given:
+        pytest.skip("LINSEP_TEST_DATA is not set: the folder that holds the real images")
+    return Path(given)
+
+
+def needs(place: Path) -> None:
+    if not place.exists():
+        pytest.skip(f"{place} is not there")
+
+
+@pytest.fixture(autouse=True)
+def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LINSEP_CACHE", str(tmp_path / "cache"))
+
+
+def expect(
+    data: Dataset, name: str, shape: tuple[int, int, int], train: int, test: int, off: float
+) -> None:
+    """Shape, images of every class, and pixel statistics near the ones that are used."""
+    used = SOURCES[name]
+    assert data.train.shape == data.test.shape == shape
+    assert class_counts(data.train, used.classes) == [train] * used.classes
+    assert class_counts(data.test, used.classes) == [test] * used.classes
+    assert len(set(data.names)) == used.classes
+    found = pixel_statistics(data.train)
+    for measured, usual in zip(found.mean + found.std, used.mean + used.std, strict=True):
+        assert abs(measured - usual) < off
+
+
+def test_cifar10(root: Path) -> None:
+    needs(root / "cifar-10-batches-py")
+    data = cifar10(root)
+    expect(data, "split-cifar10", (3, 32, 32), 5000, 1000, 0.002)
+    assert data.names[:2] == ("airplane", "automobile")
+    assert data.train.y[:6].tolist() == [6, 9, 9, 4, 1, 1]
+    assert duplicates(data) == 0
+
+
+def test_cifar100(root: Path) -> None:
+    needs(root / "cifar-100-python")
+    data = cifar100(root)
+    expect(data, "split-cifar100", (3, 32, 32), 500, 100, 0.002)
+    assert data.names[:2] == ("apple", "aquarium_fish")
+    assert duplicates(data) == 10  # as published
+
+
+def test_cifar10_from_its_archive(root: Path, tmp_path: Path) -> None:
+    needs(root / "cifar-10-batches-py")
+    with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz", compresslevel=1) as tar:
+        tar.add((root / "cifar-10-batches-py").resolve(), "cifar-10-batches-py")
+    assert torch.equal(cifar10(tmp_path).test.pixels(), cifar10(root).test.pixels())
+
+
+def test_tinyimagenet(root: Path) -> None:
+    needs(root / "tiny-imagenet-200")
+    data = tinyimagenet(root)
+    per_class = len(data.train) // 200, len(data.test) // 200  # perhaps a subset
+    whole = per_class == (500, 50)
+    off = 0.002 if whole else 0.004
+    expect(data, "split-tinyimagenet", (3, 64, 64), *per_class, off)
+    assert data.names[0] == "goldfish"
+
+
+def test_tinyimagenet_from_its_archive(root: Path, tmp_path: Path) -> None:
+    needs(root / "tiny-imagenet-200")
+    shutil.make_archive(str(tmp_path / "tiny-imagenet-200"), "zip", root, "tiny-imagenet-200")
+    assert tinyimagenet(tmp_path).digest == tinyimagenet(root).digest
+
+
+def test_photographs_in_folders(root: Path) -> None:
+    needs(root / "imagenet20")
+    data = folder(root / "imagenet20")
+    assert data.train.shape == (3, 224, 224)
+    assert len(data.names) == 20
+    assert len(data.train) + len(data.test) == 280
+    assert folder(root / "imagenet20", size=256).train.shape == (3, 256, 256)
+
+
+def test_fashion_mnist_of_debian(tmp_path: Path) -> None:
+    needs(DEBIAN)
+    data = fashion_mnist(tmp_path)
+    expect(data, "split-fashion-mnist", (1, 28, 28), 6000, 1000, 0.002)
+
+
+def test_mnist(root: Path) -> None:
+    needs(root / "MNIST")
+    data = mnist(root)
+    assert (len(data.train), len(data.test)) == (60_000, 10_000)
+    found = pixel_statistics(data.train)
+    assert abs(found.mean[0] - 0.1307) < 0.002
+    assert abs(found.std[0] - 0.3081) < 0.002
+
+
+def test_loading_cifar10_is_quick_and_lean(root: Path) -> None:
+    needs(root / "cifar-10-batches-py")
+    best = min((load(root) for _ in range(2)), key=lambda found: found.seconds)
+    assert best.seconds < 3
+    assert best.peak < 2.5
+
+
+def test_show_as_it_is_typed(root: Path, tmp_path: Path) -> None:
+    needs(root / "cifar-100-python")
+    out = tmp_path / "x.png"
+    command = [sys.executable, "-c", "from linsep.cli import main; main()", "data", "show"]
+    subprocess.run([*command, "split-cifar100", "--data", str(root), "-o", str(out)], check=True)
+    assert out.stat().st_size > 100_000

@@ -1,0 +1,431 @@
+"""Which images come when: splits, subsets, streams, fingerprints, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linsep.data.images import Dataset, Images, join
+from linsep.data.scenarios import SCENARIOS, check, fingerprint, open_stream, reduced
+from linsep.data.sources.embedded import blobs, fashion_mini
+from linsep.data.sources.measure import pixel_statistics
+from linsep.data.sources.table import Table
+from linsep.data.tasks import Scenario, split, streamed
+from linsep.errors import DataError
+from linsep.learning.run import StepEnd
+from linsep.prepare import build
+from linsep.settings import sections
+from linsep.settings.config import from_settings
+from linsep.settings.sections import Schedule
+
+CLASSES = 6
+
+
+def numbered(per_class: int, first: int = 0, classes: int = CLASSES) -> Images:
+    """Images that carry their own number in two bytes, classes in turn."""
+    number = np.arange(first, first + per_class * classes, dtype="<u2")
+    x = torch.from_numpy(number.view(np.uint8).reshape(-1, 1, 1, 2))
+    return Images.of(x, torch.arange(per_class * classes) % classes)
+
+
+def numbers(images: Images) -> list[int]:
+    found: list[int] = images.pixels().numpy().reshape(-1, 2).view("<u2")[:, 0].tolist()
+    return found
+
+
+def dataset(train: int = 10, test: int = 3) -> Dataset:
+    """Numbers below 1000 are for training, from 1000 on for testing."""
+    names = tuple(f"class {c}" for c in range(CLASSES))
+    return Dataset(numbered(train), numbered(test, 1000), names)
+
+
+def wanted(**given: Any) -> sections.Scenario:
+    return sections.Scenario.model_validate({"name": "arrays"} | given)
+
+
+def opened(data: Dataset, **given: Any) -> Scenario:
+    return open_stream(wanted(per_task=2) if not given else wanted(**given), data).scenario
+
+
+def rows_learned(scenario: Scenario) -> list[int]:
+    return [n for task in scenario.tasks for n in numbers(task.train)]
+
+
+def rows_tested(scenario: Scenario) -> list[int]:
+    return [n for group in scenario.groups for n in numbers(group.test)]
+
+
+# --- splits --------------------------------------------------------------------------------------
+
+
+def test_classes_are_relabelled_by_their_place_in_the_order() -> None:
+    data, order = dataset(), [4, 2, 0, 1, 5, 3]
+    scenario = split("toy", data, [2, 2, 2], order)
+    assert scenario.names == tuple(f"class {c}" for c in order)
+    for t, task in enumerate(scenario.tasks):
+        assert task.classes == (2 * t, 2 * t + 1)
+        assert task.earlier == tuple(range(2 * t))
+        assert task.index == t
+        for images in (task.train, scenario.groups[t].test):
+            # Class of number n was n % 6 before; its new label is its place in the order.
+            original = [(n - 1000 if n >= 1000 else n) % CLASSES for n in numbers(images)]
+            assert images.y.tolist() == [order.index(c) for c in original]
+            assert set(images.y.tolist()) == set(task.classes)
+    assert sorted(rows_learned(scenario)) == list(range(60))
+    assert sorted(rows_tested(scenario)) == list(range(1000, 1018))
+
+
+@given(st.permutations(range(CLASSES)), st.sampled_from([[6], [2, 2, 2], [3, 3], [4, 1, 1]]))
+def test_every_image_is_learned_once_and_tested_with_its_class(
+    order: list[int], counts: list[int]
+) -> None:
+    scenario = split("toy", dataset(), counts, order)
+    assert sorted(rows_learned(scenario)) == list(range(60))
+    assert sorted(rows_tested(scenario)) == list(range(1000, 1018))
+    assert [len(task.classes) for task in scenario.tasks] == counts
+    assert scenario.num_classes == CLASSES
+    for task, group in zip(scenario.tasks, scenario.groups, strict=True):
+        assert group.classes == task.classes
+
+
+def test_the_first_task_may_be_larger() -> None:
+    scenario = opened(dataset(), per_task=1, first_task=3)
+    assert [task.classes for task in scenario.tasks] == [(0, 1, 2), (3,), (4,), (5,)]
+
+
+def test_the_order_is_shuffled_by_its_own_seed() -> None:
+    data = dataset()
+    names = {
+        seed: opened(data, per_task=2, order="shuffled", order_seed=seed).names for seed in range(4)
+    }
+    assert len(set(names.values())) == 4
+    assert all(sorted(found) == sorted(data.names) for found in names.values())
+    assert opened(data, per_task=2, order="shuffled", order_seed=2).names == names[2]
+    assert opened(data, per_task=2, order_seed=3).names == data.names  # natural unless asked for
+
+
+# --- subsets -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["natural", "shuffled"])
+def test_a_subset_is_the_same_for_every_run(order: str) -> None:
+    """So many of each class, chosen by the data alone."""
+    data = dataset()
+    few = opened(data, per_task=2, per_class=4, test_per_class=2, order=order, order_seed=5)
+    again = opened(dataset(), per_task=3, per_class=4, test_per_class=2)
+    assert sorted(rows_learned(few)) == sorted(rows_learned(again))
+    assert sorted(rows_tested(few)) == sorted(rows_tested(again))
+    for images, n in ((few.tasks[0].train, 4), (few.groups[0].test, 2)):
+        assert images.y.bincount().tolist() == [n, n]
+    whole = rows_learned(opened(data))
+    assert set(rows_learned(few)) < set(whole)
+
+
+def test_a_smaller_subset_is_part_of_a_larger() -> None:
+    small, large = (set(rows_learned(opened(dataset(), per_task=2, per_class=n))) for n in (3, 6))
+    assert small < large
+    assert sorted(small) != list(range(18))  # not simply the first ones
+
+
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
+def test_validation_never_touches_the_test_images(share: float) -> None:
+    data = dataset(train=20)
+    scenario = opened(data, per_task=2, validation=share)
+    train, held = set(rows_learned(scenario)), set(rows_tested(scenario))
+    assert not train & held
+    assert train | held == set(range(120))  # all of the training images, and none from 1000 on
+    for group, task in zip(scenario.groups, scenario.tasks, strict=True):
+        assert group.test.y.bincount(minlength=CLASSES)[list(group.classes)].tolist() == (
+            [round(20 * share)] * 2
+        )
+        assert set(task.train.y.tolist()) == set(task.classes)
+
+
+def test_validation_is_the_same_for_every_order_and_with_fewer_images() -> None:
+    held = {
+        tuple(sorted(rows_tested(opened(dataset(20), validation=0.2, **given))))
+        for given in (
+            {"per_task": 2},
+            {"per_task": 3, "order": "shuffled", "order_seed": 1},
+            {"per_task": 2, "per_class": 5},
+        )
+    }
+    assert len(held) == 1
+
+
+def test_a_subset_does_not_touch_the_data_handed_in() -> None:
+    data = dataset()
+    before = data.train.y.clone(), data.train.pixels().clone()
+    reduced(data, wanted(per_class=2, validation=0.2))
+    split("toy", data, [2, 2, 2], [5, 4, 3, 2, 1, 0])
+    assert torch.equal(data.train.y, before[0])
+    assert torch.equal(data.train.pixels(), before[1])
+
+
+# --- views ---------------------------------------------------------------------------------------
+
+
+def sources(scenario: Scenario) -> set[int]:
+    parts = [task.train for task in scenario.tasks]
+    return {source.data_ptr() for images in parts for source in images.sources}
+
+
+def test_cumulating_and_joining_copy_nothing() -> None:
+    data = dataset()
+    scenario = split("toy", data, [2, 2, 2])
+    place = {data.train.sources[0].data_ptr()}
+    for made in (scenario, scenario.cumulative(), scenario.at_once()):
+        assert sources(made) == place
+        for task in made.tasks:
+            assert len(task.train.sources) == 1
+
+
+def test_joint_training_sees_everything_so_far() -> None:
+    scenario = split("toy", dataset(), [2, 2, 2])
+    seen: list[int] = []
+    for before, task in zip(scenario.tasks, scenario.cumulative().tasks, strict=True):
+        seen += numbers(before.train)
+        assert numbers(task.train) == seen
+        assert task.train.y.tolist() == [n % CLASSES for n in seen]
+        assert (task.classes, task.earlier, task.index) == (
+            before.classes, before.earlier, before.index,
+        )  # fmt: skip
+
+
+def test_joint_training_at_once_is_one_task_tested_group_by_group() -> None:
+    scenario = split("toy", dataset(), [2, 2, 2])
+    (task,) = scenario.at_once().tasks
+    assert sorted(numbers(task.train)) == list(range(60))
+    assert (task.classes, task.earlier) == (tuple(range(CLASSES)), ())
+    assert task.index == 2  # it fills the last row of the accuracy matrix
+    assert scenario.at_once().groups == scenario.groups
+
+
+def test_views_of_several_sources() -> None:
+    """Rows keep their source through taking, selecting and joining; each source is held once."""
+    a, b = numbered(2), numbered(2, 500)
+    both = join([a, b, a.take(torch.tensor([3]))])
+    assert len(both.sources) == 2
+    assert numbers(both) == [*range(12), *range(500, 512), 3]
+    assert numbers(both.take(torch.tensor([13, 0, 24]))) == [501, 0, 3]
+    chosen = both.select([3])
+    assert numbers(chosen) == [3, 9, 503, 509, 3]
+    assert [n for part in both.chunks(7) for n in numbers(part)] == numbers(both)
+    again = join([both, b])
+    assert len(again.sources) == 2
+    assert numbers(again) == numbers(both) + numbers(b)
+
+
+# --- streams of one's own ------------------------------------------------------------------------
+
+
+def repeating() -> tuple[Dataset, Tensor, Tensor]:
+    """Task 0 has classes 0 and 1, task 1 has 1 and 2, task 2 only 0 again."""
+    y = torch.tensor([0, 1, 1, 2, 0, 0])
+    x = torch.arange(6, dtype=torch.uint8).view(6, 1, 1, 1)
+    data = Dataset(Images.of(x, y), Images.of(x + 100, y), ("a", "b", "c"))
+    return data, torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([0, 0, 1, 1, 2, 2])
+
+
+def test_a_class_is_new_in_the_first_task_it_comes_in() -> None:
+    data, train, test = repeating()
+    scenario = streamed("mine", data, train, test, 3)
+    assert [task.classes for task in scenario.tasks] == [(0, 1), (2,), ()]
+    assert [task.earlier for task in scenario.tasks] == [(), (0, 1), (0, 1, 2)]
+    assert [group.classes for group in scenario.groups] == [(0, 1), (1, 2), (0,)]
+    assert [task.train.pixels().flatten().tolist() for task in scenario.tasks] == [
+        [0, 1], [2, 3], [4, 5],
+    ]  # fmt: skip
+    assert [group.test.pixels().flatten().tolist() for group in scenario.groups] == [
+        [100, 101], [102, 103], [104, 105],
+    ]  # fmt: skip
+    assert scenario.num_classes == 3
+    assert sources(scenario) == {data.train.sources[0].data_ptr()}
+
+
+def test_a_table_with_tasks_is_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And when its images come in other tasks, it is other data."""
+    data, _, test = repeating()
+    found = []
+    for order in ([0, 0, 1, 1, 2, 2], [1, 1, 0, 0, 2, 2]):
+        listed = Table(data, ("x", "y", "z"), torch.tensor(order), test)
+        monkeypatch.setattr("linsep.data.scenarios.load", lambda *_, listed=listed: listed)
+        found.append(open_stream(sections.Scenario(name="table", data="x.csv")))
+    assert [task.classes for task in found[0].scenario.tasks] == [(0, 1), (2,), ()]
+    assert [task.classes for task in found[1].scenario.tasks] == [(1, 2), (0,), ()]
+    assert found[0].fingerprint != found[1].fingerprint
+
+
+# --- fingerprints --------------------------------------------------------------------------------
+
+
+def of(x: Tensor, y: Tensor) -> Dataset:
+    return Dataset(Images.of(x, y), Images.of(x.clone(), y.clone()), ("a", "b"))
+
+
+def test_a_fingerprint_changes_with_one_pixel_or_label_and_nothing_else() -> None:
+    x, y = torch.arange(64, dtype=torch.uint8).view(4, 1, 4, 4), torch.tensor([0, 1, 0, 1])
+    base = fingerprint(of(x, y))
+    pixel, label = x.clone(), y.clone()
+    pixel[3, 0, 3, 3] ^= 1
+    label[2] = 1
+    made = of(x, y)
+    whole = join([made.train, made.test])
+    others = {
+        "training pixel": of(pixel, y)._replace(test=made.test),
+        "test pixel": made._replace(test=Images.of(pixel, y)),
+        "training label": of(x, label)._replace(test=made.test),
+        "test label": made._replace(test=Images.of(x, label)),
+        "order": made._replace(train=made.train.take(torch.tensor([1, 0, 2, 3]))),
+        "fewer": made._replace(train=made.train.take(torch.arange(3))),
+        "shape": of(x.view(4, 1, 2, 8), y),
+        "parts": Dataset(whole.take(torch.arange(5)), whole.take(torch.arange(5, 8)), made.names),
+    }
+    found = {name: fingerprint(data) for name, data in others.items()}
+    assert len({base, *found.values()}) == len(others) + 1
+    # The same content by other means: a view of a larger source.
+    padded = torch.cat([torch.zeros(2, 1, 4, 4, dtype=torch.uint8), x])
+    view = Images.of(padded, torch.cat([torch.zeros(2, dtype=torch.int64), y]))
+    same = made._replace(train=view.take(torch.arange(2, 6)))
+    assert fingerprint(same) == base
+    assert fingerprint(made._replace(names=("other", "names"))) == base
+
+
+def test_a_fingerprint_does_not_know_the_path(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).integers(0, 256, (10, 8, 8), np.uint8), np.arange(10) % 2
+    found = set()
+    for name in ("a", "b"):
+        np.savez(tmp_path / f"{name}.npz", x=x, y=y)
+        path = str(tmp_path / f"{name}.npz")
+        found.add(open_stream(wanted(data=path, per_task=1)).fingerprint)
+    assert len(found) == 1
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def bad(**change: Any) -> Dataset:
+    x, y = torch.zeros(4, 1, 3, 3, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
+    good = of(x, y)
+    check(good)
+    return good._replace(**change)
+
+
+X, Y = torch.zeros(4, 1, 3, 3, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
+BAD = [
+    (bad(train=Images.of(X, torch.tensor([0, 1, 2, 1]))), ["training labels", "2", "0 to 1"]),
+    (bad(test=Images.of(X, torch.tensor([0, -1, 0, 1]))), ["test labels", "-1", "0 to 1"]),
+    (bad(train=Images.of(X[:0], Y[:0])), ["no training images"]),
+    (bad(test=Images.of(X[:0], Y[:0])), ["no test images"]),
+    (bad(train=Images.of(X, torch.zeros(4, dtype=torch.int64))), ["'b'", "no training image"]),
+    (bad(test=Images.of(X, torch.ones(4, dtype=torch.int64))), ["'a'", "no test image"]),
+    (bad(train=Images.of(X.float(), Y)), ["training images", "uint8", "float32"]),
+    (bad(train=Images.of(X.float() * torch.nan, Y)), ["training images", "uint8", "float32"]),
+    (bad(test=Images.of(X[:, 0], Y)), ["test images", "(4, 3, 3)"]),
+    (bad(test=Images.of(X[:, :, :2], Y)), ["(1, 3, 3)", "(1, 2, 3)", "one shape"]),
+]
+
+
+@pytest.mark.parametrize(("data", "words"), BAD, ids=[words[0] for _, words in BAD])
+def test_data_that_no_run_should_be_made_of(data: Dataset, words: list[str]) -> None:
+    for attempt in (lambda: check(data), lambda: open_stream(wanted(per_task=1), data)):
+        with pytest.raises(DataError) as caught:
+            attempt()
+        line = str(caught.value)
+        assert "\n" not in line
+        assert all(word in line for word in words), line
+
+
+def test_labels_for_images_that_are_not_there_are_refused() -> None:
+    with pytest.raises(DataError, match=r"5 .*4|4 .*5"):
+        check(bad(train=Images.of(X, torch.tensor([0, 1, 0, 1, 1]))))
+
+
+# --- the embedded data ---------------------------------------------------------------------------
+
+
+def test_fashion_mini_is_what_it_says() -> None:
+    """500 + 100 of each of ten classes, 28x28 grey; the recipe's statistics are its own."""
+    data = fashion_mini()
+    check(data)
+    assert data.train.y.bincount().tolist() == [500] * 10
+    assert data.test.y.bincount().tolist() == [100] * 10
+    assert data.train.shape == data.test.shape == (1, 28, 28)
+    assert len(data.names) == len(set(data.names)) == 10
+    augment = SCENARIOS["fashion-mini"].augment
+    assert augment is not None
+    found = pixel_statistics(data.train)
+    assert (augment.mean, augment.std) == (
+        tuple(round(v, 4) for v in found.mean), tuple(round(v, 4) for v in found.std),
+    )  # fmt: skip
+    scenario = open_stream(sections.Scenario(name="fashion-mini")).scenario
+    assert [task.classes for task in scenario.tasks] == [(2 * t, 2 * t + 1) for t in range(5)]
+    assert [len(task.train) for task in scenario.tasks] == [1000] * 5
+
+
+def test_blobs_are_the_same_every_time_and_learnable() -> None:
+    a, b = blobs(), blobs()
+    assert fingerprint(a) == fingerprint(b)
+    assert a.train.y.bincount().tolist() == [50] * 10
+    assert a.test.y.bincount().tolist() == [20] * 10
+    check(a)
+    other = blobs(classes=4, train=3, test=2, size=5, channels=3)
+    assert (len(other.train), len(other.test), other.train.shape) == (12, 8, (3, 5, 5))
+    # The nearest class mean of the training images knows nearly every test image.
+    x, held = (images.pixels().flatten(1).double() for images in (a.train, a.test))
+    means = torch.stack([x[a.train.y == c].mean(0) for c in range(10)])
+    right = torch.cdist(held, means).argmin(1) == a.test.y
+    assert float(right.double().mean()) > 0.95
+
+
+def test_no_noise_gives_one_picture_a_class() -> None:
+    x = blobs(classes=3, train=4, noise=0.0).train.pixels().view(3, 4, -1)
+    assert (x == x[:, :1]).all()
+    assert len(x[:, 0].unique(dim=0)) == 3
+
+
+# --- the learning rate ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        ({}, {0: 1, 49: 1}),
+        ({"milestones": (35, 45)}, {0: 1, 34: 1, 35: 0.1, 44: 0.1, 45: 0.01, 49: 0.01}),
+        ({"milestones": (2,), "factor": 0.5}, {1: 1, 2: 0.5, 9: 0.5}),
+        ({"warmup": 3}, {0: 1 / 4, 1: 2 / 4, 2: 3 / 4, 3: 1, 9: 1}),
+        ({"warmup": 5, "milestones": (15,)}, {4: 5 / 6, 5: 1, 14: 1, 15: 0.1, 19: 0.1}),
+        (
+            {"warmup": 5, "milestones": (15,), "milestones_from": "warmup_end"},
+            {4: 5 / 6, 5: 1, 15: 1, 19: 1, 20: 0.1},
+        ),
+        ({"milestones": (4,), "milestones_from": "warmup_end"}, {3: 1, 4: 0.1}),
+        ({"milestones": (45, 35)}, {34: 1, 35: 0.1, 45: 0.01}),  # in any order
+    ],
+    ids=str,
+)
+def test_the_rate_by_hand(schedule: dict[str, Any], expected: dict[int, float]) -> None:
+    """Epochs count from 0: "after 35" is from the 36th epoch on."""
+    made = Schedule.model_validate(schedule)
+    assert {e: made.rate(e) for e in expected} == pytest.approx(expected)
+
+
+def test_the_rate_reaches_the_optimiser() -> None:
+    """Each task starts from the full rate again."""
+    settings = {
+        "method": "ft",
+        "scenario": {"name": "blobs", "classes": 4, "train": 4},
+        "net": {"name": "mlp", "width": 3},
+        "training": {"epochs": 3, "lr": 0.5, "schedule": {"milestones": [2], "warmup": 1}},
+    }
+    run, rates = build(from_settings(settings)), []
+    for event in run:
+        if isinstance(event, StepEnd):
+            (optimizer,) = run.learner.optimizers.values()
+            rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([0.25, 0.5, 0.05] * 2)

@@ -1,0 +1,307 @@
+"""Many runs: expanded, isolated, killed, continued."""
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from linsep.errors import ConfigError, DeviceError
+from linsep.grids.engines import open_engine
+from linsep.grids.engines.local import Local, cpu_slots, gpu_slots
+from linsep.grids.grid import Grid
+from linsep.grids.plan import expand, over, plan, time_left
+from linsep.prepare import prepare
+from linsep.settings.config import from_settings
+from linsep.storage.session import Session, read_results
+from tests.helpers.command import command
+from tests.helpers.real_runs import contents
+
+SETTINGS: dict[str, Any] = {
+    "scenario": {"name": "blobs", "classes": 4, "train": 20, "test": 5},
+    "memory": 8,
+    "training": {"epochs": 2, "batch_size": 10},
+    "bfp": {"weight": 0.5},
+    "over": {"method": ["ft", "er", "er+bfp"], "seed": [0, 1]},
+}
+
+
+def test_every_combination_once_in_order() -> None:
+    pairs = [(s["method"], s["seed"]) for s in expand(SETTINGS)]
+    assert pairs == [(m, s) for m in ("ft", "er", "er+bfp") for s in (0, 1)]
+    nested = expand({"over": {"training": {"lr": [0.1, 0.2]}, "bfp": {"weight": [1, 3]}}})
+    assert [(s["training"]["lr"], s["options"]["bfp"]["weight"]) for s in nested] == [
+        (0.1, 1), (0.1, 3), (0.2, 1), (0.2, 3),
+    ]  # fmt: skip
+
+
+def test_lists_on_the_command_line() -> None:
+    assert over("seed=0..3") == ("seed", [0, 1, 2, 3])
+    assert over("method=er,er+bfp") == ("method", ["er", "er+bfp"])
+    assert over("training.lr=0.1,0.03") == ("training.lr", [0.1, 0.03])
+    with pytest.raises(ConfigError, match="should look like"):
+        over("seed")
+    with pytest.raises(ConfigError, match="should be a list"):
+        expand({"over": {"seed": 3}})
+
+
+def test_a_plan_gives_each_method_what_concerns_it(tmp_path: Path) -> None:
+    cells = plan(SETTINGS, tmp_path)
+    assert [("-m8-" in cell.name) for cell in cells] == [False] * 2 + [True] * 4
+    assert {cell.status for cell in cells} == {"waiting"}
+    doubled = SETTINGS | {"over": {"method": ["ft"], "memory.rows": [8, 9], "seed": [0]}}
+    assert len(plan(doubled, tmp_path)) == 1  # ft keeps none, so these are one run
+
+
+@pytest.mark.slow
+def test_a_grid_equals_its_runs_alone_even_when_workers_are_killed(tmp_path: Path) -> None:
+    cells = plan(SETTINGS, tmp_path / "grid")
+    engine = Local(tmp_path / "grid", cpu_slots(2))
+    grid = Grid(cells, tmp_path / "grid", save_every=0.0, engine=engine)
+    killed = 0
+    for cell in grid:
+        if cell.status == "running" and killed < 2:
+            os.kill(engine.working()[0], signal.SIGKILL)
+            killed += 1
+    assert killed == 2
+    assert [cell.status for cell in cells] == ["done"] * 6
+    for cell in cells:
+        alone = prepare(from_settings(cell.settings), lenient=True)
+        with Session(alone, tmp_path / "alone") as session:
+            for _ in session:
+                pass
+        assert contents(cell.folder) == contents(session.folder)
+    assert {cell.status for cell in plan(SETTINGS, tmp_path / "grid")} == {"done"}
+
+
+@pytest.mark.slow
+def test_a_bad_cell_stops_nobody_and_a_stopped_grid_goes_on(tmp_path: Path) -> None:
+    wild = SETTINGS | {"over": {"method": ["er"], "training.lr": [1e30, 0.03]}}
+    cells = plan(wild, tmp_path)
+    grid = Grid(cells, tmp_path, workers=1)
+    for _ in grid:
+        pass
+    assert [cell.status for cell in cells] == ["failed", "done"]
+    assert "became" in cells[0].reason or "finite" in cells[0].reason
+    long = SETTINGS | {"training": {"epochs": 500}, "over": {"method": ["er"]}}
+    cells = plan(long, tmp_path)
+    grid = Grid(cells, tmp_path, workers=1)
+    for _ in grid:
+        grid.stop()
+    assert [cell.status for cell in cells] == ["stopped"]
+    assert (cells[0].folder / "state.pt").exists()
+    assert read_results(plan(wild, tmp_path)[1].folder)["seed"] == 0
+
+
+# --- what the grid does with what an engine tells, on an engine that tells what it is asked to ----
+
+
+class Scripted:
+    """Ends its jobs as the script says, one message a hearing."""
+
+    shares_memory = True
+
+    def __init__(self, *endings: str, further: float = 0.0, slots: int = 2) -> None:
+        self.endings, self.slots, self.further, self.reached = list(endings), slots, further, 0.0
+        self.jobs: list[dict[str, Any]] = []
+        self.most_beside: dict[int, int] = {}  # how many other runs at most, by the try's number
+        self.tries = 0
+        self.on_hear: list[Any] = []
+
+    def room(self) -> int:
+        return self.slots - len(self.jobs)
+
+    def start(self, jobs: Any) -> None:
+        self.jobs += jobs
+        self.tries += len(jobs)
+        self.most_beside[self.tries] = len(self.jobs) - 1
+
+    def hear(self, timeout: float) -> list[dict[str, Any]]:
+        for then in self.on_hear:
+            then()
+        if not self.jobs:
+            return []
+        job = self.jobs.pop(0)
+        kind, _, reason = self.endings.pop(0).partition(" ")
+        facts = {"seconds": 1.0} if kind == "done" else {"reason": reason}
+        begun = {"kind": "progress", "done": self.reached, "total": 1, "images_per_second": 5.0}
+        self.reached += self.further
+        return [begun | {"index": job["index"]}, {"kind": kind, "index": job["index"], **facts}]
+
+    def stop(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def cells_of(tmp_path: Path, seeds: int) -> list[Any]:
+    return plan(SETTINGS | {"over": {"method": ["er"], "seed": list(range(seeds))}}, tmp_path)
+
+
+def test_what_died_is_tried_again_behind_the_others_and_at_last_alone(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path, 3)
+    engine = Scripted("died oom", "done", "done", "died oom", "done")
+    for _ in Grid(cells, tmp_path, engine=engine):
+        pass
+    assert [cell.status for cell in cells] == ["done"] * 3
+    assert engine.most_beside[5] == 0, "the last try had the machine for itself"
+
+
+def test_what_always_dies_fails_with_its_reason_and_stops_nobody(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path, 2)
+    for _ in Grid(cells, tmp_path, engine=Scripted("died oom", "done", "died oom", "died oom")):
+        pass
+    assert [cell.status for cell in cells] == ["failed", "done"]
+    assert cells[0].reason == "oom (3 times)"
+
+
+def test_a_run_that_gets_further_each_time_is_never_given_up(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path, 1)
+    for _ in Grid(cells, tmp_path, engine=Scripted(*["died oom"] * 9, "done", further=0.1)):
+        pass
+    assert cells[0].status == "done"
+
+
+def test_a_run_held_elsewhere_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("linsep.grids.grid.RETRY", 0.0)
+    cells = cells_of(tmp_path, 2)
+    engine = Scripted("held by another", "done", "held by another", "done")
+    seen = [cell.status for cell in Grid(cells, tmp_path, engine=engine)]
+    assert "elsewhere" in seen
+    assert [cell.status for cell in cells] == ["done"] * 2
+
+    cells = cells_of(tmp_path, 1)
+    engine = Scripted("held by another")
+    monkeypatch.setattr("linsep.grids.grid.RETRY", 1000.0)
+
+    def other_process() -> None:
+        if not engine.endings:
+            prepared = prepare(from_settings(cells[0].settings), lenient=True)
+            with Session(prepared, tmp_path) as session:
+                list(session)
+
+    engine.on_hear.append(other_process)
+    for _ in Grid(cells, tmp_path, engine=engine):
+        pass
+    assert cells[0].status == "done"
+    assert cells[0].seconds > 0
+
+
+def test_an_impossible_cell_stops_nobody_unless_all_are(tmp_path: Path) -> None:
+    some = SETTINGS | {"over": {"method": ["er"], "memory": [2, 8]}}
+    assert [cell.status for cell in plan(some, tmp_path)] == ["failed", "waiting"]
+    with pytest.raises(ConfigError, match=r"memory\.rows: 2 rows"):
+        plan(SETTINGS | {"over": {"method": ["er"], "memory": [2]}}, tmp_path)
+
+
+def test_the_time_left_is_told_from_what_is_done(tmp_path: Path) -> None:
+    cells = cells_of(tmp_path, 4)
+    assert time_left(cells, 2) is None
+    cells[0].status, cells[0].seconds = "done", 10.0
+    cells[1].status, cells[1].share = "running", 0.5
+    assert time_left(cells, 2) == pytest.approx(12.5)
+    assert time_left(cells, 100) == pytest.approx(25 / 3)
+
+
+def test_gpus_take_turns_and_only_visible_ones_are_used() -> None:
+    def named(*devices: str) -> list[dict[str, str]]:
+        return [{"CUDA_VISIBLE_DEVICES": device} for device in devices]
+
+    assert gpu_slots(None, 2, 1) == named("0", "1")
+    assert gpu_slots(None, 2, 2) == named("0", "1", "0", "1")
+    assert gpu_slots("3, 5", 2, 1) == named("3", "5")
+    assert gpu_slots("GPU-8f2a", 1, 2) == named("GPU-8f2a", "GPU-8f2a")
+
+
+@pytest.mark.slow
+def test_a_worker_gets_what_its_slot_says(tmp_path: Path) -> None:
+    """The number of a GPU, as a rule; here something that a worker without one tells us."""
+    engine = Local(tmp_path, [{"LINSEP_DATA": f"/nowhere/{i}"} for i in range(2)])
+    asks = {"scenario": {"name": "split-mnist"}, "compute": {"threads": 1}}
+    job = {"settings": asks, "runs": str(tmp_path), "save_every": 1.0}
+    engine.start([job | {"index": i} for i in range(2)])
+    said: list[str] = []
+    while len(said) < 2:
+        said += [message["reason"] for message in engine.hear(1.0)]
+    engine.close()
+    assert all(any(f"/nowhere/{i}" in reason for reason in said) for i in range(2)), said
+
+
+def test_a_device_elsewhere_is_believed_in(tmp_path: Path) -> None:
+    settings = SETTINGS | {"compute": {"device": "cuda"}}
+    if not torch.cuda.is_available():
+        with pytest.raises(DeviceError):
+            plan(settings, tmp_path)
+    cells = plan(settings, tmp_path, here=False)
+    assert {cell.device for cell in cells} == {"cuda"}
+
+
+def test_unknown_places_and_stray_options_are_one_line(tmp_path: Path) -> None:
+    slots = gpu_slots(None, 1, 1)
+    with pytest.raises(ConfigError, match="Did you mean 'slurm'"):
+        open_engine("slrum", tmp_path, slots=slots)
+    with pytest.raises(ConfigError, match="--address is a Ray cluster's"):
+        open_engine("local", tmp_path, slots=slots, address="auto")
+    with pytest.raises(ConfigError, match="--slurm sets options"):
+        open_engine("ray", tmp_path, slots=slots, slurm={"partition": "gpu"})
+
+
+@pytest.mark.slow
+def test_two_grids_on_one_folder_share_the_work(tmp_path: Path) -> None:
+    """As two machines would that share a disk."""
+    fork = multiprocessing.get_context("fork")
+    both = [fork.Process(target=_whole_grid, args=(tmp_path,)) for _ in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(120)
+    assert [process.exitcode for process in both] == [0, 0]
+    assert {cell.status for cell in plan(SETTINGS, tmp_path)} == {"done"}
+    for cell in plan(SETTINGS, tmp_path):
+        assert len(json.loads((cell.folder / "environment.json").read_text())) == 1, "done twice"
+
+
+def _whole_grid(runs: Path) -> None:
+    cells = plan(SETTINGS, runs)
+    for _ in Grid(cells, runs, workers=1):
+        pass
+    assert {cell.status for cell in cells} == {"done"}
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+WORDS = (
+    "grid", "--set", "scenario=blobs", "--set", "scenario.train=10", "--set", "scenario.test=5",
+    "--set", "training.epochs=1", "--workers", "1", "--over", "method=ft,er",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_command_plans_works_and_says_what_failed(tmp_path: Path) -> None:
+    planned = command(*WORDS, "--dry-run", cwd=tmp_path)
+    assert planned.stdout.startswith("2 runs: 2 new; 1 at once.\n")
+    assert not (tmp_path / "runs").exists()
+    done = command(*WORDS, "--over", "memory=5,20", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.startswith("3 runs: 1 impossible, 2 new; 1 at once.\n")
+    assert "failed: method=er, memory=5: memory.rows: 5 rows cannot hold" in done.stdout
+    again = command(*WORDS, cwd=tmp_path)  # er's own memory is another run
+    assert again.returncode == 0
+    assert again.stdout.startswith("2 runs: 1 finished, 1 new; 1 at once, about ")
+
+
+@pytest.mark.parametrize(("on", "module"), [("ray", "ray"), ("slurm", "submitit")])
+def test_an_engine_that_is_not_installed_is_one_line(
+    on: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    said = command(*WORDS, "--on", on, cwd=tmp_path)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.count("\n") == 1
+    assert f"pip install 'linsep[{on}]'" in said.stderr

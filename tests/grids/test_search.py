@@ -1,0 +1,97 @@
+"""Searching on the validation split, and only there."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linsep.errors import ConfigError
+from linsep.grids.grid import Grid
+from linsep.grids.search import Range, Search, on_validation, ranges, read_range
+from tests.helpers.command import command
+
+SETTINGS: dict[str, Any] = {
+    "scenario": {"name": "blobs", "classes": 4, "train": 20, "test": 5},
+    "method": "er",
+    "memory": 8,
+    "training": {"epochs": 1, "batch_size": 10},
+    "over": {"seed": [0, 1]},
+}
+
+
+def test_ranges_are_read_from_words_and_tables() -> None:
+    assert read_range("training.lr", "1e-3..1 log") == Range(1e-3, 1, log=True)
+    assert read_range("training.lr", "1e-3..1:log") == Range(1e-3, 1, log=True)
+    assert read_range("memory.rows", "50..500") == Range(50, 500)
+    assert read_range("method", "er,derpp") == Range(choices=("er", "derpp"))
+    found = ranges({"trials": 5, "training": {"lr": "0.1..1"}}, {"method": "er,der"})
+    assert set(found) == {"training.lr", "method"}
+
+
+@pytest.mark.parametrize("text", ["1..0", "0..1 log", "a..b", "0..1 cubic", 3, []])
+def test_a_range_that_is_none_is_refused(text: Any) -> None:
+    with pytest.raises(ConfigError, match=r"search\.training\.lr"):
+        read_range("training.lr", text)
+
+
+def test_the_test_images_are_out_of_reach() -> None:
+    assert on_validation({"method": "er"})["scenario"]["validation"] == 0.1
+    kept = on_validation({"scenario": {"name": "blobs", "validation": 0.3}})
+    assert kept["scenario"]["validation"] == 0.3
+    for given in (
+        {"scenario": {"validation": 0}},
+        {"scenario": {"validation": 0.0}},
+        {"over": {"scenario": {"validation": [0.1, 0]}}},
+    ):
+        with pytest.raises(ConfigError, match="validation split only"):
+            on_validation(given)
+    for name in ("scenario.validation", "scenario", "seed"):
+        with pytest.raises(ConfigError, match="part of the question"):
+            ranges({}, {name: "0..1"})
+
+
+def test_a_search_over_nothing_or_the_test_set_is_one_line(tmp_path: Path) -> None:
+    for words in (
+        ["search"],
+        ["search", "--over-range", "training.lr=0.1..1", "--set", "scenario.validation=0"],
+        ["search", "--over-range", "training.lr"],
+        ["search", "--over-range", "training.lr=0.1..1", "--metric", "fa"],
+    ):
+        said = command(*words, cwd=tmp_path)
+        assert said.returncode == 2
+        assert said.stderr.startswith("error: ")
+        assert said.stderr.count("\n") == 1
+        assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_a_search_stopped_goes_on_and_ends_with_its_trials(tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="needs linsep[search]")
+
+    def begin() -> Search:
+        return Search(
+            SETTINGS,
+            {"training.lr": Range(1e-3, 1.0, log=True)},
+            tmp_path,
+            lambda cells: Grid(cells, tmp_path, workers=1),
+            trials=3,
+        )
+
+    first = begin()
+    for _ in first:
+        first.stop()
+    assert first.done() < 3
+    second = begin()
+    for _ in second:
+        pass
+    assert second.done() == 3
+    best = second.best()
+    assert best is not None
+    trials = second.study.get_trials()
+    assert len(trials) == 3, "the one that was stopped is one of them"
+    assert best[1] == max(trial.value for trial in trials)
+    for folder in tmp_path.glob("blobs-*"):
+        assert "validation = 0.1" in (folder / "config.toml").read_text()
+    third = begin()
+    assert list(third) == []

@@ -1,0 +1,87 @@
+"""Small data sets in the public layouts, written by the tests that read them."""
+
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from linsep.data.sources.cifar import Layout
+from linsep.data.sources.download import Remote
+
+SMALL = Layout(
+    name="small",
+    folder="small-py",
+    train=("data_batch_1", "data_batch_2"),
+    test="test_batch",
+    meta="batches.meta",
+    labels="labels",
+    label_names="label_names",
+    classes=2,
+    per_class=(4, 2),
+    remote=Remote("https://example.org/small-python.tar.gz", "0" * 32, 1000),
+)
+
+
+def noise(seed: int, *shape: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def write_pickle(path: Path, content: object, protocol: int = 2) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps(content, protocol))
+
+
+def write_cifar(root: Path, layout: Layout = SMALL, protocol: int = 2) -> Path:
+    folder = root / layout.folder
+    files = [*layout.train, layout.test]
+    for i, name in enumerate(files):
+        per_class = layout.per_class[1] if name == layout.test else layout.per_class[0]
+        count = per_class * layout.classes // (1 if name == layout.test else len(layout.train))
+        content = {
+            b"data": noise(i, count, 3072),
+            layout.labels.encode(): [j % layout.classes for j in range(count)],
+        }
+        write_pickle(folder / name, content, protocol)
+    write_pickle(folder / layout.meta, {layout.label_names.encode(): [b"cat", b"dog"]}, protocol)
+    return folder
+
+
+def write_image(path: Path, seed: int, size: tuple[int, int] = (12, 12), mode: str = "RGB") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shape = (*size, 3) if mode == "RGB" else size
+    Image.fromarray(noise(seed, *shape)).save(path)
+    return path
+
+
+def write_folder(root: Path, parts: tuple[str, ...] = ("train", "test"), count: int = 3) -> Path:
+    for p, part in enumerate(parts):
+        for c, name in enumerate(("ant", "bee")):
+            for i in range(count):
+                write_image(root / part / name / f"{i}.png", 100 * p + 10 * c + i)
+    return root
+
+
+def write_tiny(root: Path, classes: int = 3) -> Path:
+    folder = root / "tiny-imagenet-200"
+    ids = [f"n{i:08d}" for i in range(classes)]
+    notes = []
+    for c, wnid in enumerate(ids):
+        for i in range(2):
+            write_image(folder / "train" / wnid / "images" / f"{wnid}_{i}.png", 10 * c + i)
+        write_image(folder / "val" / "images" / f"val_{c}.png", 500 + c)
+        notes.append(f"val_{c}.png\t{wnid}\t0\t0\t1\t1\n")
+    (folder / "wnids.txt").write_text("\n".join(reversed(ids)) + "\n")
+    (folder / "words.txt").write_text("".join(f"{w}\tword {w}, other\n" for w in ids))
+    (folder / "val" / "val_annotations.txt").write_text("".join(notes))
+    return folder
+
+
+def idx(array: np.ndarray[Any, np.dtype[np.uint8]]) -> bytes:
+    return (
+        bytes([0, 0, 8, array.ndim])
+        + struct.pack(f">{array.ndim}I", *array.shape)
+        + array.tobytes()
+    )

@@ -1,0 +1,43 @@
+"""Small runs trained for real, straight through or stopped on the way."""
+
+from pathlib import Path
+from typing import Any
+
+import linsep
+from linsep.learning.run import StepEnd
+from linsep.prepare import Prepared, prepare
+from linsep.storage.session import Session
+
+SETTINGS: dict[str, Any] = {
+    "scenario": {"name": "blobs", "classes": 4, "train": 20, "test": 5},
+    "method": "derpp+bfp",
+    "memory": 8,
+    "training": {"epochs": 2, "batch_size": 10},
+}
+DETERMINISTIC = ("config.toml", "events.jsonl", "model.safetensors", "results.json", "state.pt")
+
+
+def prepared(**changes: Any) -> Prepared:
+    return prepare(linsep.Config(**{**SETTINGS, **changes}))
+
+
+def straight(runs: Path) -> Path:
+    with Session(prepared(), runs) as session:
+        for _ in session:
+            pass
+    return session.folder
+
+
+def interrupted(runs: Path, steps: int) -> Path:
+    """Stopped after so many steps, saved."""
+    with Session(prepared(), runs) as session:
+        for event in session:
+            steps -= isinstance(event, StepEnd)
+            if not steps:
+                session.save()
+                break
+    return session.folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in DETERMINISTIC}

@@ -1,0 +1,94 @@
+"""Tiny runs whose results are on record, and how they are observed; see tests/test_record.py."""
+
+from functools import cache
+from hashlib import blake2b
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import linsep
+from linsep.methods import METHODS, TERMS
+from linsep.prepare import Prepared, prepare
+
+TINY: dict[str, Any] = {
+    "scenario": {"name": "fashion-mini", "per_class": 8, "test_per_class": 4},
+    "net": {"name": "cnn", "width": 8},  # with BatchNorm
+    "training": {"epochs": 2, "batch_size": 8},
+    "compute": {"device": "cpu", "threads": 1},
+}
+MEMORYLESS = ("ft", "jt", "lwf", "ewc", "si")
+SHORT: dict[str, dict[str, Any]] = {"bic": {"bias_epochs": 20}, "gdumb": {"epochs": 5}}
+
+
+def _settings(method: str, seed: int, **more: Any) -> dict[str, Any]:
+    base = method.partition("+")[0]
+    memory = {} if base in MEMORYLESS else {"memory": {"rows": 20} | more.pop("memory", {})}
+    options = {k: v for k, v in SHORT.items() if k == base}
+    return {"method": method, "seed": seed, "options": options, **TINY, **memory, **more}
+
+
+def _cases() -> dict[str, dict[str, Any]]:
+    cases = {}
+    for base in METHODS:
+        for method in (base, *(f"{base}+{term}" for term in TERMS)):
+            for seed in (0, 1):
+                cases[f"{method}/{seed}"] = _settings(method, seed)
+    for preset in ("paper", "authors"):
+        for method in ("er+bfp", "derpp+bfp", "derpp+fd", "fdr", "icarl", "lucir", "bic"):
+            cases[f"{method}/{preset}"] = _settings(method, 0, preset=preset)
+    one_draw, quiet = {"draws": "shared"}, TINY["training"] | {"bn_updates": "stream"}
+    cases["derpp+bfp/shared draw"] = _settings("derpp+bfp", 0, memory=one_draw)
+    cases["derpp+bfp/quiet draws"] = _settings("derpp+bfp", 0, training=quiet)
+    layers = {"options": {"bfp": {"layers": ["block2", "features"]}}}
+    cases["er+bfp/two layers"] = _settings("er+bfp", 0) | layers
+    return cases
+
+
+CASES = _cases()
+_OPENED: dict[str, Any] = {}
+
+
+def prepared(name: str) -> Prepared:
+    return prepare(linsep.Config.model_validate(CASES[name]), opened=_OPENED)
+
+
+@cache
+def observed(name: str) -> dict[str, Any]:
+    """The run's name with its key, its accuracies, and digests of its losses and final weights."""
+    torch.set_num_threads(1)
+    ready = prepared(name)
+    run, losses = ready.build(), blake2b(digest_size=8)
+    for event in run:
+        if isinstance(event, linsep.StepEnd):
+            for term, loss in sorted(event.losses.items()):
+                losses.update(term.encode() + _bytes(loss))
+    weights = blake2b(digest_size=8)
+    for part, value in run.learner.net.state_dict().items():
+        weights.update(part.encode() + _bytes(value))
+    return {
+        "name": ready.name,
+        "class_il": _rows(run.class_il),
+        "task_il": _rows(run.task_il),
+        "losses": losses.hexdigest(),
+        "weights": weights.hexdigest(),
+    }
+
+
+def calibration() -> str:
+    """The rounding of this machine's kernels: bits are comparable only where it is the same."""
+    generator = torch.Generator().manual_seed(0)
+    torch.set_num_threads(1)
+    x = torch.randn(8, 8, 14, 14, generator=generator)
+    w = torch.randn(16, 8, 3, 3, generator=generator)
+    y = torch.nn.functional.conv2d(x, w, stride=2, padding=1).relu()
+    z = y.mean((2, 3)) @ torch.randn(16, 10, generator=generator)
+    return blake2b(_bytes(z.log_softmax(1)) + torch.__version__.encode(), digest_size=8).hexdigest()
+
+
+def _rows(matrix: Tensor) -> list[list[float]]:
+    return [[v for v in row if v == v] for row in matrix.tolist()]
+
+
+def _bytes(value: Tensor) -> bytes:
+    return value.detach().cpu().contiguous().numpy().tobytes()

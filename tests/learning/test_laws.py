@@ -1,0 +1,80 @@
+"""Laws every method must keep, with and without BFP, on a net with BatchNorm."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from linsep import testing
+from linsep.learning.method import Method, Summand
+from linsep.learning.run import EpochEnd
+from linsep.methods import METHODS, TERMS, assemble
+
+NAMES = [base + extra for base in METHODS for extra in ("", *(f"+{t}" for t in TERMS))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("law", testing.LAWS, ids=lambda law: law.__name__)
+def test_law(law: Callable[[Method], None], name: str) -> None:
+    law(assemble(name, {}))
+
+
+@pytest.mark.parametrize("extra", TERMS)
+@pytest.mark.parametrize("base", METHODS)
+@pytest.mark.parametrize("law", testing.BACKWARD_LAWS, ids=lambda law: law.__name__)
+def test_backward_law(law: Callable[[Method, Summand], None], base: str, extra: str) -> None:
+    law(assemble(base, {}), TERMS[extra].recipe())
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (
+            "derpp+bfp",
+            {"derpp": {"target": "old_net", "first_task": False}, "bfp": {"on": "replay"}},
+        ),
+        ("derpp+bfp", {"derpp": {"distance": "squared"}, "bfp": {"on": "stream", "scale": "none"}}),
+        (
+            "derpp+bfp",
+            {"bfp": {"layers": ("block1", "features"), "init": "identity", "reset": False}},
+        ),
+        ("jt+bfp", {"jt": {"data": "seen"}}),
+        ("fdr+bfp", {"fdr": {"update": "two_steps"}}),
+        ("bic+bfp", {"bic": {"share": "one_over_tasks"}}),
+        ("ewc+fd", {"ewc": {"fisher_labels": "true", "fisher_rows": 5, "decay": 0.5}}),
+    ],
+)
+def test_laws_hold_for_the_options(name: str, options: dict[str, dict[str, object]]) -> None:
+    method = assemble(name, options)
+    for law in testing.LAWS:
+        law(method)
+
+
+@pytest.mark.parametrize("policy", ["balanced", "plain"])
+def test_laws_hold_for_other_memories(policy: str) -> None:
+    """The first of a method's memories is the one that the laws take."""
+    method = replace(assemble("agem+bfp", {}), memories=(policy,))
+    testing.resumes_exactly(method)
+    testing.steps_purely(method)
+
+
+def test_a_stage_of_no_epochs_is_skipped() -> None:
+    events = list(testing.toy_run(assemble("lucir", {"lucir": {"fitting_epochs": 0}})))
+    assert {e.stage for e in events if isinstance(e, EpochEnd)} == {"train"}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_count_of_steps_never_goes_back_and_ends_full(name: str) -> None:
+    run = testing.toy_run(assemble(name, {}))
+    counts = [run.steps()[0] for _ in run]
+    assert counts == sorted(counts)
+    done, total = run.steps()
+    assert done == total
+
+
+def test_laws_hold_for_a_shared_draw() -> None:
+    run = testing.toy_run(assemble("derpp+bfp", {}), memory={"draws": "shared"})
+    for _ in run:
+        pass
+    cursor = run.cursor._replace(task=2)
+    assert list(run.learner.draw(run.scenario.tasks[2], cursor)) == ["replay"]

@@ -1,0 +1,333 @@
+"""BackwardProjection in anyone's loop, and the term that chooses which rows it looks at."""
+
+import copy
+import doctest
+from types import SimpleNamespace
+from typing import Any, cast, get_args
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+import linsep
+from linsep.data.images import Images
+from linsep.data.tasks import Task
+from linsep.errors import ConfigError
+from linsep.learning import projection
+from linsep.learning.projection import BackwardFeatures, BackwardProjection, Init, Kind, On
+from linsep.learning.terms import Step
+from linsep.nets.net import Spec
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def keyed(make: Any, seed: int = 0) -> Any:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return make()
+
+
+# --- alone ---------------------------------------------------------------------------------------
+
+
+def test_the_docstrings_examples_run() -> None:
+    with torch.random.fork_rng():
+        found = doctest.testmod(projection)
+    assert found.attempted >= 5
+    assert found.failed == 0
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_it_works_in_anyones_loop(kind: Kind) -> None:
+    """A backbone and head of plain torch, one optimiser of yours and one of the projection's."""
+    g = generator()
+    x, y = torch.randn(16, 5, generator=g), torch.arange(16) % 3
+    backbone = keyed(lambda: nn.Sequential(nn.Linear(5, 4), nn.Tanh()))
+    head = keyed(lambda: nn.Linear(4, 3))
+    old = copy.deepcopy(backbone).requires_grad_(False)
+    bfp = keyed(lambda: linsep.BackwardProjection(features=4, kind=kind))
+    mine = torch.optim.SGD([*backbone.parameters(), *head.parameters()], lr=0.1)
+    theirs = bfp.optimizer()
+    assert (theirs is None) == (kind == "identity")
+    before = [p.clone() for m in (backbone, head, bfp) for p in m.parameters()]
+    past = [p.clone() for p in old.parameters()]
+    history = []
+    for _ in range(60):
+        z = backbone(x)
+        backward = bfp(z, old(x))
+        loss = nn.functional.cross_entropy(head(z), y) + backward
+        mine.zero_grad()
+        if theirs is not None:
+            theirs.zero_grad()
+        loss.backward()
+        mine.step()
+        if theirs is not None:
+            theirs.step()
+        history.append(float(loss.detach()))
+    after = [p for m in (backbone, head, bfp) for p in m.parameters()]
+    assert not any(map(torch.equal, before, after))
+    assert all(map(torch.equal, past, old.parameters()))
+    assert history[-1] < history[0]
+
+
+def test_the_optimiser_is_the_papers() -> None:
+    """SGD with rate 0.1 and momentum 0.9 (appendix), of all the map's parameters."""
+    bfp = BackwardProjection(3)
+    optimizer = bfp.optimizer()
+    assert isinstance(optimizer, torch.optim.SGD)
+    (group,) = optimizer.param_groups
+    assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.1, 0.9, 0)
+    assert [id(p) for p in group["params"]] == [id(p) for p in bfp.parameters()]
+    other = bfp.optimizer(lr=0.5, momentum=0.0)
+    assert other is not None
+    assert other.param_groups[0]["lr"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes"),
+    [("identity", []), ("linear", [(3, 3), (3,)]), ("mlp", [(3, 3), (3,), (3, 3), (3,)])],
+)
+def test_kinds_have_the_papers_layers(kind: Kind, shapes: list[tuple[int, ...]]) -> None:
+    found = [tuple(p.shape) for p in BackwardProjection(3, kind).parameters()]
+    assert found == shapes
+
+
+def test_it_is_affine_the_identity_or_two_layers() -> None:
+    z = torch.randn(2, 5, 3, generator=generator())
+    for kind in get_args(Kind):
+        p = keyed(lambda kind=kind: BackwardProjection(3, kind)).project
+        middle, ends = p((z[0] + z[1]) / 2), (p(z[0]) + p(z[1])) / 2
+        assert torch.allclose(middle, ends, atol=1e-6) == (kind != "mlp")
+        assert torch.equal(p(z[0]), z[0]) == (kind == "identity")
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+def test_inits(kind: Kind) -> None:
+    eye = torch.eye(4)
+    made = {i: keyed(lambda i=i: BackwardProjection(4, kind, i)) for i in get_args(Init)}
+    for name, bfp in made.items():
+        layers = [m for m in bfp.modules() if isinstance(m, nn.Linear)]
+        assert layers
+        for layer in layers:
+            w = layer.weight.detach()
+            assert torch.equal(w, eye) == (name == "identity")
+            assert torch.allclose(w @ w.T, eye, atol=1e-5) == (name != "default")
+            assert bool(layer.bias.any()) == (name == "default")
+    reference = keyed(lambda: nn.Linear(4, 4))  # torch's own, from the same generator
+    bound = 4**-0.5
+    for p in made["default"].parameters():
+        assert (p.abs() <= bound).all()
+        assert p.std() > 0.3 * reference.weight.std()
+
+
+@pytest.mark.parametrize("kind", ["linear", "mlp"])
+@pytest.mark.parametrize("init", get_args(Init))
+def test_reset_forgets_what_was_learned_in_place(kind: Kind, init: Init) -> None:
+    bfp = keyed(lambda: BackwardProjection(4, kind, init))
+    fresh = [p.detach().clone() for p in bfp.parameters()]
+    ids = [id(p) for p in bfp.parameters()]
+    with torch.no_grad():
+        for p in bfp.parameters():
+            p.fill_(7)
+    keyed(bfp.reset, seed=1)
+    assert [id(p) for p in bfp.parameters()] == ids  # so that an optimiser still holds them
+    assert not any((p == 7).any() for p in bfp.parameters())
+    if init == "identity":
+        assert all(map(torch.equal, bfp.parameters(), fresh))
+    else:
+        assert not torch.equal(next(bfp.parameters()), fresh[0])  # another draw
+    keyed(bfp.reset, seed=2)
+    first = [p.detach().clone() for p in bfp.parameters()]
+    keyed(bfp.reset, seed=2)
+    assert all(map(torch.equal, bfp.parameters(), first))
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="kind 'quadratic': linear, identity or mlp"):
+        BackwardProjection(3, cast(Kind, "quadratic"))
+
+
+@pytest.mark.parametrize("field", ["init", "scale"])
+def test_an_unknown_choice_is_refused(field: str) -> None:
+    """In a loop of one's own there is no config that would have refused it before."""
+    chosen: dict[str, Any] = {field: "zeros"}
+    with pytest.raises(ValueError, match="zeros"):
+        BackwardProjection(3, **chosen)
+
+
+# --- as a term: which rows enter -----------------------------------------------------------------
+
+WIDTHS = {"low": 2, "features": 3}
+SPEC = Spec((1, 2, 2), (1, 2, 2), 4, WIDTHS)
+
+
+def a_task(index: int) -> Task:
+    empty = Images.of(torch.zeros(0, 1, 2, 2, dtype=torch.uint8), torch.zeros(0, dtype=torch.int64))
+    return Task(index, (2 * index, 2 * index + 1), tuple(range(2 * index)), empty)
+
+
+class FakePass:
+    """Features that were made up, now and before, and the labels of their rows."""
+
+    def __init__(self, labels: list[int], seed: int, before: bool = True) -> None:
+        g = generator(seed)
+        self.batch = SimpleNamespace(y=torch.tensor(labels))
+        now, past = (
+            {name: torch.randn(len(labels), w, generator=g) for name, w in WIDTHS.items()}
+            for _ in range(2)
+        )
+        self.out = SimpleNamespace(taps={k: v.requires_grad_() for k, v in now.items()})
+        self.before = SimpleNamespace(taps=past) if before else None
+
+    def rows(self, layer: str = "features", keep: list[int] | None = None) -> tuple[Tensor, Tensor]:
+        assert self.before is not None
+        rows = slice(None) if keep is None else torch.tensor(keep, dtype=torch.int64)
+        return self.out.taps[layer][rows].detach(), self.before.taps[layer][rows]
+
+
+def a_step(task: Task, stream: FakePass, replay: FakePass | None) -> Step:
+    return cast(Step, SimpleNamespace(task=task, net=None, stream=stream, replay=replay))
+
+
+def distance(*parts: tuple[Tensor, Tensor]) -> Tensor:
+    """FD's loss of some rows, written out."""
+    rows = torch.cat([new - old for new, old in parts])
+    return rows.square().sum(1).sqrt().mean() / rows.shape[1] ** 0.5
+
+
+STREAM, REPLAY = [2, 3, 2], [0, 3, 1, 2]
+
+
+@pytest.mark.parametrize("on", get_args(On))
+def test_which_rows_enter(on: On) -> None:
+    """Stream, replay or both; of replay alone the rows of earlier classes, 0 and 1."""
+    term = BackwardFeatures(SPEC, kind="identity", on=on)
+    stream, replay = FakePass(STREAM, 1), FakePass(REPLAY, 2)
+    loss = term(a_step(a_task(1), stream, replay))
+    assert loss is not None
+    expected = {
+        "both": distance(stream.rows(), replay.rows()),
+        "stream": distance(stream.rows()),
+        "replay": distance(replay.rows(keep=[0, 2])),
+    }[on]
+    assert_close(loss.detach(), expected)
+    loss.backward()
+    touched = [p.out.taps["features"].grad for p in (stream, replay)]
+    rows = [[] if g is None else g.any(1).nonzero()[:, 0].tolist() for g in touched]
+    assert rows == {
+        "both": [[0, 1, 2], [0, 1, 2, 3]],
+        "stream": [[0, 1, 2], []],
+        "replay": [[], [0, 2]],
+    }[on]  # fmt: skip
+
+
+@pytest.mark.parametrize("on", get_args(On))
+def test_nothing_stored_yet(on: On) -> None:
+    """Without a draw the stream alone speaks, or nobody."""
+    term = BackwardFeatures(SPEC, kind="identity", on=on)
+    stream = FakePass(STREAM, 1)
+    loss = term(a_step(a_task(1), stream, None))
+    if on == "replay":
+        assert loss is None
+    else:
+        assert_close(loss.detach(), distance(stream.rows()))
+
+
+def test_a_draw_without_old_classes_says_nothing() -> None:
+    term = BackwardFeatures(SPEC, kind="identity", on="replay")
+    assert term(a_step(a_task(1), FakePass(STREAM, 1), FakePass([2, 3], 2))) is None
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("on", get_args(On))
+def test_silent_in_the_first_task(kind: Kind, on: On) -> None:
+    term = BackwardFeatures(SPEC, kind=kind, on=on)
+    step = a_step(a_task(0), FakePass([0, 1], 1, before=False), FakePass([0], 2, before=False))
+    assert term(step) is None
+    needs = term.needs(a_task(0))
+    assert not needs.before
+    assert not needs.draws
+
+
+@pytest.mark.parametrize("on", get_args(On))
+def test_needs_of_later_tasks(on: On) -> None:
+    needs = BackwardFeatures(SPEC, on=on, layers=("low",)).needs(a_task(1))
+    assert needs.before
+    assert needs.draws == (on != "stream")
+    assert needs.taps == {"low"}
+    assert not needs.columns
+
+
+def test_new_features_and_map_both_get_a_gradient() -> None:
+    """Equation 4 is minimised over psi and A."""
+    stream = FakePass(STREAM, 1)
+    term = keyed(lambda: BackwardFeatures(SPEC, on="stream"))
+    term(a_step(a_task(1), stream, None)).backward()
+    new = stream.out.taps["features"].grad
+    assert new is not None
+    assert new.any(1).all()
+    assert all(p.grad is not None and p.grad.any() for p in term.parameters())
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_several_layers_are_averaged_each_with_a_map_of_its_own(kind: Kind) -> None:
+    layers = ("low", "features")
+    term = keyed(lambda: BackwardFeatures(SPEC, kind=kind, layers=layers))
+    stream, replay = FakePass(STREAM, 1), FakePass(REPLAY, 2)
+    found = term(a_step(a_task(1), stream, replay)).detach()
+    each = []
+    for layer, bfp in zip(layers, term.maps, strict=True):
+        parts = zip(stream.rows(layer), replay.rows(layer), strict=True)
+        new, old = map(torch.cat, parts)
+        each.append(distance((bfp.project(new).detach(), old)))
+    assert_close(found, (each[0] + each[1]) / 2)
+    assert each[0] != each[1]
+
+
+def test_the_order_of_layers_is_nothing_to_their_mean() -> None:
+    stream = FakePass(STREAM, 1)
+    found = [
+        BackwardFeatures(SPEC, kind="identity", layers=layers)(a_step(a_task(1), stream, None))
+        for layers in (("low", "features"), ("features", "low"))
+    ]
+    assert_close(*(f.detach() for f in found))
+
+
+def test_the_scale_reaches_the_maps() -> None:
+    stream = FakePass(STREAM, 1)
+    plain, rooted = (
+        BackwardFeatures(SPEC, kind="identity", scale=s)(a_step(a_task(1), stream, None)).detach()
+        for s in ("none", "root_d")
+    )
+    assert_close(plain, rooted * 3**0.5)
+
+
+def test_the_maps_start_afresh_each_task_unless_told_otherwise() -> None:
+    for reset in (True, False):
+        term = keyed(lambda reset=reset: BackwardFeatures(SPEC, reset=reset))
+        before = [p.detach().clone() for p in term.parameters()]
+        keyed(lambda term=term: term.begin_task(a_task(1)), seed=1)
+        changed = [not torch.equal(p, q) for p, q in zip(term.parameters(), before, strict=True)]
+        assert changed == [reset] * 2
+
+
+def test_the_optimiser_of_the_term() -> None:
+    assert BackwardFeatures(SPEC, kind="identity").optimizer() is None
+    term = BackwardFeatures(SPEC, layers=("low", "features"), lr=0.2, momentum=0.5)
+    optimizer = term.optimizer()
+    assert isinstance(optimizer, torch.optim.SGD)
+    (group,) = optimizer.param_groups
+    assert (group["lr"], group["momentum"], len(group["params"])) == (0.2, 0.5, 4)
+
+
+def test_a_layer_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"'feature'.*Did you mean 'features'\?"):
+        BackwardFeatures(SPEC, layers=("feature",))
+
+
+def test_no_layer_at_all_is_refused() -> None:
+    with pytest.raises(ConfigError, match="layers"):
+        BackwardFeatures(SPEC, layers=())

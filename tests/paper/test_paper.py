@@ -1,0 +1,232 @@
+"""The paper as data: spot checks, the audit's findings, and the comparison with its source."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linsep.errors import ConfigError
+from linsep.paper.audit import Finding, audit
+from linsep.paper.tables import (
+    SCENARIOS,
+    TABLES,
+    Cell,
+    cell,
+    entries,
+    hyperparameters,
+    protocol,
+    table,
+)
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "check_paper.py"
+PAPER = os.environ.get("LINSEP_TEST_PAPER", "")
+needs_paper = pytest.mark.skipif(
+    not PAPER, reason="set LINSEP_TEST_PAPER to the paper's LaTeX source to compare every number"
+)
+
+
+def findings(check: str) -> list[Finding]:
+    return [finding for finding in audit() if finding.check == check]
+
+
+def check_paper(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), str(path)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_tables_by_name_and_number() -> None:
+    sizes = {name: len(table(name).cells) for name in TABLES}
+    assert sizes == {
+        "faa": 102,
+        "ablation_derpp": 15,
+        "ablation_er": 15,
+        "ff": 96,
+        "imagenet100": 8,
+        "gamma": 15,
+    }
+    for number, name in enumerate(TABLES, start=1):
+        assert table(f"table{number}") is not None
+        assert table(f"table{number}").name == name
+        assert table(name).number == number
+    assert [table(name).runs for name in TABLES] == [5, 5, 5, 5, 3, None]
+
+
+def test_cells() -> None:
+    assert cell("split-cifar10", 200, "derpp+bfp") == Cell(72.21, 0.22, 6.80, bold=True)
+    assert cell("split-cifar10", None, "jt", setting="task_il") == Cell(98.19, 0.16)
+    assert cell("split-tinyimagenet", 4000, "derpp+bfp", "ff") == Cell(9.42, 1.04, -6.28, True)
+    assert cell("split-cifar100", 500, "derpp+fd") == Cell(43.81, 1.35)
+    assert cell("split-cifar10", 500, "derpp+bfp", "ala", gamma=10.0) == Cell(83.70)
+    assert cell("split-imagenet100", 2000, "derpp+bfp2") == Cell(52.88, 1.86)
+
+
+def test_every_cell_is_a_percentage() -> None:
+    for name in TABLES:
+        for place, found in table(name).cells.items():
+            assert 0 < found.mean < 100, place
+            assert found.std is None or 0 < found.std < 50, place
+            assert place.scenario in SCENARIOS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("split-cifar", 200, "er"), r"'split-cifar'. Did you mean 'split-cifar10'"),
+        (("split-cifar10", 200, "derp"), r"'derp'. Did you mean 'derpp'"),
+        (("split-cifar10", 300, "er"), r"300. .*Allowed: 200, 500"),
+        (("split-cifar10", 200, "ft"), r"memory .* 200. Allowed: none"),
+        (("split-cifar10", None, "jt", "ff"), r"metric .*'ff'. Allowed: faa"),
+        (("split-cifar10", 200, "er", "faa", "class-il"), r"setting .*Did you mean 'class_il'"),
+    ],
+)
+def test_unprinted_cells_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        cell(*arguments)
+
+
+def test_unknown_table_is_refused() -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'faa'"):
+        table("fa")
+
+
+def test_hyperparameters_where_text_and_program_part() -> None:
+    where = ("split-cifar100", 500, "derpp")
+    text, program = hyperparameters(*where), hyperparameters(*where, source="program")
+    assert (text["replay_logits"], program["replay_logits"]) == (0.2, 0.1)
+    assert text["replay_ce"] == program["replay_ce"] == 0.5
+    assert text["milestones"] == (35, 45)
+    assert entries(*where)["replay_logits"].note.startswith("D6")
+    bic = [hyperparameters("split-cifar100", 2000, "bic", source=s) for s in ("text", "program")]
+    assert [found["weight_decay"] for found in bic] == [0.0, 5e-5]
+    assert not entries("split-cifar100", 2000, "bic")["weight_decay"].stated
+
+
+def test_projection_adds_to_any_base() -> None:
+    plain = hyperparameters("split-cifar10", 200, "er")
+    added = {"projection_weight": 1.0, "projection_lr": 0.1, "projection_momentum": 0.9}
+    assert hyperparameters("split-cifar10", 200, "er+bfp") == plain | added
+    assert hyperparameters("split-cifar10", 200, "er+fd") == plain | {"projection_weight": 1.0}
+    assert hyperparameters("split-cifar10", None, "ft+bfp2")["projection_lr"] == 0.1
+
+
+def test_what_the_paper_leaves_open_is_left_out() -> None:
+    found = hyperparameters("split-imagenet100", 2000, "derpp")
+    assert found["epochs"] == 65
+    assert "batch_size" not in found
+    assert "D19" in entries("split-imagenet100", 2000, "derpp")["batch_size"].note
+
+
+def test_every_trained_cell_has_hyperparameters() -> None:
+    """A run of any printed cell can be resolved; only ImageNet-100 has holes."""
+    for name in TABLES:
+        for place in table(name).cells:
+            for source in ("text", "program"):
+                found = hyperparameters(place.scenario, place.memory, place.method, source)
+                needed = {"lr", "epochs", "momentum", "weight_decay", "milestones"}
+                if place.scenario != "split-imagenet100":
+                    needed.add("batch_size")
+                assert needed <= found.keys(), place
+
+
+def test_wherever_two_values_stand_a_note_says_why() -> None:
+    for scenario in SCENARIOS:
+        for size, methods in protocol(scenario)["memory"].items():
+            for method in methods:
+                for found in entries(scenario, int(size), method).values():
+                    assert found.note or (found.stated and found.text == found.program)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("split-mnist", 200, "er"), "unknown scenario of the paper"),
+        (("split-cifar10", 200, "derp"), "Did you mean 'derpp'"),
+        (("split-cifar10", 200, "er+bpf"), "Did you mean 'bfp'"),
+        (("split-cifar10", 2000, "er"), "Allowed: 200, 500"),
+        (("split-cifar10", None, "er"), "Allowed: 200, 500"),
+        (("split-cifar10", 200, "jt"), "ask for memory None"),
+        (("split-cifar10", 200, "er", "code"), "unknown source 'code'"),
+    ],
+)
+def test_unknown_hyperparameters_are_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        hyperparameters(*arguments)
+
+
+def test_audit_finds_the_impossible_finetuning_cell() -> None:
+    (found,) = findings("impossible peak")
+    assert str(found.places[0]) == "split-cifar10/ft class_il faa"
+    assert found.numbers["peak"] == pytest.approx(113.352)
+    assert found.numbers["task_il_peak"] == pytest.approx(96.786)
+    assert found.numbers["faa_at_most"] == pytest.approx(19.634)
+    assert "113.4" in found.text
+    assert [f.places[0] for f in findings("class above task")] == [found.places[0]]
+
+
+def test_audit_finds_the_spreads_of_er() -> None:
+    stds = {str(f.places[1]): f.numbers["ff_std"] for f in findings("unbelievable spread")}
+    assert stds == {
+        "split-cifar100/500/er class_il ff": 33.70,
+        "split-cifar100/2000/er class_il ff": 18.79,
+        "split-tinyimagenet/4000/er class_il ff": 16.47,
+        "split-cifar100/500/er+bfp class_il ff": 30.30,
+        "split-cifar100/2000/er+bfp class_il ff": 18.06,
+        "split-tinyimagenet/4000/er+bfp class_il ff": 20.77,
+    }
+
+
+def test_audit_finds_the_wrong_deltas() -> None:
+    found = {(f.numbers["printed"], f.numbers["difference"]) for f in findings("wrong delta")}
+    assert found == {(-6.28, -6.61), (-2.49, -2.56), (-0.07, 0.07)}
+
+
+def test_audit_finds_the_wrong_bold_number() -> None:
+    (found,) = findings("wrong bold")
+    assert [place.method for place in found.places] == ["derpp+bfp", "lucir"]
+    assert dict(found.numbers) == {"marked": 87.20, "best": 87.50}
+
+
+def test_audit_of_the_gamma_table() -> None:
+    (found,) = findings("gamma identity")
+    assert found.places[0].gamma == 0.3
+    assert dict(found.numbers) == {"faa": 75.77, "expected": 75.616}
+    pairs = [(f.numbers["here"], f.numbers["elsewhere"]) for f in findings("disagreeing tables")]
+    assert pairs == [(76.68, 76.02), (13.16, 13.25)]
+
+
+def test_audit_finds_nothing_else() -> None:
+    assert len(audit()) == 15
+
+
+@needs_paper
+def test_data_equal_the_papers_source() -> None:
+    done = check_paper(Path(PAPER))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "tables: 257 cells, 527 numbers; hyper-parameters: 134 values" in done.stdout
+
+
+@needs_paper
+@pytest.mark.parametrize(
+    ("printed", "changed", "mismatch"),
+    [
+        (r"\meanstd{72.21}{0.22}", r"\meanstd{72.12}{0.22}", "faa: split-cifar10/200/derpp+bfp"),
+        (r"\reduce{6.28}", r"\boost{6.28}", "ff: split-tinyimagenet/4000/derpp+bfp"),
+        ("56.56±0.55", r"\textbf{56.56±0.55}", "ablation_derpp: split-cifar100/2000/derpp+fd"),
+        ("$[35, 45]$", "$[35, 40]$", "split-cifar100/common/milestones"),
+        (r"$lr=0.3$, $wd", r"$lr=0.1$, $wd", "split-cifar100/500.icarl/lr"),
+        (r"$lr=0.3$, $wd=10^{-5}$", "$lr=0.3$", "split-cifar100/500.icarl/weight_decay"),
+        ("over 3 runs", "over 5 runs", "imagenet100: 5 runs"),
+    ],
+)
+def test_a_changed_number_is_seen(
+    tmp_path: Path, printed: str, changed: str, mismatch: str
+) -> None:
+    tex = Path(PAPER).read_text(encoding="utf-8")
+    assert printed in tex
+    (tmp_path / "changed.tex").write_text(tex.replace(printed, changed, 1), encoding="utf-8")
+    done = check_paper(tmp_path / "changed.tex")
+    assert done.returncode == 1
+    assert f"MISMATCH {mismatch}" in done.stdout

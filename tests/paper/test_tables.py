@@ -1,0 +1,373 @@
+"""The paper's numbers beside ours: which run fills which cell, and what is said about it."""
+
+import csv
+import io
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+from linsep.compare.tables import Spread
+from linsep.errors import ConfigError
+from linsep.paper.protocol import FIELDS, named, scale, scaled, scales, settings
+from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
+from linsep.paper.tables import SCENARIOS, TABLES, Place, entries, protocol, table
+from linsep.prepare import gathered, resolve
+from linsep.settings.config import from_settings, to_toml
+from linsep.settings.layers import merged
+from linsep.storage.store import Record, flat
+from tests.helpers.command import command
+
+DATA = os.environ.get("LINSEP_TEST_DATA", "")
+CELL = Place("split-cifar10", 200, "derpp+bfp", "faa", "class_il")  # 72.21 ± 0.22, 5 runs
+
+
+def experiments(size: str) -> list[Place]:
+    """Every experiment of every table that a scale has, whatever is measured."""
+    places = [
+        p for name in TABLES for p in table(name).cells if p.scenario in scale(size).scenarios
+    ]
+    return list(dict.fromkeys(replace(p, metric="", setting="") for p in places))
+
+
+# --- from hyper-parameters to settings -----------------------------------------------------------
+
+
+def test_every_hyperparameter_has_a_field() -> None:
+    for scenario in SCENARIOS:
+        raw = protocol(scenario)
+        sections = [raw.get("no_memory", {}), *raw["memory"].values()]
+        names = {name for section in sections for method in section.values() for name in method}
+        assert names | set(raw["common"]) | set(raw["projection"]) <= set(FIELDS)
+
+
+def test_settings_by_hand() -> None:
+    found = settings("split-cifar100", 500, "lucir")
+    assert found["training"] == {
+        "schedule": {"factor": 0.1, "warmup": 0, "milestones": [35, 45]},
+        "epochs": 50, "batch_size": 32, "momentum": 0.9, "weight_decay": 0.0, "lr": 0.03,
+    }  # fmt: skip
+    assert found["lucir"] == {
+        "less_forget": 5.0, "nearest": 2, "margin": 0.5, "fitting_epochs": 20, "fitting_lr": 0.01,
+    }  # fmt: skip
+    assert found["memory"] == {"rows": 500}
+    assert found["preset"] == "paper"
+    assert "memory" not in settings("split-cifar10", None, "ft")
+    assert settings("split-cifar10", 200, "fdr")["fdr"] == {"replay_probabilities": 0.3}
+    assert settings("split-cifar10", 200, "bic")["bic"] == {"temperature": 2.0, "bias_epochs": 250}
+    both = [settings("split-cifar100", 500, "derpp+bfp", s) for s in ("text", "program")]
+    assert [s["derpp"]["replay_logits"] for s in both] == [0.2, 0.1]  # D6
+    assert [s["preset"] for s in both] == ["paper", "authors"]
+    assert both[0]["bfp"] == {"init": "default", "reset": True, "weight": 1.0, "lr": 0.1,
+                              "momentum": 0.9}  # fmt: skip
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+@pytest.mark.parametrize("size", ["paper", "small"])
+def test_every_experiment_resolves_to_what_its_cell_expects(size: str, preset: str) -> None:
+    """So a run made from the settings fills its cell, and only small things stay unchecked."""
+    unchecked = set()
+    for place in experiments(size):
+        wanted = scaled(place, scale(size), preset)
+        resolved = resolve(from_settings(gathered(wanted)), lenient=True)
+        stored = flat(tomllib.loads(to_toml(resolved)))
+        needed = expected(place, scale(size), preset)
+        wrong = {n: (stored.get(n), v) for n, v in needed.items() if stored.get(n) != v}
+        assert not wrong, place
+        unchecked |= set(stored) - set(needed)
+    assert {name for name in unchecked if name.split(".")[0] in ("training", "evaluation")} <= {
+        "training.schedule.milestones_from", "evaluation.chunk",
+        *(["training.batch_size"]),  # of ImageNet-100, unstated
+    }  # fmt: skip
+    assert {name for name in unchecked if name.split(".")[0] == "scenario"} <= {
+        "scenario.order_seed"
+    }
+
+
+def test_no_two_experiments_share_a_run() -> None:
+    for size in scales().values():
+        seen = [
+            json.dumps(scaled(place, size, preset), sort_keys=True)
+            for preset in ("authors", "paper")
+            for place in experiments(size.name)
+            if place.gamma != 1.0  # the main tables' own weight
+        ]
+        assert len(set(seen)) == len(seen)
+
+
+def test_the_small_scale_is_smaller_in_every_way() -> None:
+    for place in experiments("small"):
+        full, small = (scaled(place, scale(size)) for size in ("paper", "small"))
+        assert small["net"]["width"] < full["net"]["width"]
+        assert small["training"]["epochs"] < full["training"]["epochs"]
+        marks = small["training"]["schedule"]["milestones"]
+        assert all(0 < m < small["training"]["epochs"] for m in marks)
+        assert len(set(marks)) == len(full["training"]["schedule"]["milestones"])
+        if place.memory is not None:
+            classes = (
+                protocol(place.scenario)["tasks"] * protocol(place.scenario)["classes_per_task"]
+            )
+            assert classes <= small["memory"]["rows"] < full["memory"]["rows"]
+        assert small["scenario"]["per_class"] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("split-cifar10", "should look like"),
+        ("split-cifar10/many/er", "should look like"),
+        ("split-cifar10/200/derp", "Did you mean 'derpp'"),
+        ("split-cifar10/300/er", "memory size"),
+        ("split-cifar1/200/er", "Did you mean 'split-cifar1"),
+        ("split-cifar10/er", "memory size"),
+        ("split-cifar10/200/ft", "no memory"),
+    ],
+)
+def test_wrong_cells_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        named(text)
+
+
+def test_run_paper_resolves_to_the_papers_hyperparameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    def stop(config: Any, **rest: Any) -> None:
+        seen.append(config)
+        raise ConfigError("seen")
+
+    monkeypatch.setattr("linsep.prepare.prepare", stop)
+    command("run", "--paper", "split-cifar100/500/lucir", cwd=tmp_path)
+    command("run", "--paper", "split-cifar100/500/derpp+bfp", "--preset", "authors", "--lr", "1",
+            cwd=tmp_path)  # fmt: skip
+    assert seen[0] == from_settings(gathered(settings("split-cifar100", 500, "lucir")))
+    assert seen[1].training.lr == 1.0
+    assert (seen[1].preset, seen[1].options["derpp"]["replay_logits"]) == ("authors", 0.1)
+    said = command("run", "--paper", "split-cifar100/500/luci", cwd=tmp_path)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+
+
+# --- runs beside cells ---------------------------------------------------------------------------
+
+
+def record(
+    place: Place, size: str, seed: int, changes: dict[str, Any] | None = None, **metrics: float
+) -> Record:
+    facts = expected(place, scale(size), "authors") | {"seed": seed, "status": "finished"}
+    facts |= {f"class_il.{name}": value for name, value in metrics.items()}
+    return Record(Path(f"{place}-{seed}"), facts | (changes or {}))
+
+
+def test_differences_and_sigmas_by_hand() -> None:
+    """Ours 71, 72, 73: mean 72, std 1. se = sqrt(.22^2/5 + 1/3) = .5857; -.21 / .5857 = -.3586."""
+    records = [record(CELL, "paper", seed, faa=71.0 + seed) for seed in range(3)]
+    base = replace(CELL, method="derpp")  # 65.41
+    records += [record(base, "paper", seed, faa=66.0) for seed in (1, 2)]
+    found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
+    row = next(r for r in beside(found, cells, records, scale("paper")) if r.place == CELL)
+    assert row.ours == {0: 71.0, 1: 72.0, 2: 73.0}
+    assert row.wanted == 5
+    assert row.difference == pytest.approx(-0.21)
+    assert row.sigmas == pytest.approx(-0.21 / math.sqrt(0.22**2 / 5 + 1 / 3))
+    assert row.sigmas == pytest.approx(-0.3586, abs=1e-4)
+    assert row.printed_gain == pytest.approx(6.80)
+    assert row.gain == pytest.approx((72 + 73) / 2 - 66)
+    drawn = laid_out(found, [row], scale("paper"), whole=False).rows[0]
+    assert drawn[1:] == [
+        "derpp+bfp", Spread(72.21, 0.22), Spread(72.0, 1.0), "3/5", "-0.21", "-0.36", "+6.80",
+        "+6.50",
+    ]  # fmt: skip
+
+
+def test_one_seed_borrows_the_papers_spread() -> None:
+    found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
+    (row, _) = beside(found, cells, [record(CELL, "paper", 4, faa=73.21)], scale("paper"))
+    assert row.sigmas == pytest.approx(1.0 / math.sqrt(0.22**2 / 5 + 0.22**2))
+
+
+def test_without_a_printed_spread_there_are_no_sigmas() -> None:
+    place = Place("split-cifar10", 500, "derpp+bfp", "faa", "class_il", 3.0)
+    found, cells = chosen("table6")
+    rows = beside(found, cells, [record(place, "paper", 0, faa=77.0)], scale("paper"))
+    (row,) = [r for r in rows if r.place == place]
+    assert row.difference == pytest.approx(1.0)
+    assert row.sigmas is None
+    assert sum(bool(r.ours) for r in rows) == 1, "another weight is another cell"
+
+
+CHANGES = {
+    "bfp.weight": 3.0, "bfp.scale": "none", "training.lr": 0.1, "training.epochs": 5,
+    "net.width": 32, "scenario.per_class": 500, "scenario.order": "shuffled", "memory.rows": 500,
+    "memory.evict": "one_largest", "evaluation.mask_unseen": True, "derpp.target": "stored",
+    "training.bn_updates": "stream", "scenario.validation": 0.1, "seed": 7, "status": "unfinished",
+    "bfp.init": "identity", "method": "derpp+fd",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_a_run_with_another_setting_fills_no_cell(field: str) -> None:
+    found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
+    changed = record(CELL, "paper", 0, {field: CHANGES[field]}, faa=70.0)
+    assert not any(row.ours for row in beside(found, cells, [changed], scale("paper")))
+
+
+def test_scales_and_presets_do_not_mix() -> None:
+    found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
+    small = [record(CELL, "small", 0, faa=40.0)]
+    assert beside(found, cells, small, scale("small"))[0].ours == {0: 40.0}
+    assert not beside(found, cells, small, scale("paper"))[0].ours
+    assert not beside(found, cells, small, scale("small"), "paper")[0].ours
+
+
+def test_the_grid_of_a_table() -> None:
+    found, cells = chosen("table1")
+    wanted = grid(cells, scale("paper"), "authors", found.runs)
+    assert len(wanted) == (9 * 5 + 2 * 3) * 5
+    assert len({json.dumps(s, sort_keys=True) for s in wanted}) == len(wanted)
+    found, cells = chosen("table5")
+    assert len(grid(cells, scale("paper"), "authors", found.runs)) == 4 * 3, "the paper has 3 runs"
+    with pytest.raises(ConfigError, match="leaves split-imagenet100 out: 224x224"):
+        grid(cells, scale("small"), "authors", found.runs)
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ({"scenario": "split-cifar"}, "split-cifar10"),
+        ({"method": "derpp+bpf"}, "derpp+bfp"),
+        ({"memory": 300}, "500"),
+    ],
+)
+def test_wrong_filters_are_refused(asked: dict[str, Any], hint: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"Did you mean '{hint}")):
+        chosen("table1", **asked)
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+def write(runs: Path, place: Place, size: str, seed: int, faa: float) -> None:
+    """A run's folder, its config resolved as the library would."""
+    wanted = scaled(place, scale(size), "authors") | {"seed": seed}
+    config = to_toml(resolve(from_settings(gathered(wanted)), lenient=True))
+    folder = runs / f"{place.method}-{seed}"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(config)
+    metrics = {il: {"faa": faa, "ff": 10.0, "ala": 90.0} for il in ("class_il", "task_il")}
+    (folder / "results.json").write_text(json.dumps({"key": "k", "data": "d", "metrics": metrics}))
+
+
+def test_the_table_shows_ours_and_dashes(tmp_path: Path) -> None:
+    for seed in range(2):
+        write(tmp_path / "runs", CELL, "small", seed, 40.0 + seed)
+    words = (
+        "paper",
+        "table1",
+        "--scenario",
+        "split-cifar10",
+        "--memory",
+        "200",
+        "--scale",
+        "small",
+    )
+    said = command(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    lines = [line.split() for line in said.stdout.splitlines() if line.startswith(" Class-IL")]
+    ours = next(line for line in lines if "derpp+bfp" in line)
+    assert ours[5:] == [
+        "derpp+bfp", "72.21", "±", "0.22", "40.50", "±", "0.71", "2/3", "-31.71", "-62.23",
+        "+6.80", "-",
+    ]  # fmt: skip
+    assert next(line for line in lines if "er" in line)[-5:] == ["0/3", "-", "-", "-", "-"]
+    assert command("paper", "faa", *words[2:], cwd=tmp_path).stdout == said.stdout
+    assert "0 of 18 cells" in command(*words[:-1], "paper", cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "latex", "json"])
+def test_small_numbers_never_go_without_a_warning(form: str, tmp_path: Path) -> None:
+    write(tmp_path / "runs", CELL, "small", 0, 40.0)
+    words = ("paper", "table1", "--scale", "small", "--format", form)
+    assert "comparable" in command(*words, cwd=tmp_path).stdout
+    command(*words, "-o", "out", cwd=tmp_path)
+    assert "comparable" in (tmp_path / "out").read_text()
+    if form == "csv":
+        rows = list(csv.DictReader(io.StringIO((tmp_path / "out").read_text())))
+        assert {row["scale"] for row in rows} == {"small (levels not comparable)"}
+        assert len(rows) == len(table("table1").cells)
+
+
+@pytest.mark.parametrize("name", [*TABLES, *(f"table{i}" for i in range(1, 7))])
+def test_every_table_can_be_shown(name: str, tmp_path: Path) -> None:
+    said = command("paper", name, "--format", "json", cwd=tmp_path)
+    assert len(json.loads(said.stdout)["rows"]) == len(table(name).cells)
+
+
+def test_audit_names_the_impossible_cell(tmp_path: Path) -> None:
+    said = command("paper", "audit", cwd=tmp_path).stdout
+    assert "15 findings" in said
+    line = next(line for line in said.splitlines() if "impossible peak" in line)
+    assert "split-cifar10/ft class_il faa: FAA 36.20 with FF 96.44" in line
+    assert "113.4 %" in line
+
+
+def test_looking_at_the_paper_needs_no_torch(tmp_path: Path) -> None:
+    program = """
+import sys
+from linsep.cli import app
+for words in (["paper", "table1"], ["paper", "audit"], ["paper", "run", "table1", "--dry-run"]):
+    try:
+        app(words)
+    except SystemExit as end:
+        assert not end.code, words
+sys.exit("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.data
+@pytest.mark.skipif(not DATA, reason="LINSEP_TEST_DATA names no folder")
+def test_paper_run_fills_the_table(tmp_path: Path) -> None:
+    """The whole path on real images: settings, plan, workers, table."""
+    tiny = ["--set", "training.epochs=1", "--set", "scenario.per_class=4", "--set",
+            "memory.rows=10", "--set", "scenario.test_per_class=2"]  # fmt: skip
+    words = ["paper", "run", "table1", "--scale", "small", "--scenario", "split-cifar10",
+             "--memory", "200", "--method", "derpp", "--data", DATA, "--workers", "1"]  # fmt: skip
+    said = command(*words, *tiny, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr + said.stdout
+    assert "3 runs." in said.stdout
+    assert len(list((tmp_path / "runs").glob("split-cifar10-derpp-m10-s*/results.json"))) == 3
+    assert "0 of 2 cells" in said.stdout, "other settings than the scale's fill no cell"
+
+
+def test_refusals_of_paper_run(tmp_path: Path) -> None:
+    wrong = {
+        "Did you mean 'table1'": ("paper", "run", "tabel1"),
+        "unknown scale": ("paper", "run", "table1", "--scale", "tiny"),
+        "no work for a CPU": ("paper", "run", "table5", "--scale", "small"),
+        "unknown preset": ("paper", "run", "table1", "--preset", "mine"),
+        "Did you mean 'csv'": ("paper", "table1", "--format", "csw"),
+    }
+    for reason, words in wrong.items():
+        said = command(*words, cwd=tmp_path)
+        assert (said.returncode, said.stderr.count("\n")) == (2, 1), said
+        assert reason in said.stderr
+
+
+def test_entries_and_settings_agree_on_a_config_file(tmp_path: Path) -> None:
+    """What `settings` gives is what a person could have written in a file."""
+    wanted = settings("split-tinyimagenet", 4000, "derpp+bfp2")
+    (tmp_path / "config.toml").write_text(tomli_w.dumps(wanted))
+    read = tomllib.loads((tmp_path / "config.toml").read_text())
+    assert merged(read) == merged(wanted)
+    assert read["training"]["lr"] == entries("split-tinyimagenet", 4000, "derpp")["lr"].text == 0.1

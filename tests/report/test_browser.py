@@ -1,0 +1,229 @@
+"""The report in a real browser: no error, no request, and what a reader does with it works.
+
+Needs selenium, Chromium and its driver; skipped with a reason where one is missing.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linsep.report.gather import gather
+from linsep.report.page import page
+from linsep.storage.store import Store
+from tests.helpers.made_reports import HOSTILE, hostile_run, make_full_run
+
+pytestmark = pytest.mark.slow
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    pytest.importorskip("selenium", reason="selenium is not installed")
+    program = next(filter(None, map(shutil.which, BROWSERS)), None)
+    driver = shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("there is no Chromium or no chromedriver here")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    options.binary_location = program
+    flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+    for flag in (*flags, "--window-size=1400,900"):
+        options.add_argument(flag)
+    logs = {"browser": "ALL", "performance": "ALL"}
+    options.set_capability("goog:loggingPrefs", logs)
+    started = webdriver.Chrome(options=options, service=Service(driver))
+    yield started
+    started.quit()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("runs")
+    for method in ("er", "er+bfp", "jt"):
+        for seed in range(2):
+            make_full_run(runs, method, seed)
+    path = runs / "report.html"
+    path.write_text(page(gather(Store(runs).select())), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser: Any, report: Path) -> Any:
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.get(report.as_uri())
+    return browser
+
+
+def column(browser: Any, number: int) -> list[str]:
+    script = "return [...document.querySelectorAll('table')[0].tBodies[0].rows].map("
+    return browser.execute_script(script + "row => row.cells[arguments[0]].textContent)", number)
+
+
+def hover(browser: Any, element: Any) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    # Scrolling hides what is shown, in a frame after the call: the mouse moves when that is over.
+    browser.execute_async_script(
+        "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'});"
+        "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[1], 50)))",
+        element,
+    )
+    ActionChains(browser).move_to_element(element).perform()
+
+
+def tip(browser: Any) -> str:
+    """What is shown, as soon as anything is; '' if nothing comes."""
+    script = "const tip = document.getElementById('tip'); return tip.hidden ? '' : tip.textContent"
+    for _ in range(50):
+        shown = str(browser.execute_script(script))
+        if shown:
+            return shown
+        time.sleep(0.1)
+    return ""
+
+
+def test_nothing_goes_wrong_and_nothing_is_asked_for(opened: Any) -> None:
+    assert [m for m in opened.get_log("browser") if m["level"] == "SEVERE"] == []
+    asked = [json.loads(entry["message"])["message"] for entry in opened.get_log("performance")]
+    urls = [
+        m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"
+    ]
+    assert urls
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in urls), urls
+
+
+def test_a_click_on_a_head_sorts(opened: Any) -> None:
+    heads = opened.find_elements("css selector", "table:first-of-type thead th button")
+    names = [head.text.strip(" ↕↑↓") for head in heads]
+    at = names.index("FAA")
+    before = column(opened, at)
+    numbers = [float(text.partition(" ")[0]) for text in before]
+    heads[at].click()
+    assert column(opened, at) == [t for _, t in sorted(zip(numbers, before, strict=True))][::-1]
+    heads[at].send_keys("\n")
+    assert column(opened, at) == [t for _, t in sorted(zip(numbers, before, strict=True))]
+    heads[names.index("method")].click()
+    assert column(opened, 1) == ["ER", "ER w/ BFP", "JT"]
+
+
+def test_values_are_shown_by_mouse_and_by_keyboard(opened: Any) -> None:
+    cell = opened.find_element("css selector", "#figure-accuracy-matrix-er .spots rect")
+    hover(opened, cell)
+    assert tip(opened).startswith("after task 1, on task 1: ")
+    point = opened.find_element("css selector", "#figure-accuracy-over-tasks .spots circle")
+    hover(opened, point)
+    assert tip(opened).startswith("ER, tasks learned 1: ")
+    grid = opened.find_element("css selector", "#figure-confusion-er .grid")
+    hover(opened, grid)
+    assert " taken for " in tip(opened)
+    drawing = opened.find_element("css selector", "#figure-confusion-er svg")
+    opened.execute_script("arguments[0].focus()", drawing)
+    drawing.send_keys("\ue014")  # arrow right
+    assert tip(opened).startswith("0 class 0 taken for 0 class 0: ")
+
+
+def test_the_theme_is_switched_and_remembered(opened: Any) -> None:
+    def paper() -> str:
+        return str(opened.execute_script("return getComputedStyle(document.body).backgroundColor"))
+
+    opened.execute_script("localStorage.removeItem('linsep-theme')")
+    opened.refresh()
+    light = paper()
+    opened.find_element("id", "theme").click()
+    dark = paper()
+    assert dark != light
+    axis = opened.execute_script(
+        "return getComputedStyle(document.querySelector('#figure-accuracy-over-tasks text')).fill"
+    )
+    ink = opened.execute_script("return getComputedStyle(document.body).color")
+    assert axis == ink
+    opened.refresh()
+    assert paper() == dark
+    opened.find_element("id", "theme").click()
+    assert paper() == light
+
+
+def test_a_phone_need_not_scroll_sideways(opened: Any) -> None:
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
+    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        opened.refresh()
+        wide = opened.execute_script("return document.documentElement.scrollWidth")
+        assert wide <= 390
+        opened.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert opened.execute_script("return document.documentElement.scrollWidth") <= 390
+    finally:
+        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_paper_shows_everything_in_black_on_white(opened: Any) -> None:
+    opened.execute_script("document.documentElement.dataset.theme = 'dark'")
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        style = "return getComputedStyle(document.body)"
+        assert opened.execute_script(f"{style}.color") == "rgb(0, 0, 0)"
+        assert opened.execute_script(f"{style}.backgroundColor") == "rgb(255, 255, 255)"
+        hidden = opened.execute_script(
+            "return [...document.querySelectorAll('h2, table, figure, svg')].filter(e => "
+            "!e.closest('details') && !e.getClientRects().length).length"
+        )
+        assert hidden == 0
+        opened.execute_script("dispatchEvent(new Event('beforeprint'))")
+        assert opened.find_elements("css selector", "details:not([open])") == []
+        assert opened.find_elements("css selector", "details[open]")
+        opened.execute_script("dispatchEvent(new Event('afterprint'))")
+        assert opened.find_elements("css selector", "details[open]") == []
+        printed = opened.execute_cdp_cmd("Page.printToPDF", {})["data"]
+        assert len(printed) > 50_000
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+def test_figures_can_be_downloaded(opened: Any, tmp_path: Path) -> None:
+    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    opened.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    for button in opened.find_elements("css selector", "#figure-cka .get button"):
+        opened.execute_script("arguments[0].click()", button)
+    starts = {"cka.svg": b"<svg", "cka.png": b"\x89PNG", "cka.csv": b"data,method"}
+
+    def there() -> bool:
+        return all((tmp_path / name).exists() for name in starts)
+
+    wait_for(opened, there)
+    for name, start in starts.items():
+        assert (tmp_path / name).read_bytes().startswith(start)
+    assert [m for m in opened.get_log("browser") if m["level"] == "SEVERE"] == []
+
+
+def wait_for(browser: Any, holds: Any) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 20).until(lambda _: holds())
+
+
+def test_a_name_that_is_a_script_stays_text(browser: Any, tmp_path: Path) -> None:
+    from selenium.common.exceptions import NoAlertPresentException
+
+    hostile_run(tmp_path / "runs")
+    path = tmp_path / "report.html"
+    path.write_text(page(gather(Store(tmp_path / "runs").select())), encoding="utf-8")
+    browser.get_log("browser")
+    browser.get(path.as_uri())
+    with pytest.raises(NoAlertPresentException):
+        _ = browser.switch_to.alert.text
+    assert HOSTILE in browser.find_element("tag name", "h1").text
+    assert [m for m in browser.get_log("browser") if m["level"] == "SEVERE"] == []
+    assert len(browser.find_elements("css selector", "script")) == 2
+    spot = browser.find_element("css selector", "#memory .spots rect")
+    hover(browser, spot)
+    assert "<script>alert(1)</script>" in tip(browser)

@@ -1,0 +1,639 @@
+"""The report: what it shows and when, that its numbers are the runs', and that text stays text."""
+
+import csv
+import io
+import json
+import re
+import sys
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from itertools import product
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from linsep.compare.arms import compare
+from linsep.compare.summaries import differences, summary
+from linsep.compare.tables import Spread
+from linsep.errors import ConfigError
+from linsep.report import style
+from linsep.report.canvas import Figure
+from linsep.report.gather import Gathered, gather
+from linsep.report.page import figures, page, unpacked
+from linsep.report.sections import sections
+from linsep.report.words import audit, lead, named
+from linsep.storage import files
+from linsep.storage.store import Store
+from tests.helpers.command import command
+from tests.helpers.made_reports import ANALYSES, HOSTILE, hostile_run, make_full_run
+from tests.helpers.made_runs import make_run
+
+PARTS = ("confusion", "events", "timing", "environment", "memory", *ANALYSES)
+SECTION_OF = {
+    "confusion": "confusion", "events": "losses", "timing": "time", "memory": "memory",
+    "spectrum": "spectrum", "cka": "cka", "probe": "probe", "tsne": "plane",
+    "projection": "projection",
+}  # fmt: skip
+ALWAYS = {"numbers", "over-tasks", "runs", "matrices", "forgetting", "audit", "origin"}
+
+
+def gathered(runs: Path) -> Gathered:
+    return gather(Store(runs).select())
+
+
+def two_arms(runs: Path, parts: Sequence[str] = PARTS) -> Gathered:
+    for method in ("er", "er+bfp"):
+        for seed in range(2):
+            make_full_run(runs, method, seed, parts=parts)
+    return gathered(runs)
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Gathered, str]:
+    """Runs with everything, and their page, made once."""
+    found = two_arms(tmp_path_factory.mktemp("full"))
+    return found, page(found)
+
+
+def figure(found: Gathered, name: str) -> Figure:
+    (one,) = [f for f in figures(found) if f.name == name]
+    return one
+
+
+def rows(one: Figure) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(one.data.to_csv())))
+
+
+class Page(HTMLParser):
+    """The elements of a page: tags with attributes, and the texts in them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: list[list[list[tuple[str, str | None]]]] = []  # (text, data-value)
+        self.texts: dict[str, list[str]] = {}
+        self.inside: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags.append((tag, given))
+        if tag not in ("meta", "img", "br"):
+            self.inside.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("th", "td"):
+            self.tables[-1][-1].append(("", given.get("data-value")))
+        self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.inside and self.inside.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self.inside):
+            self.texts[tag][-1] += data
+        if {"th", "td"} & set(self.inside):
+            text, value = self.tables[-1][-1][-1]
+            self.tables[-1][-1][-1] = (text + data, value)
+
+
+# --- what is shown -------------------------------------------------------------------------------
+
+
+def test_everything_is_shown(tmp_path: Path) -> None:
+    found = sections(two_arms(tmp_path))
+    assert {section.name for section in found} == ALWAYS | set(SECTION_OF.values())
+    assert found[0].name == "numbers"  # the answer comes first
+
+
+@pytest.mark.parametrize("part", SECTION_OF)
+def test_a_section_is_there_only_with_its_data(part: str, tmp_path: Path) -> None:
+    one = {s.name for s in sections(two_arms(tmp_path / "one", parts=[part]))}
+    assert one == ALWAYS | {SECTION_OF[part]}
+    rest = {s.name for s in sections(two_arms(tmp_path / "rest", [p for p in PARTS if p != part]))}
+    assert rest == (ALWAYS | set(SECTION_OF.values())) - {SECTION_OF[part]}
+
+
+def test_older_runs_without_matrices_have_a_report_too(tmp_path: Path) -> None:
+    make_run(tmp_path, "er", 0, 50.0)
+    assert {s.name for s in sections(gathered(tmp_path))} == {"numbers", "runs", "audit", "origin"}
+    assert "50.00" in page(gathered(tmp_path))
+
+
+def test_weights_make_a_curve(tmp_path: Path) -> None:
+    for weight in (1.0, 3.0):
+        settings = {"bfp": {"weight": weight}}
+        make_full_run(tmp_path, "er+bfp", settings=settings, label=f"{weight}", parts=[])
+    make_full_run(tmp_path, "er", parts=[])
+    one = figure(gathered(tmp_path), "tradeoff-er+bfp-bfp-weight")
+    assert [row["weight"] for row in rows(one)] == ["0", "1", "3"] * 2
+    faa = Store(tmp_path).select("method='er'")[0]["faa"]
+    assert float(rows(one)[0]["FAA"]) == faa
+    assert "<svg" in one.svg()
+
+
+def test_the_page_is_made_of_its_sections(full: tuple[Gathered, str]) -> None:
+    found, text = full
+    read = Page(text)
+    ids = [given.get("id") for tag, given in read.tags if tag == "section"]
+    assert ids == [section.name for section in sections(found)]
+    names = [given["data-name"] for tag, given in read.tags if "data-name" in given]
+    assert names == [one.name for one in figures(found)]
+    assert len(set(names)) == len(names)
+    data = unpacked(read.texts["script"][0])
+    assert data == {one.name: one.data.to_csv() for one in figures(found)}
+    every = [given["id"] for _, given in read.tags if given.get("id")]
+    assert len(set(every)) == len(every)
+
+
+# --- its numbers ---------------------------------------------------------------------------------
+
+
+def test_tables_hold_what_compare_says(tmp_path: Path) -> None:
+    two_arms(tmp_path, parts=[])
+    records = Store(tmp_path).select()
+    read = Page(page(gather(records)))
+    comparison = compare(records)
+    for shown, table in zip(
+        read.tables, (summary(comparison), differences(comparison)), strict=False
+    ):
+        head, *body = shown
+        assert [text for text, _ in head] == list(table.columns)
+        assert len(body) == len(table.rows)
+        for cells, row in zip(body, named(table).rows, strict=True):
+            for (text, number), value in zip(cells, row, strict=True):
+                if isinstance(value, Spread):
+                    assert number is not None
+                    assert float(number) == value.mean
+                    assert text.startswith(f"{value.mean:.2f}")
+                else:
+                    assert text == ("-" if value is None else str(value))
+
+
+def test_curves_are_the_matrices_and_the_table_is_what_is_drawn(tmp_path: Path) -> None:
+    found = two_arms(tmp_path, parts=[])
+    one = figure(found, "accuracy-over-tasks")
+    expected: dict[tuple[str, str, float], tuple[float, float]] = {}
+    for group in found.groups:
+        for setting, shown in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
+            many = np.array([run.results["matrices"][setting] for run in group.runs], float)
+            for t in range(5):
+                means = 100 * many[:, t, : t + 1].mean(1)
+                expected[shown, group.label, t + 1] = (means.mean(), means.std(ddof=1))
+    drawn = {}
+    with style.house():
+        for axes in one.draw().drawing.axes:
+            for line in axes.lines:
+                for x, y in line.get_xydata():
+                    drawn[axes.get_title("left"), line.get_label(), x] = y
+    listed = {
+        (row["setting"], row["method"], float(row["tasks learned"])): (
+            float(row["average accuracy %"]),
+            float(row["std"]),
+        )
+        for row in rows(one)
+    }
+    assert listed.keys() == expected.keys() == drawn.keys()
+    for key, (mean, std) in listed.items():
+        assert (mean, std) == pytest.approx(expected[key])
+        assert drawn[key] == mean
+
+
+def test_forgetting_of_tasks_has_ff_as_its_mean(tmp_path: Path) -> None:
+    make_full_run(tmp_path, "er", parts=[])
+    (record,) = Store(tmp_path).select()
+    one = figure(gathered(tmp_path), "forgetting")
+    for setting, shown in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
+        falls = [float(row["forgetting %"]) for row in rows(one) if row["setting"] == shown]
+        assert len(falls) == 4
+        assert np.mean(falls) == pytest.approx(record.facts[f"{setting}.ff"])
+
+
+def test_confusion_is_the_sum_over_seeds_as_shares_of_rows(tmp_path: Path) -> None:
+    found = two_arms(tmp_path, parts=["confusion"])
+    one = figure(found, "confusion-er")
+    counts = sum(np.array(run.confusion) for run in found.groups[0].runs)
+    body = [list(row.values())[1:] for row in rows(one)]
+    assert np.array_equal(np.array(body, int), counts)
+    with style.house():
+        axes = one.draw().drawing.axes[0]
+        shown = np.asarray(axes.images[0].get_array())
+    assert np.allclose(shown, 100 * counts / np.asarray(counts).sum(1, keepdims=True))
+    borders = sorted({line.get_xdata()[0] for line in axes.lines if line.get_xdata()[0] != 0})
+    assert borders == [1.5, 3.5, 5.5, 7.5]
+
+
+def test_matrices_are_means_over_seeds(tmp_path: Path) -> None:
+    found = two_arms(tmp_path, parts=[])
+    one = figure(found, "accuracy-matrix-er+bfp")
+    group = found.groups[1]
+    many = np.array([run.results["matrices"]["task_il"] for run in group.runs], float)
+    listed = [row for row in rows(one) if row["panel"] == "Task-IL"]
+    assert len(listed) == 15
+    for row in listed:
+        mean = 100 * many[:, int(row["after task"]) - 1, int(row["on task"]) - 1].mean()
+        assert float(row["accuracy %"]) == pytest.approx(mean)
+    titles = [t.text for t in ElementTree.fromstring(one.svg()).iter() if t.tag.endswith("title")]
+    assert len(titles) == 30
+    first = listed[0]
+    assert f"after task 1, on task 1: {float(first['accuracy %']):.1f} %" in titles
+
+
+def test_relative_curves_end_at_one(tmp_path: Path) -> None:
+    one = figure(two_arms(tmp_path, parts=["spectrum"]), "spectrum-er")
+    for panel in ("singular values, relative", "proj-acc(k), all seen, relative"):
+        for task in "12345":
+            values = [
+                float(r["value"]) for r in rows(one)
+                if (r["panel"], r["after task"]) == (panel, task)
+            ]  # fmt: skip
+            assert max(values) == 1.0
+
+
+def test_every_image_of_a_plane_is_drawn(tmp_path: Path) -> None:
+    """In its class's colour, whether the class is new (a stroke) or old (a dot)."""
+    make_full_run(tmp_path, "er", parts=["tsne"])
+    one = figure(gathered(tmp_path), "plane-er")
+    classes = sorted({row["class"] for row in rows(one)})
+    assert len(classes) == 4
+    paths: dict[str, int] = {}
+    for element in ElementTree.fromstring(one.svg()).iter():
+        look = re.search("stroke:(#[0-9a-fA-F]{6})", element.get("style", ""))
+        if look and "clip-path" in element.attrib:
+            moves = re.findall(r"m[^lm]+l([^m]+)", element.get("d", ""), re.IGNORECASE)
+            drawn = [m for m in moves if any(float(n) for n in re.findall(r"-?[\d.]+", m))]
+            paths[look[1]] = paths.get(look[1], 0) + len(drawn)
+    of_classes = [
+        paths.get(colour.lower(), paths.get(colour, 0)) for colour in style.class_colours(4)
+    ]
+    assert of_classes == [2 * len(rows(one)) / 4] * 4  # before and after
+    picture = Image.open(io.BytesIO(one.file("png"))).convert("RGB")
+    seen = {colour for _, colour in picture.getcolors(1 << 24) or ()}
+    for colour in style.class_colours(4):
+        assert tuple(bytes.fromhex(colour[1:])) in seen
+
+
+def test_memory_and_its_thumbnails(tmp_path: Path) -> None:
+    make_full_run(tmp_path, "er", parts=["memory"])
+    (section,) = [s for s in sections(gathered(tmp_path)) if s.name == "memory"]
+    assert [int(row["rows"]) for row in rows(section.figures[0])] == [20] * 10
+    assert section.sprites[0].source.startswith("data:image/png;base64,")
+
+
+# --- its words -----------------------------------------------------------------------------------
+
+
+def pair_of_arms(runs: Path, gaps: Sequence[float]) -> str:
+    for seed, gap in enumerate(gaps):
+        make_run(runs, "er", seed, 50.0 + seed)
+        make_run(runs, "er+bfp", seed, 50.0 + seed + gap)
+    return " ".join(lead(gathered(runs)))
+
+
+def test_the_lead_claims_no_more_than_the_interval(tmp_path: Path) -> None:
+    clear = pair_of_arms(tmp_path / "clear", [5.0, 5.1, 4.9])
+    assert "ER w/ BFP has the highest mean" in clear
+    assert "+5.00 points, 95 % interval 4.75 to 5.25 (3 pairs of seeds): it excludes 0." in clear
+    unclear = pair_of_arms(tmp_path / "unclear", [5.0, -4.0, 1.0])
+    assert "do not tell the two apart" in unclear
+    assert "too few for an interval" in pair_of_arms(tmp_path / "one", [5.0])
+
+
+def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
+    for seed in range(3):
+        make_run(tmp_path, "er", seed, 50.0 + seed)
+        make_run(tmp_path, "derpp", seed, 55.0 + seed + 0.1 * seed)
+    text = " ".join(lead(gathered(tmp_path)))
+    assert "DER++ against ER: +5.10 points, 95 % interval 4.85 to 5.35" in text
+    assert "picked for their places" in text
+
+
+def test_joint_training_is_no_competitor(tmp_path: Path) -> None:
+    make_run(tmp_path, "jt", 0, 90.0)
+    make_run(tmp_path, "er", 0, 50.0)
+    (text,) = lead(gathered(tmp_path))
+    assert text.startswith("ER: ")
+    assert "JT, trained on all data at once, has 90.00 %" in text
+
+
+def test_the_audit_finds_what_cannot_be(tmp_path: Path) -> None:
+    folder = make_full_run(tmp_path, "er", parts=[])
+    assert audit(gathered(tmp_path)) == []
+    assert "No finding." in page(gathered(tmp_path))
+    results = json.loads((folder / "results.json").read_text())
+    results["metrics"]["class_il"]["faa"] = 99.0
+    (folder / "results.json").write_text(json.dumps(results))
+    assert any("mean peak" in text for text in audit(gathered(tmp_path)))
+
+
+def test_runs_that_are_not_finished_are_named(tmp_path: Path) -> None:
+    make_full_run(tmp_path, "er", parts=[])
+    make_run(tmp_path, "derpp", 1)
+    damaged = make_full_run(tmp_path, "er", 1, parts=[])
+    (damaged / "results.json").write_text('{"met')
+    odd = make_full_run(tmp_path, "er", 2, parts=[])
+    results = json.loads((odd / "results.json").read_text())
+    results["matrices"]["class_il"] = [[0.5, "high"]]
+    (odd / "results.json").write_text(json.dumps(results))
+    found = gathered(tmp_path)
+    assert [run.name for run in found.runs] == ["er-200-s0"]
+    assert {name for name, _ in found.left_out} == {"derpp-200-s1", "er-200-s1", "er-200-s2"}
+    text = page(found)
+    assert "derpp-200-s1: unfinished: not begun" in text
+    assert "er-200-s2: damaged: results.json has no usable matrices" in text
+
+
+def test_seeds_with_other_settings_are_not_averaged(tmp_path: Path) -> None:
+    for seed, centred in ((0, False), (1, True), (2, False)):
+        folder = make_full_run(tmp_path, "er", seed, parts=["spectrum"])
+        path = folder / "analysis" / "spectrum.json"
+        content = json.loads(path.read_text()) | {"settings": {"centred": centred}}
+        path.write_text(json.dumps(content))
+    (group,) = gathered(tmp_path).groups
+    assert [one["settings"]["centred"] for one in group.analyses("spectrum")] == [False, False]
+
+
+def test_analyses_of_another_shape_are_as_good_as_none(tmp_path: Path) -> None:
+    folder = make_full_run(tmp_path, "er+bfp", parts=["cka", "spectrum", "probe", "tsne"])
+    for path in (folder / "analysis").iterdir():
+        found = json.loads(path.read_text())
+        found["tasks" if "tasks" in found else "labels" if "labels" in found else "final"] = [7]
+        path.write_text(json.dumps(found))
+    assert {section.name for section in sections(gathered(tmp_path))} == ALWAYS
+
+
+def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return print, ("it was run",)
+
+    folder = make_full_run(tmp_path, "er+bfp", parts=["spectrum", "projection"])
+    deep = b"[" * 100_000
+    for name in ("events.jsonl", "timing.jsonl", "environment.json"):
+        (folder / name).write_bytes(deep)
+    (folder / "state.pt").write_bytes(files.seal({"run": Evil()}))
+    spectrum = folder / "analysis" / "spectrum.json"
+    content = json.loads(spectrum.read_text())
+    content["tasks"][0]["task"] = 10**12
+    spectrum.write_text(json.dumps(content))
+    projection = folder / "analysis" / "projection.json"
+    content = json.loads(projection.read_text())
+    for place in content["places"]:
+        place["singular_values"] = None  # as of a map that is not linear
+    projection.write_text(json.dumps(content))
+    found = gathered(tmp_path)
+    assert {section.name for section in sections(found)} == ALWAYS | {"projection"}
+    assert "it was run" not in page(found)
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("groups", [[0.5, 1]]), ("matrices", {"class_il": [[float("nan")]]})]
+)
+def test_results_of_another_shape_are_left_out(tmp_path: Path, part: str, value: Any) -> None:
+    make_full_run(tmp_path, "er", parts=[])
+    odd = make_full_run(tmp_path, "er", 1, parts=[])
+    results = json.loads((odd / "results.json").read_text()) | {part: value}
+    (odd / "results.json").write_text(json.dumps(results))
+    ((name, why),) = gathered(tmp_path).left_out
+    assert (name, why) == ("er-200-s1", f"damaged: results.json has no usable {part}")
+
+
+def test_damaged_extras_are_as_good_as_none(tmp_path: Path) -> None:
+    folder = make_full_run(tmp_path, "er+bfp")
+    for path in [*(folder / "analysis").iterdir(), *folder.glob("*.jsonl"), folder / "state.pt"]:
+        path.write_bytes(b'{"what": \xff')
+    (folder / "environment.json").write_text("[3]")
+    names = {section.name for section in sections(gathered(tmp_path))}
+    assert names == ALWAYS | {"confusion"}
+
+
+# --- looks ---------------------------------------------------------------------------------------
+
+
+def line_colours(one: Figure) -> dict[str, str]:
+    with style.house():
+        lines = [line for axes in one.draw().drawing.axes for line in axes.lines]
+    named = {str(line.get_label()): str(line.get_color()) for line in lines}
+    return {label: colour for label, colour in named.items() if not label.startswith("_")}
+
+
+def test_a_method_has_one_colour_in_all_figures_of_all_reports(tmp_path: Path) -> None:
+    found = two_arms(tmp_path / "two")
+    make_full_run(tmp_path / "other", "er+bfp")
+    make_full_run(tmp_path / "other", "some_method")
+    other = gathered(tmp_path / "other")
+    names = ("accuracy-over-tasks", "forgetting", "losses", "probe", "cka")
+    for report in (found, other):
+        for name in names:
+            for label, colour in line_colours(figure(report, name)).items():
+                known = {style.method_label(m): m for m in ("er", "er+bfp", "some_method")}
+                assert colour == style.colour(known[label])
+
+
+def test_known_methods_can_be_told_apart() -> None:
+    from linsep.methods import METHODS, TERMS
+
+    assert set(METHODS) == set(style.LABELS) == set(style.BASES)
+    assert set(TERMS) == set(style.TERMS) == set(style.MARKERS)
+    arms = [(m, m) for base in METHODS for m in (base, *(f"{base}+{t}" for t in TERMS))]
+    looks = style.looks(arms)
+    plain = [looks[m, m] for m in METHODS]
+    assert len({(look.colour, look.marker) for look in plain}) == len(plain)
+    for base in METHODS:
+        own = [looks[m, m] for m in (base, *(f"{base}+{t}" for t in TERMS))]
+        assert len({look.marker for look in own}) == 4
+
+
+@pytest.mark.slow
+def test_the_same_runs_give_the_same_bytes(full: tuple[Gathered, str], tmp_path: Path) -> None:
+    found, text = full
+    assert text == page(two_arms(tmp_path))
+    one = figure(found, "cka")
+    for format_ in ("svg", "pdf", "png"):
+        assert one.file(format_) == one.file(format_)
+
+
+def test_colours_follow_the_page(tmp_path: Path) -> None:
+    make_full_run(tmp_path, "jt", parts=[])
+    text = figure(gathered(tmp_path), "accuracy-over-tasks").svg()
+    assert "#000000" not in text
+    assert "currentColor" in text
+    assert "DejaVu" not in text
+
+
+def test_shapes_that_are_used_keep_their_looks(tmp_path: Path) -> None:
+    """Bands too, which matplotlib writes as markers."""
+    tree = ElementTree.fromstring(figure(two_arms(tmp_path, []), "accuracy-over-tasks").svg())
+    looks = {e.get("id"): e.get("style") for e in tree.iter() if e.get("id")}
+    uses = [e for e in tree.iter() if e.tag.endswith("use")]
+    for use in uses:
+        assert use.get("style") or looks[(use.get("href") or "")[1:]]
+    bands = [look for look in looks.values() if look and "opacity:0.18" in look]
+    assert {look.partition("fill:")[2][:7].upper() for look in bands} == {
+        style.colour("er").upper(), style.colour("er+bfp").upper(),
+    }  # fmt: skip
+    assert len(bands) == 4
+
+
+# --- hostile text --------------------------------------------------------------------------------
+
+
+def test_names_stay_text(tmp_path: Path) -> None:
+    hostile_run(tmp_path)
+    found = gathered(tmp_path)
+    text = page(found)
+    read = Page(text)
+    scripts = [given for tag, given in read.tags if tag == "script"]
+    assert scripts == [{"type": "text/plain", "id": "data"}, {}]
+    assert not [name for _, given in read.tags for name in given if name.startswith("on")]
+    assert HOSTILE in read.texts["h1"][0]
+    assert any(HOSTILE in (given.get("alt") or "") for tag, given in read.tags if tag == "img")
+    for one in figures(found):
+        tree = ElementTree.fromstring(one.svg())  # well-formed
+        assert not [e for e in tree.iter() if e.tag.endswith(("script", "foreignObject"))]
+        assert one.name == style.slug(one.name)
+    drawn = "".join(ElementTree.fromstring(figure(found, "cka").svg()).itertext())
+    assert style.method_label(HOSTILE) in drawn
+
+
+def test_nothing_is_loaded_from_anywhere(full: tuple[Gathered, str]) -> None:
+    _, text = full
+    for tag, given in Page(text).tags:
+        for name in ("src", "href", "xlink:href", "action", "data", "poster", "srcset"):
+            value = given.get(name)
+            assert value is None or value.startswith(("#", "data:")), (tag, value)
+        assert tag not in ("link", "iframe", "object", "embed", "base")
+    for found in re.findall(r"url\(([^)]*)\)", text):
+        assert found.startswith("#")
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_twenty_runs_with_everything_fit_into_three_megabytes(tmp_path: Path) -> None:
+    """The worst there is: every run an arm of its own, a hundred classes, all analyses."""
+    for method, weight in product(("er", "derpp", "derpp+bfp", "er+bfp", "icarl"), range(4)):
+        settings = {"own": {"weight": weight}}
+        make_full_run(tmp_path, method, classes=100, label=str(weight), settings=settings)
+    found = gathered(tmp_path)
+    assert len(found.groups) == 20
+    assert len(page(found).encode()) < 3_000_000
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_commands_write_what_they_say(tmp_path: Path) -> None:
+    two_arms(tmp_path / "runs", parts=["confusion", "cka", "tsne"])
+    said = command("report", "-o", "out/page.html", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "Report of 4 runs: out/page.html" in said.stdout
+    whole = (tmp_path / "out/page.html").read_text(encoding="utf-8")
+    assert whole == page(gathered(tmp_path / "runs"))
+    words = ("figures", "--where", "method='er'", "-o", "pictures", "--format", "svg,png,pdf")
+    said = command(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    names = {path.name for path in (tmp_path / "pictures").iterdir()}
+    stems = {name.rpartition(".")[0] for name in names}
+    assert names == {f"{stem}.{end}" for stem in stems for end in ("svg", "png", "pdf", "csv")}
+    assert {"cka", "confusion-er", "plane-er", "forgetting"} <= stems
+    for name in names:
+        start = (tmp_path / "pictures" / name).read_bytes()[:8]
+        magic = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
+        assert start.startswith(magic.get(name.rpartition(".")[2], b""))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("report",), "there are no runs in runs"),
+        (("report", "--runs", "unfinished"), "no finished run among the 1 asked for"),
+        (("report", "nowhere"), "nowhere is not a run"),
+        (("report", "--runs", "good", "--where", "faa>>1"), ""),
+        (("report", "er-200-s0", "--runs", "good", "--where", "faa>1"), "one of them"),
+        (("report", "--runs", "good", "-o", "a-file/page.html"), "cannot write"),
+        (("figures", "--runs", "good", "--format", "svg,gif"), "unknown format 'gif'"),
+        (("figures", "--runs", "good", "--format", ","), "at least one of svg, pdf, png"),
+    ],
+)
+def test_what_cannot_be_is_one_line(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
+    make_run(tmp_path / "unfinished", "er", 0)
+    make_run(tmp_path / "good", "er", 0, 50.0)
+    (tmp_path / "a-file").touch()
+    said = command(*words, cwd=tmp_path)
+    assert said.returncode == 2
+    assert said.stderr.startswith("error: ")
+    assert said.stderr.count("\n") == 1
+    assert why in said.stderr
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "jinja2"])
+def test_what_is_missing_is_said(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(tmp_path / "runs", "er", 0, 50.0)
+    monkeypatch.setitem(sys.modules, package, None)
+    said = command("report", cwd=tmp_path)
+    assert said == (2, "", f"error: a report needs {package}: pip install 'linsep[plot]'\n")
+
+
+@pytest.mark.slow
+def test_the_report_of_a_grid_is_of_its_runs(tmp_path: Path) -> None:
+    """A real, tiny grid; its report gives a file that plans the same runs again."""
+    (tmp_path / "grid.toml").write_text(
+        'memory = 20\n[scenario]\nname = "blobs"\ntrain = 10\ntest = 5\n[training]\nepochs = 1\n'
+        '[over]\nmethod = ["ft", "er+bfp"]\nseed = [0, 1]\n'
+    )
+    said = command("grid", "grid.toml", "--workers", "1", "--quiet", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    make_run(tmp_path / "runs", "derpp", 0, 50.0)
+    said = command("report", "--grid", "grid.toml", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "Report of 4 runs" in said.stdout
+    from linsep.report.origin import recipes
+
+    (recipe,) = recipes(gather(Store(tmp_path / "runs").select("scenario=blobs")))
+    assert recipe.command == "linsep grid grid.toml"
+    (tmp_path / "again.toml").write_text(recipe.content)
+    said = command("grid", "again.toml", "--dry-run", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.count("done") >= 4
+    assert "new" not in said.stdout.split()
+
+
+def test_names_of_files_never_collide() -> None:
+    from linsep.compare.tables import Table
+    from linsep.report.canvas import Canvas, numbered
+
+    def draw() -> Canvas:
+        raise AssertionError("nothing is drawn here")
+
+    names = ["a", "A", "a-2", "a", "b"]
+    made = numbered([Figure(name, "", "", draw, Table(["x"], [])) for name in names])
+    lower = [one.name.lower() for one in made]
+    assert len(set(lower)) == 5
+    assert lower[0] == "a"
+
+
+def test_nothing_finished_is_an_error(tmp_path: Path) -> None:
+    make_run(tmp_path, "er", 0)
+    with pytest.raises(ConfigError, match="er-200-s0 is unfinished"):
+        gathered(tmp_path)
+
+
+def test_the_page_s_own_files_are_found() -> None:
+    from importlib.resources import files
+
+    folder: Any = files("linsep.report")
+    for name in ("template.html.j2", "report.css", "report.js"):
+        assert folder.joinpath(name).is_file()

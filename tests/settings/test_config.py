@@ -1,0 +1,602 @@
+"""From what a user writes to what decides a run: shorthands, precedence, keys, and errors."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from pydantic import BaseModel
+
+from linsep.errors import ConfigError, DeviceError, LinsepError
+from linsep.methods import METHODS, TERMS
+from linsep.prepare import gathered, key, prepare, resolve
+from linsep.settings import presets
+from linsep.settings.config import Config, from_settings, to_toml
+from linsep.settings.layers import assignment, merged, read
+from linsep.streams import Streams
+
+Settings = dict[str, Any]
+BLOBS: Settings = {"scenario": "blobs"}
+
+
+def config(settings: Mapping[str, Any]) -> Config:
+    """As the command line does it."""
+    return from_settings(gathered(settings))
+
+
+def resolved(settings: Mapping[str, Any], *, lenient: bool = False) -> Settings:
+    return resolve(config(settings), lenient=lenient).model_dump()
+
+
+# --- what a user writes --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ({"scenario": "blobs"}, {"scenario": {"name": "blobs"}}),
+        ({"net": "cnn"}, {"net": {"name": "cnn"}}),
+        ({"memory": 50}, {"memory": {"rows": 50}}),
+        (
+            {"scenario": {"name": "blobs", "classes": 4, "per_task": 2}},
+            {"scenario": {"name": "blobs", "per_task": 2, "options": {"classes": 4}}},
+        ),
+        ({"net": {"name": "cnn", "width": 4}}, {"net": {"name": "cnn", "options": {"width": 4}}}),
+        ({"bfp": {"weight": 2}}, {"options": {"bfp": {"weight": 2}}}),
+        (
+            {"bfp": {"weight": 2}, "options": {"derpp": {"replay_ce": 1}}},
+            {"options": {"bfp": {"weight": 2}, "derpp": {"replay_ce": 1}}},
+        ),
+    ],
+)
+def test_shorthands(short: Settings, long: Settings) -> None:
+    assert config(BLOBS | short) == config(BLOBS | long)
+    assert resolved(BLOBS | short) == resolved(BLOBS | long)
+
+
+def test_spaces_around_a_plus_are_nothing() -> None:
+    spaced, plain = (resolved(BLOBS | {"method": m}) for m in (" derpp + bfp ", "derpp+bfp"))
+    assert spaced == plain
+
+
+def test_later_layers_win_and_shorthands_merge() -> None:
+    found = merged(
+        {"memory": 50, "training": {"epochs": 3, "lr": 0.1}, "net": {"name": "cnn"}},
+        {"memory": {"draw": 8}, "training": {"epochs": 5}},
+        {"net": "mlp", "memory": 60},
+    )
+    assert found == {
+        "memory": {"rows": 60, "draw": 8},
+        "training": {"epochs": 5, "lr": 0.1},
+        "net": {"name": "mlp"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("training.epochs=5", {"training": {"epochs": 5}}),
+        ("seed = 3", {"seed": 3}),
+        ("method=derpp+bfp", {"method": "derpp+bfp"}),
+        ('method="er"', {"method": "er"}),
+        ("bfp.layers=['a', 'b']", {"bfp": {"layers": ["a", "b"]}}),
+        ("derpp.first_task=false", {"derpp": {"first_task": False}}),
+        ("training.lr=1e-3", {"training": {"lr": 0.001}}),
+        ("scenario.data=/some/where=else", {"scenario": {"data": "/some/where=else"}}),
+    ],
+)
+def test_assignments(text: str, expected: Settings) -> None:
+    assert assignment(text) == expected
+
+
+@pytest.mark.parametrize("text", ["training.epochs", "=5", ".a=5", "a..b=1", ""])
+def test_bad_assignments(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"should look like training\.epochs=5"):
+        assignment(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"method = ", "not TOML"), (b"\xff\xfe\x00", "not a text file"), (None, "No such file")],
+)
+def test_bad_files(tmp_path: Path, content: bytes | None, words: str) -> None:
+    path = tmp_path / "x.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=words) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+NAMES = [*METHODS, *(f"er+{term}" for term in TERMS), "ft+bfp", "derpp+bfp+fd"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("preset", [None, "paper", "authors"])
+def test_a_resolved_config_survives_its_file(name: str, preset: str | None) -> None:
+    """Whatever a run's folder holds as config.toml can be run again, and is the same run."""
+    given = BLOBS | {"method": name} | ({"preset": preset} if preset else {})
+    first = resolve(config(given))
+    again = resolve(config(tomllib.loads(to_toml(first))))
+    assert again.model_dump() == first.model_dump()
+    assert key(again, "data") == key(first, "data")
+
+
+def test_an_unresolved_config_survives_its_file() -> None:
+    given: Settings = {
+        "method": "er+bfp",
+        "scenario": {"name": "blobs", "classes": 4, "order": "shuffled"},
+        "net": {"name": "resnet18", "width": 2},
+        "training": {"schedule": {"milestones": [2, 3], "warmup": 1}, "lr": 0.5},
+        "memory": {"rows": 20, "draws": "shared"},
+        "bfp": {"layers": ["layer1", "features"], "weight": 0.5},
+    }
+    written = config(tomllib.loads(to_toml(config(given))))
+    assert resolved(given) == resolve(written).model_dump()
+
+
+# --- who decides ---------------------------------------------------------------------------------
+
+
+def test_the_users_word_comes_first_and_defaults_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """User > preset > scenario > method > default, each shown against the next."""
+    made = {
+        "training": {"lr": 0.5, "momentum": 0.4, "epochs": 9},
+        "options": {"er": {"replay_ce": 3}},
+    }
+    monkeypatch.setattr(presets, "PRESETS", {"paper": made})
+
+    def training(settings: Settings) -> Settings:
+        return resolved({"method": "er", "scenario": "split-imagenet100"} | settings)["training"]
+
+    default = from_settings({}).training
+    # Nobody says anything of the momentum; the method suggests its rate, the scenario its epochs.
+    blobs = resolved(BLOBS | {"method": "derpp"})["training"]
+    assert (blobs["momentum"], blobs["lr"]) == (default.momentum, 0.03)
+    assert resolved(BLOBS | {"method": "er"})["training"]["lr"] == 0.1
+    # ImageNet-100's own rate of 0.1 is above DER++'s 0.03.
+    assert training({"method": "derpp"})["lr"] == 0.1
+    assert training({})["epochs"] == 65
+    # The preset is above both, the user above the preset.
+    by_preset = training({"preset": "paper"})
+    assert (by_preset["lr"], by_preset["momentum"], by_preset["epochs"]) == (0.5, 0.4, 9)
+    assert by_preset["weight_decay"] == 5e-4  # what it leaves open is still the scenario's
+    by_user = training({"preset": "paper", "training": {"lr": 0.7, "epochs": 2}})
+    assert (by_user["lr"], by_user["momentum"], by_user["epochs"]) == (0.7, 0.4, 2)
+    for given, expected in (({}, 3), ({"er": {"replay_ce": 2}}, 2)):
+        options = resolved(BLOBS | {"method": "er", "preset": "paper"} | given)["options"]
+        assert options["er"]["replay_ce"] == expected
+
+
+def test_what_equals_a_default_is_still_the_users_word() -> None:
+    """Writing down the sections' default is not the same as leaving it open."""
+    found = resolved({"scenario": "split-imagenet100", "training": {"epochs": 5, "lr": 0.03}})
+    assert (found["training"]["epochs"], found["training"]["lr"]) == (5, 0.03)
+
+
+def test_a_draw_is_as_large_as_a_batch_unless_said() -> None:
+    sizes: list[tuple[Settings, int]]
+    sizes = [({}, 32), ({"training": {"batch_size": 7}}, 7), ({"memory": {"draw": 9}}, 9)]
+    for given, expected in sizes:
+        assert resolved(BLOBS | given)["memory"]["draw"] == expected
+
+
+def test_resolving_leaves_nothing_open() -> None:
+    found = resolved({"scenario": "split-cifar10", "method": "derpp+bfp"})
+    assert found["scenario"]["per_task"] == 2
+    assert found["net"]["options"] == {"width": 64, "stem": "auto", "last_relu": True}
+    assert found["compute"]["device"] in ("cpu", "cuda", "mps")
+    assert found["options"].keys() == {"derpp", "bfp"}
+
+
+# --- the presets, as FIDELITY.md has them --------------------------------------------------------
+
+# Method, options that both presets share, and where they part: D1, D3, D4, D9, D11, D12.
+BACKWARD = {
+    "weight": 1.0, "on": "both", "layers": ("features",), "init": "default", "lr": 0.1,
+    "momentum": 0.9, "reset": True,
+}  # fmt: skip
+TEXT: Settings = {
+    "derpp": {
+        "replay_ce": 0.5, "replay_logits": 0.1, "target": "stored", "distance": "squared",
+        "first_task": False,
+    },
+    "bfp": BACKWARD | {"scale": "none"},
+    "evict": "one_largest",
+    "evaluation": {"mask_unseen": True, "rule": "method"},
+}  # fmt: skip
+PROGRAM: Settings = {
+    "derpp": {
+        "replay_ce": 0.5, "replay_logits": 0.1, "target": "old_net", "distance": "mse",
+        "first_task": True,
+    },
+    "bfp": BACKWARD | {"scale": "root_d"},
+    "evict": "all_largest",
+    "evaluation": {"mask_unseen": False, "rule": "logits"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("preset", "expected"), [("paper", TEXT), ("authors", PROGRAM)])
+def test_presets_on_split_cifar10(preset: str, expected: Settings) -> None:
+    """DER++ w/ BFP with 200 rows: 50 epochs, batch and draw 32, SGD 0.03 and nothing else."""
+    found = resolved({"scenario": "split-cifar10", "method": "derpp+bfp", "preset": preset})
+    assert found["options"] == {"derpp": expected["derpp"], "bfp": expected["bfp"]}
+    assert found["training"] == {
+        "epochs": 50,
+        "batch_size": 32,
+        "lr": 0.03,
+        "momentum": 0.0,
+        "weight_decay": 0.0,
+        "schedule": {
+            "milestones": (), "factor": 0.1, "warmup": 0, "milestones_from": "start",
+        },
+        "bn_updates": "all",
+    }  # fmt: skip
+    assert found["memory"] == {
+        "rows": 200,
+        "policy": "balanced",
+        "evict": expected["evict"],
+        "draw": 32,
+        "draws": "fresh",
+    }
+    chunk = found["evaluation"].pop("chunk")
+    assert chunk >= 1
+    assert found["evaluation"] == expected["evaluation"]
+    assert found["net"] == {
+        "name": "resnet18",
+        "options": {"width": 64, "stem": "auto", "last_relu": True},
+    }
+    assert (found["scenario"]["per_task"], found["scenario"]["order"]) == (2, "natural")
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+@pytest.mark.parametrize(
+    ("scenario", "per_task", "epochs", "batch", "milestones"),
+    [
+        ("split-cifar10", 2, 50, 32, ()),
+        ("split-cifar100", 10, 50, 32, (35, 45)),
+        ("split-tinyimagenet", 20, 100, 64, (35, 60, 75)),
+        ("split-imagenet100", 10, 65, 64, (15, 30, 40, 45)),
+    ],
+)
+def test_the_protocols(
+    preset: str, scenario: str, per_task: int, epochs: int, batch: int, milestones: tuple[int, ...]
+) -> None:
+    found = resolved({"scenario": scenario, "method": "er", "preset": preset})
+    training = found["training"]
+    assert found["scenario"]["per_task"] == per_task
+    assert (training["epochs"], training["batch_size"]) == (epochs, batch)
+    assert found["memory"]["draw"] == batch
+    assert training["schedule"]["milestones"] == milestones
+    assert training["schedule"]["factor"] == 0.1
+    assert training["lr"] == 0.1  # ER's everywhere
+    warm = scenario == "split-imagenet100"
+    assert training["schedule"]["warmup"] == (5 if warm else 0)
+    assert training["weight_decay"] == (5e-4 if warm else 0)
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+def test_presets_of_the_other_methods(preset: str) -> None:
+    first = preset == "authors"  # D3: replay in the first task
+    options: Settings = {
+        "er": {"replay_ce": 1.0, "first_task": first},
+        "jt": {"data": "all"},
+        "ft": {},
+    }
+    for name, expected in options.items():
+        found = resolved(BLOBS | {"method": name, "preset": preset})
+        assert found["options"] == {name: expected}
+        assert found["training"]["lr"] == 0.1
+    for term in ("fd", "bfp2"):
+        found = resolved(BLOBS | {"method": f"er+{term}", "preset": preset})["options"][term]
+        assert found["on"] == "both"
+        assert found["weight"] == 1.0
+        assert found["scale"] == ("root_d" if first else "none")
+
+
+# --- the key -------------------------------------------------------------------------------------
+
+# Another value for everything that decides a number. What is not here must be in EXEMPT.
+OTHER: Settings = {
+    "method": "er",
+    "seed": 1,
+    "scenario.name": "fashion-mini",
+    "scenario.options": {"classes": 4},
+    "scenario.per_task": 5,
+    "scenario.first_task": 4,
+    "scenario.order": "shuffled",
+    "scenario.order_seed": 3,
+    "scenario.per_class": 7,
+    "scenario.test_per_class": 7,
+    "scenario.validation": 0.1,
+    "net.name": "mlp",
+    "net.options": {"width": 3},
+    "training.epochs": 4,
+    "training.batch_size": 31,
+    "training.lr": 0.031,
+    "training.momentum": 0.1,
+    "training.weight_decay": 0.1,
+    "training.schedule.milestones": (1,),
+    "training.schedule.factor": 0.2,
+    "training.schedule.warmup": 2,
+    "training.schedule.milestones_from": "warmup_end",
+    "training.bn_updates": "stream",
+    "memory.rows": 201,
+    "memory.policy": "plain",
+    "memory.evict": "one_largest",
+    "memory.draw": 31,
+    "memory.draws": "shared",
+    "evaluation.mask_unseen": False,
+    "evaluation.rule": "logits",
+    "evaluation.chunk": 100,
+    "compute.device": "mps",
+    "compute.precision": "bf16",
+    "compute.channels_last": "flip",
+    "compute.compile": True,
+    "options": {"derpp": {"replay_ce": 0.4}},
+}
+EXEMPT = {"preset", "scenario.data", "compute.threads"}
+
+
+def fields(model: BaseModel, path: str = "") -> Iterator[str]:
+    for name in type(model).model_fields:
+        value = getattr(model, name)
+        if isinstance(value, BaseModel):
+            yield from fields(value, f"{path}{name}.")
+        else:
+            yield path + name
+
+
+def changed(model: Any, path: str, value: Any) -> Any:
+    name, _, rest = path.partition(".")
+    inner = getattr(model, name)
+    new = changed(inner, rest, value) if rest else (not inner if value == "flip" else value)
+    return model.model_copy(update={name: new})
+
+
+def test_every_field_is_either_in_the_key_or_exempt_from_it() -> None:
+    assert set(fields(resolve(config(BLOBS)))) == OTHER.keys() | EXEMPT
+
+
+def test_the_key_changes_with_every_field_that_changes_numbers() -> None:
+    base = resolve(config(BLOBS))
+    keys = {path: key(changed(base, path, value), "data") for path, value in OTHER.items()}
+    keys |= {"": key(base, "data"), "data": key(base, "other data")}
+    assert len(set(keys.values())) == len(keys)
+
+
+def test_options_deep_down_change_the_key() -> None:
+    base = {"method": "derpp+bfp", "scenario": {"name": "blobs", "classes": 4}, "memory": 20}
+    changes: list[Settings] = [
+        {},
+        {"bfp": {"lr": 0.2}},
+        {"bfp": {"layers": ["block1"]}},
+        {"derpp": {"first_task": False}},
+        {"net": {"name": "cnn", "width": 5}},
+        {"scenario": {"name": "blobs", "classes": 4, "noise": 0.3}},
+    ]
+    keys = {prepare(config(base | change)).key for change in changes}
+    assert len(keys) == len(changes)
+
+
+def test_the_key_does_not_know_preset_threads_or_place() -> None:
+    base = resolve(config(BLOBS))
+    for path, value in {
+        "preset": "paper", "scenario.data": "/some/where", "compute.threads": 2,
+    }.items():  # fmt: skip
+        assert key(changed(base, path, value), "data") == key(base, "data")
+
+
+def test_a_preset_spelt_out_is_the_same_run() -> None:
+    by_name = resolve(config(BLOBS | {"preset": "authors"}))
+    spelt = resolve(
+        config(
+            BLOBS
+            | {
+                "memory": {"evict": "all_largest", "draws": "fresh"},
+                "training": {"bn_updates": "all"},
+                "evaluation": {"mask_unseen": False, "rule": "logits"},
+                "derpp": {"first_task": True, "target": "old_net", "distance": "mse"},
+                "bfp": {"on": "both", "scale": "root_d"},
+            }
+        )
+    )
+    assert key(by_name, "data") == key(spelt, "data")
+
+
+def test_equal_data_elsewhere_is_the_same_run(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (40, 8, 8), dtype=np.uint8), np.arange(40) % 4
+    keys = []
+    for name, pixel in (("a", 0), ("b", 0), ("c", 1)):
+        (tmp_path / name).mkdir()
+        here = x.copy()
+        here[0, 0, 0] ^= pixel
+        np.savez(tmp_path / name / "images.npz", x=here, y=y)
+        path = str(tmp_path / name / "images.npz")
+        settings = {"scenario": {"name": "arrays", "data": path, "per_task": 2}, "memory": 10}
+        prepared = prepare(config(settings))
+        assert str(tmp_path) not in prepared.name
+        keys.append(prepared.name)
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_names_tell_runs_apart_at_a_glance() -> None:
+    name = prepare(config(BLOBS | {"method": "er+bfp", "memory": 50, "seed": 7})).name
+    assert name.startswith("blobs-er+bfp-m50-s7-")
+    assert prepare(config(BLOBS | {"method": "ft"})).name.startswith("blobs-ft-s0-")
+
+
+def test_key_and_streams_are_the_same_in_another_process() -> None:
+    """Nothing is keyed by Python's salted hash or by the order of a set."""
+    code = (
+        "from linsep.prepare import prepare\n"
+        "from linsep.settings.config import from_settings\n"
+        "from linsep.streams import Streams\n"
+        "print(prepare(from_settings({'scenario': 'blobs', 'method': 'er+bfp'})).name)\n"
+        "print(Streams(3).at('bfp/rows', 1, 2).bytes(8).hex())\n"
+    )
+    here = [
+        prepare(config(BLOBS | {"method": "er+bfp"})).name,
+        Streams(3).at("bfp/rows", 1, 2).bytes(8).hex(),
+    ]
+    salted = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=250, env=salted
+    )
+    assert done.stdout.split() == here, done.stderr
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+NAN, INF = float("nan"), float("inf")
+# What is written, and what the one line must say: the field, what was found, what is allowed.
+BAD: list[tuple[Settings, list[str]]] = [
+    ({"method": "derp"}, ["method", "'derp'", "Did you mean 'derpp'?", "er"]),
+    ({"method": "derpp+bpf"}, ["method", "term 'bpf'", "Did you mean 'bfp'?", "fd"]),
+    ({"method": "bfp"}, ["method", "'bfp'", "derpp"]),
+    ({"method": "derpp+bfp+bfp"}, ["method", "'bfp'", "twice"]),
+    ({"method": "derpp+"}, ["method", "''", "bfp"]),
+    ({"method": 5}, ["method", "5", "string"]),
+    ({"trainin": {"epochs": 5}}, ["'trainin'", "Did you mean 'training'?"]),
+    ({"bpf": {"weight": 1}}, ["'bpf'", "Did you mean 'bfp'?"]),
+    ({"training": {"epoch": 5}}, ["training.epoch", "Did you mean 'epochs'?", "lr"]),
+    ({"training": {"schedule": {"milestone": [3]}}}, ["training.schedule.milestone", "milestones"]),
+    ({"training": 5}, ["training", "5"]),
+    ({"training": {"epochs": "many"}}, ["training.epochs", "'many'", "integer"]),
+    ({"training": {"epochs": 5.5}}, ["training.epochs", "5.5", "integer"]),
+    ({"training": {"epochs": 0}}, ["training.epochs", "0", "greater than or equal to 1"]),
+    ({"training": {"batch_size": -3}}, ["training.batch_size", "-3", "equal to 2"]),
+    ({"training": {"lr": 0}}, ["training.lr", "0", "greater than 0"]),
+    ({"training": {"lr": NAN}}, ["training.lr", "nan", "finite"]),
+    ({"training": {"lr": INF}}, ["training.lr", "inf", "finite"]),
+    ({"training": {"momentum": 1.0}}, ["training.momentum", "1.0", "less than 1"]),
+    ({"training": {"momentum": NAN}}, ["training.momentum", "nan"]),
+    ({"training": {"weight_decay": NAN}}, ["training.weight_decay", "nan", "finite"]),
+    ({"training": {"bn_updates": "none"}}, ["training.bn_updates", "'none'", "'stream'"]),
+    ({"training": {"schedule": {"milestones": [0]}}}, ["training.schedule.milestones", "0"]),
+    ({"seed": -1}, ["seed", "-1", "equal to 0"]),
+    ({"seed": "x"}, ["seed", "'x'", "integer"]),
+    ({"preset": "papers"}, ["preset", "'papers'", "'paper' or 'authors'"]),
+    ({"scenario": "blob"}, ["scenario.name", "'blob'", "Did you mean 'blobs'?", "fashion-mini"]),
+    ({"scenario": 5}, ["scenario", "5"]),
+    ({"scenario": {"name": "blobs", "sizes": 8}}, ["scenario.sizes", "Did you mean 'size'?"]),
+    ({"scenario": {"name": "blobs", "classes": 0}}, ["scenario.classes", "0", "equal to 1"]),
+    ({"scenario": {"name": "blobs", "noise": NAN}}, ["scenario.noise", "nan", "finite"]),
+    ({"scenario": {"name": "blobs", "per_task": 3}}, ["scenario.per_task", "10 classes", "of 3"]),
+    ({"scenario": {"name": "blobs", "per_task": 20}}, ["scenario.per_task", "10", "20"]),
+    (
+        {"scenario": {"name": "blobs", "first_task": 5}},
+        ["scenario.per_task", "10 classes", "5 and then", "of 2"],
+    ),
+    ({"scenario": {"name": "blobs", "data": "x"}}, ["scenario.data", "'blobs'", "leave it out"]),
+    ({"scenario": {"name": "arrays", "per_task": 2}}, ["scenario.data", "missing", "'arrays'"]),
+    ({"scenario": {"name": "blobs", "validation": 1.0}}, ["scenario.validation", "1.0"]),
+    ({"scenario": {"name": "blobs", "validation": 0.999}}, ["scenario.validation", "without"]),
+    ({"scenario": {"name": "blobs", "order": "random"}}, ["scenario.order", "'shuffled'"]),
+    ({"net": "resnet"}, ["net.name", "'resnet'", "Did you mean 'resnet18'?", "mlp"]),
+    ({"net": {"name": "cnn", "widht": 3}}, ["net.widht", "Did you mean 'width'?"]),
+    ({"net": {"name": "cnn", "width": 0}}, ["net.width", "0", "equal to 1"]),
+    ({"memory": 9}, ["memory.rows", "9", "10 classes", "at least 10"]),
+    ({"memory": 0}, ["memory.rows", "0", "at least 1"]),
+    ({"memory": -5}, ["memory.rows", "-5", "equal to 0"]),
+    ({"memory": "many"}, ["memory", "'many'"]),
+    ({"memory": {"rows": 50, "policy": "blanced"}}, ["memory.policy", "Did you mean 'balanced'?"]),
+    ({"memory": {"draw": 0}}, ["memory.draw", "0", "equal to 2"]),
+    ({"memory": {"row": 50}}, ["memory.row", "Did you mean 'rows'?"]),
+    ({"method": "ft", "memory": 50}, ["memory", "'ft'", "no memory", "leave it out"]),
+    ({"method": "jt+bfp", "memory": {"draw": 5}}, ["memory", "'jt'", "no memory"]),
+    ({"method": "er", "bfp": {"weight": 2}}, ["bfp", "no part of", "'er'"]),
+    ({"method": "ft+bfp", "bfp": {"on": "replay"}}, ["bfp", "replay", "no memory"]),
+    ({"bfp": {"wieght": 2}}, ["bfp.wieght", "Did you mean 'weight'?"]),
+    ({"bfp": {"weight": -1}}, ["bfp.weight", "-1", "equal to 0"]),
+    ({"bfp": {"weight": NAN}}, ["bfp.weight", "nan", "finite"]),
+    ({"bfp": {"lr": 0}}, ["bfp.lr", "0", "greater than 0"]),
+    ({"bfp": {"on": "memory"}}, ["bfp.on", "'memory'", "'replay'"]),
+    ({"bfp": 5}, ["bfp", "5", "table"]),
+    ({"derpp": {"target": "old"}}, ["derpp.target", "'old'", "'stored' or 'old_net'"]),
+    ({"compute": {"device": "gpu"}}, ["compute.device", "'gpu'", "'cuda'"]),
+    ({"compute": {"threads": 0}}, ["compute.threads", "0", "equal to 1"]),
+    ({"evaluation": {"rule": "bare"}}, ["evaluation.rule", "'bare'", "'logits'"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"), BAD, ids=lambda v: str(v) if isinstance(v, dict) else ""
+)
+def test_mistakes_are_one_line(given: Settings, words: list[str]) -> None:
+    with pytest.raises(LinsepError) as caught:
+        prepare(config(BLOBS | given))
+    line = str(caught.value)
+    assert isinstance(caught.value, ConfigError)
+    assert "\n" not in line
+    assert all(word in line for word in words), line
+    assert len(line) < 400
+
+
+@pytest.mark.parametrize("layers", [["block9"], []])
+def test_layers_that_are_not_there(layers: list[str]) -> None:
+    with pytest.raises(ConfigError, match="layers"):
+        prepare(config(BLOBS | {"bfp": {"layers": layers}})).build()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+def test_a_device_that_is_absent_is_refused() -> None:
+    with pytest.raises(DeviceError, match=r"compute.device: 'cuda' .* only .*cpu") as caught:
+        prepare(config(BLOBS | {"compute": {"device": "cuda"}}))
+    assert "\n" not in str(caught.value)
+
+
+def test_several_mistakes_are_counted() -> None:
+    with pytest.raises(ConfigError, match=r"training.epochs: .*\(and 1 more\)"):
+        config(BLOBS | {"training": {"epochs": 0, "lr": -1}})
+
+
+def test_a_config_does_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        setattr(config(BLOBS), "seed", 3)  # noqa: B010
+
+
+# --- lenient, for grids --------------------------------------------------------------------------
+
+
+def test_lenient_drops_what_does_not_concern_the_method() -> None:
+    """One set of settings for many methods: each run is what it would be on its own."""
+    shared: Settings = BLOBS | {
+        "memory": {"rows": 50, "draw": 8},
+        "bfp": {"weight": 2},
+        "derpp": {"replay_ce": 1},
+    }
+    alone: dict[str, Settings] = {
+        "ft": {},
+        "ft+bfp": {"bfp": {"weight": 2}},
+        "er": {"memory": {"rows": 50, "draw": 8}},
+        "derpp": {"memory": {"rows": 50, "draw": 8}, "derpp": {"replay_ce": 1}},
+    }
+    for method, given in alone.items():
+        loose = resolved(shared | {"method": method}, lenient=True)
+        assert loose == resolved(BLOBS | given | {"method": method})
+        with pytest.raises(ConfigError):
+            resolved(shared | {"method": method})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"method": "er", "er": {"replay": 1}},
+        {"method": "er", "training": {"epoch": 1}},
+        {"method": "er", "memory": {"policy": "blanced"}},
+        {"method": "er", "memory": 0},
+        {"method": "erx"},
+    ],
+)
+def test_lenient_still_refuses_mistakes(given: Settings) -> None:
+    with pytest.raises(ConfigError):
+        resolved(BLOBS | given, lenient=True)

@@ -1,0 +1,191 @@
+"""One holder at a time: claims, takeovers, and holders that notice."""
+
+import json
+import multiprocessing
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linsep.errors import HeldError, StateError
+from linsep.learning.run import EpochEnd
+from linsep.storage.lease import Lease, holders
+from linsep.storage.session import Session
+from tests.helpers.real_runs import contents, prepared, straight
+
+FORK = multiprocessing.get_context("fork")
+
+
+def later(seconds: float) -> Any:
+    """The disk's clock, so many seconds on."""
+    return lambda path: path.stat().st_mtime + seconds
+
+
+def test_the_second_claimant_is_told_who_holds_it(tmp_path: Path) -> None:
+    first, second = Lease(tmp_path), Lease(tmp_path, host="elsewhere/1")
+    first.acquire()
+    first.check()
+    with pytest.raises(HeldError, match=f"another process .process {os.getpid()} on "):
+        second.acquire()
+    assert len(holders(tmp_path)) == 1
+    first.release()
+    assert not holders(tmp_path)
+    second.acquire()
+    second.check()
+    second.release()
+    assert [p.name for p in tmp_path.iterdir() if not p.name.startswith(".lock")] == []
+
+
+@pytest.mark.parametrize(("silent", "free"), [(59.0, False), (61.0, True)])
+def test_a_lease_elsewhere_is_dead_after_so_much_silence(
+    tmp_path: Path, silent: float, free: bool
+) -> None:
+    holder = Lease(tmp_path, host="node1/1")
+    holder.acquire()
+    claimant = Lease(tmp_path, host="node2/1", stale=60.0, now=later(silent))
+    if not free:
+        with pytest.raises(HeldError):
+            claimant.acquire()
+        holder.check()
+    else:
+        claimant.acquire()
+        claimant.check()
+        with pytest.raises(StateError, match="taken over by process"):
+            holder.check()
+        holder.release()  # removes nothing that is not its own
+        claimant.check()
+
+
+def test_a_holder_shows_that_it_lives(tmp_path: Path) -> None:
+    holder = Lease(tmp_path, beat=0.01)
+    holder.acquire()
+    (path,) = holders(tmp_path)
+    os.utime(path, (0, 0))
+    deadline = time.monotonic() + 10
+    while holders(tmp_path)[path].seen < 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert time.time() - holders(tmp_path)[path].seen < 60
+    holder.release()
+
+
+def test_a_holder_that_lost_its_lease_does_not_revive_it(tmp_path: Path) -> None:
+    holder = Lease(tmp_path, host="node1/1", beat=0.01)
+    holder.acquire()
+    thief = Lease(tmp_path, host="node2/1", now=later(100), beat=1000)
+    thief.acquire()
+    time.sleep(0.1)
+    (found,) = holders(tmp_path).values()
+    assert found.host == "node2/1"
+
+
+def _hold(folder: Path, ready: Any) -> None:
+    lease = Lease(folder)
+    lease.acquire()
+    ready.set()
+    time.sleep(60)
+
+
+def test_a_dead_process_on_this_host_frees_its_lease_at_once(tmp_path: Path) -> None:
+    ready = FORK.Event()
+    process = FORK.Process(target=_hold, args=(tmp_path, ready))
+    process.start()
+    assert ready.wait(30)
+    with pytest.raises(HeldError):
+        Lease(tmp_path).acquire()
+    process.kill()
+    process.join()
+    assert len(holders(tmp_path)) == 1  # it had no time to tidy up
+    lease = Lease(tmp_path)
+    lease.acquire()
+    (found,) = holders(tmp_path).values()
+    assert found.process == os.getpid()
+    # The same process id on another host says nothing about it.
+    with pytest.raises(HeldError):
+        Lease(tmp_path, host="elsewhere/1").acquire()
+    lease.release()
+
+
+def test_a_lease_that_cannot_be_read_is_believed_until_it_is_stale(tmp_path: Path) -> None:
+    (tmp_path / "lease.3").write_text("")
+    with pytest.raises(HeldError, match="unknown host"):
+        Lease(tmp_path).acquire()
+    Lease(tmp_path, now=later(100)).acquire()
+    assert [path.name for path in holders(tmp_path)] == ["lease.4"]
+
+
+def _race(folder: Path, host: str, start: Any, held: Any, rounds: int) -> None:
+    """Claim again and again; while holding, nobody else may."""
+    start.wait(30)
+    won = 0
+    while won < rounds:
+        lease = Lease(folder, host=host, stale=30.0)
+        try:
+            lease.acquire()
+        except HeldError:
+            time.sleep(0.001)
+            continue
+        with held.get_lock():
+            assert held.value == 0, "two holders"
+            held.value = 1
+        time.sleep(0.001)
+        lease.check()
+        with held.get_lock():
+            held.value = 0
+        lease.release()
+        won += 1
+
+
+def test_claimants_on_many_hosts_race_and_one_wins(tmp_path: Path) -> None:
+    # A dead host's lease to begin with: the first race is for taking it over.
+    content = {"host": "dead/1", "process": 1, "token": "x"}
+    (tmp_path / "lease.1").write_text(json.dumps(content))
+    os.utime(tmp_path / "lease.1", (0, 0))
+    start, held = FORK.Event(), FORK.Value("i", 0)
+    racers = [
+        FORK.Process(target=_race, args=(tmp_path, f"node{i}/1", start, held, 20)) for i in range(4)
+    ]
+    for racer in racers:
+        racer.start()
+    start.set()
+    for racer in racers:
+        racer.join(60)
+    assert [racer.exitcode for racer in racers] == [0] * 4
+    assert not holders(tmp_path)
+
+
+def test_a_run_taken_over_goes_on_elsewhere_and_its_old_process_stops(tmp_path: Path) -> None:
+    expected = contents(straight(tmp_path / "straight"))
+    runs = tmp_path / "shared"
+    slow = Session(prepared(), runs)
+    slow.lease = Lease(slow.folder, host="node1/1")
+    with slow:
+        events = iter(slow)
+        for event in events:
+            if isinstance(event, EpochEnd):
+                break
+        next(events)  # a step that it has not saved
+        quick = Session(prepared(), runs)
+        quick.lease = Lease(quick.folder, host="node2/1", now=later(100))
+        with quick:
+            for _ in quick:
+                pass
+        with pytest.raises(StateError, match="was taken over"):
+            list(events)
+    assert contents(quick.folder) == expected
+
+
+def test_what_was_finished_while_we_waited_is_not_done_again(tmp_path: Path) -> None:
+    late = Session(prepared(), tmp_path)
+    acquire = late.lease.acquire
+
+    def finish_first() -> None:
+        straight(tmp_path)
+        acquire()
+
+    late.lease.acquire = finish_first  # type: ignore[method-assign]
+    with late:
+        assert late.finished
+        assert list(late) == []
+    assert not holders(late.folder)

@@ -1,0 +1,261 @@
+"""Loggers: what they are told, live and replayed, and that both are the same."""
+
+import json
+import struct
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from linsep.errors import ConfigError, StateError
+from linsep.learning.run import StepEnd
+from linsep.storage import loggers
+from linsep.storage.loggers import Log, Scalar, recorded, replay, start
+from linsep.storage.session import Session, event_record
+from tests.helpers.command import TINY, command
+from tests.helpers.real_runs import interrupted, prepared, straight
+
+Series = dict[str, list[tuple[int, float]]]
+
+
+class Kept:
+    """A sink that remembers."""
+
+    every: ClassVar[list["Kept"]] = []
+
+    def __init__(self, folder: Path, where: Path) -> None:
+        self.told: list[Scalar] = []
+        self.closed = False
+        self.every.append(self)
+
+    def write(self, scalar: Scalar) -> None:
+        assert not self.closed
+        self.told.append(scalar)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> type[Kept]:
+    monkeypatch.setattr(Kept, "every", [])
+    monkeypatch.setitem(loggers.LOGGERS, "json", Kept)
+    return Kept
+
+
+def live(kind: str, runs: Path) -> Path:
+    with Session(prepared(), runs) as session, start(kind, session.folder) as log:
+        for event in session:
+            if not isinstance(event, StepEnd):
+                log.see(event_record(event))
+        log.finish(session.results())
+    return session.folder
+
+
+def test_scalars_by_hand() -> None:
+    sink = Kept(Path(), Path())
+    log = Log(sink)
+    epoch = {"event": "epoch_end", "task": 0, "stage": "train", "epoch": 0, "steps": 7}
+    log.see(epoch | {"losses": {"ce": 0.5}})
+    log.see(epoch | {"losses": {"ce": 0.25, "bfp": 2.0}})
+    log.see(epoch | {"stage": "bias", "steps": 1, "losses": {"ce": 1.0}})
+    log.see({"event": "task_end", "task": 1, "class_il": [0.5, 1.0], "task_il": [1.0, 1.0]})
+    log.finish({"metrics": {"class_il": {"faa": 75.0, "ff": None}}})
+    assert sink.told == [
+        Scalar("loss/ce", 0.5, "step", 7),
+        Scalar("loss/ce", 0.25, "step", 14),
+        Scalar("loss/bfp", 2.0, "step", 14),
+        Scalar("loss/bias/ce", 1.0, "step", 15),
+        Scalar("class_il/task 1", 50.0, "task", 2),
+        Scalar("class_il/task 2", 100.0, "task", 2),
+        Scalar("class_il/average", 75.0, "task", 2),
+        Scalar("task_il/task 1", 100.0, "task", 2),
+        Scalar("task_il/task 2", 100.0, "task", 2),
+        Scalar("task_il/average", 100.0, "task", 2),
+        Scalar("final/class_il.faa", 75.0, "task", 2),
+    ]
+
+
+def test_live_replayed_and_resumed_tell_the_same(kept: type[Kept], tmp_path: Path) -> None:
+    folder = live("json", tmp_path / "a")
+    replay("json", folder)
+    interrupted(tmp_path / "b", 11)
+    live("json", tmp_path / "b")
+    first, second, third = kept.every
+    assert first.told == second.told == third.told
+    assert all(sink.closed for sink in kept.every)
+    losses = {s.name for s in first.told}
+    assert {"loss/ce", "loss/bfp", "class_il/average", "final/task_il.faa"} <= losses
+
+
+def test_the_command_line_logs_while_it_runs(kept: type[Kept], tmp_path: Path) -> None:
+    said = command(*TINY, "--log", "json", "--quiet", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    said = command("export", folder.name, "--to", "json", cwd=tmp_path)
+    assert said.stdout == f"Written to runs/{folder.name}\n"
+    assert kept.every[0].told == kept.every[1].told
+    again = command(*TINY, "--log", "json", cwd=tmp_path)
+    assert "linsep export" in again.stdout
+    assert len(kept.every) == 2
+
+
+@pytest.mark.parametrize("kind", ["tensorboard", "wandb", "mlflow"])
+def test_a_missing_library_is_one_line(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, kind, None)
+    said = command(*TINY, "--log", kind, cwd=tmp_path)
+    assert said.returncode == 2
+    assert said.stderr == f"error: {kind} is not installed: pip install 'linsep[{kind}]'\n"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_refusals(tmp_path: Path) -> None:
+    said = command(*TINY, "--log", "tensorbord", cwd=tmp_path)
+    assert "Did you mean 'tensorboard'?" in said.stderr
+    assert not (tmp_path / "runs").exists()
+    said = command("export", "nothing", "--to", "tensorboard", cwd=tmp_path)
+    assert "nothing is not a run" in said.stderr
+    folder = tmp_path / "run"
+    folder.mkdir()
+    assert list(recorded(folder)) == []
+    (folder / "events.jsonl").write_text('{"event": "epoch_end"}\n{"cut')
+    assert len(list(recorded(folder))) == 1
+    (folder / "events.jsonl").write_text("nonsense\n{}\n")
+    with pytest.raises(StateError, match="line 1"):
+        list(recorded(folder))
+
+
+# --- the libraries themselves --------------------------------------------------------------------
+
+
+def test_tensorboard_for_real(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    folder = live("tensorboard", tmp_path)
+    replay("tensorboard", folder, tmp_path / "logs")
+    one = _tensorboard(folder / "tensorboard")
+    assert one == _tensorboard(tmp_path / "logs" / folder.name)
+    events = [e for e in recorded(folder) if e["event"] == "epoch_end"]
+    expected = [e["losses"]["ce"] for e in events]
+    assert [value for _, value in one["loss/ce"]] == pytest.approx(expected)
+    results = json.loads((folder / "results.json").read_text())
+    faa = results["metrics"]["class_il"]["faa"]
+    ((at, value),) = one["final/class_il.faa"]
+    assert at == 2
+    assert value == pytest.approx(faa)
+    assert [step for step, _ in one["class_il/average"]] == [1, 2]
+    replay("tensorboard", folder)
+    assert _tensorboard(folder / "tensorboard") == one, "an earlier log is replaced"
+
+
+def _tensorboard(place: Path) -> Series:
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    (file,) = place.glob("events.out.tfevents.*")
+    found: Series = defaultdict(list)
+    for event in EventFileLoader(str(file)).Load():
+        for value in event.summary.value:
+            number = value.tensor.float_val[0] if value.HasField("tensor") else value.simple_value
+            found[value.tag].append((event.step, number))
+    return dict(found)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_wandb_offline_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    folder = live("wandb", tmp_path)
+    replay("wandb", folder, tmp_path / "logs")
+    one, other = (_wandb(place / "wandb") for place in (folder, tmp_path / "logs"))
+    assert one == other
+    events = [e for e in recorded(folder) if e["event"] == "epoch_end"]
+    assert [value for _, value in one["loss/ce"]] == [e["losses"]["ce"] for e in events]
+    assert [at for at, _ in one["class_il/average"]] == [1, 2]
+    assert "final/class_il.faa" in one
+
+
+def _wandb(place: Path) -> Series:
+    from wandb.proto import wandb_internal_pb2
+
+    (file,) = place.glob("offline-run-*/*.wandb")
+    found: Series = defaultdict(list)
+    for data in _chunks(file.read_bytes()):
+        record = wandb_internal_pb2.Record()
+        record.ParseFromString(data)
+        items = {
+            item.key or "/".join(item.nested_key): json.loads(item.value_json)
+            for item in record.history.item
+        }
+        for name in items:
+            axis = "step" if name.startswith("loss/") else "task"
+            if "/" in name:
+                found[name].append((items[axis], items[name]))
+        for change in record.summary.update:
+            name = change.key or "/".join(change.nested_key)
+            if name.startswith("final/"):
+                found[name] = [(0, json.loads(change.value_json))]
+    return dict(found)
+
+
+def _chunks(content: bytes) -> Iterator[bytes]:
+    """The records of its file: blocks of 32 KiB; checksum, length, kind and bytes, in pieces."""
+    at, whole = 7, b""  # after the file's own head
+    while at + 7 <= len(content):
+        if (rest := 32768 - at % 32768) < 7:
+            at += rest
+            continue
+        length, kind = struct.unpack("<HB", content[at + 4 : at + 7])
+        whole += content[at + 7 : at + 7 + length]
+        at += 7 + length
+        if kind in (1, 4):  # all of it, or its last piece
+            yield whole
+            whole = b""
+
+
+def test_mlflow_through_its_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in of the library, which is 750 MB: the calls made are those it documents."""
+    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+    fake: Any = ModuleType("mlflow")
+    for name in ("set_tracking_uri", "set_experiment", "start_run", "log_params", "log_metric",
+                 "end_run"):  # fmt: skip
+        monkeypatch.setattr(
+            fake, name, lambda *a, _name=name, **k: calls.append((_name, a, k)), raising=False
+        )
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    folder = straight(tmp_path)
+    replay("mlflow", folder)
+    assert calls[0] == ("set_tracking_uri", ((folder / "mlruns").as_uri(),), {})
+    assert calls[2] == ("start_run", (), {"run_name": folder.name})
+    assert calls[3][1][0]["bfp.weight"] == 1.0
+    assert calls[-1][0] == "end_run"
+    metrics = [(a[0], a[1], k["step"]) for name, a, k in calls if name == "log_metric"]
+    sink = Kept(folder, folder)
+    with Log(sink) as log:
+        for record in recorded(folder):
+            log.see(record)
+        log.finish(json.loads((folder / "results.json").read_text()))
+    assert metrics == [(s.name, s.value, s.at) for s in sink.told]
+
+
+def test_wandb_without_an_account_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class RefusedError(Exception):
+        pass
+
+    def init(**settings: Any) -> None:
+        raise RefusedError("no account\nwas found")
+
+    fake: Any = ModuleType("wandb")
+    fake.errors, fake.init, fake.Settings = SimpleNamespace(Error=RefusedError), init, dict
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    with pytest.raises(ConfigError, match=r"no account was found .WANDB_MODE=offline"):
+        replay("wandb", straight(tmp_path))

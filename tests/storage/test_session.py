@@ -1,0 +1,226 @@
+"""A run's folder: what is in it, and what happens to it when things go wrong."""
+
+import errno
+import json
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import linsep
+from linsep.errors import DivergedError, StateError
+from linsep.learning.run import EpochEnd, StepEnd
+from linsep.prepare import prepare
+from linsep.storage import files
+from linsep.storage.session import Session, final_results, read_results
+from linsep.testing import same
+from tests.helpers.real_runs import SETTINGS, contents, interrupted, prepared, straight
+
+
+def test_a_finished_folder_holds_everything(tmp_path: Path) -> None:
+    folder = straight(tmp_path)
+    environment = json.loads((folder / "environment.json").read_text())
+    assert environment[-1]["torch"] == torch.__version__
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert [e["event"] for e in events] == ["epoch_end", "epoch_end", "task_end"] * 2
+    assert len((folder / "timing.jsonl").read_text().splitlines()) == len(events)
+    results = read_results(folder)
+    assert results["matrices"]["class_il"][0][1] is None
+    assert results["audit"] == []
+    weights = load_file(folder / "model.safetensors")
+    run = prepared().build()
+    assert weights.keys() == run.learner.net.state_dict().keys()
+    with Session(prepared(), tmp_path) as again:
+        assert again.finished
+        assert list(again) == []
+
+
+def test_learning_and_forgetting_all_there_is_passes_the_audit() -> None:
+    """Two tasks: FAA 50, FF 100, mean peak 50 + 1/2 * 100 = 100, which is possible."""
+    run = prepared().build()
+    run.class_il[:] = run.task_il[:] = torch.tensor([[1.0, torch.nan], [0.0, 1.0]])
+    assert final_results(prepared(), run)["audit"] == []
+
+
+def test_the_confusion_counts_what_the_last_accuracies_say(tmp_path: Path) -> None:
+    results = read_results(straight(tmp_path))
+    confusion = torch.tensor(results["confusion"])
+    assert confusion.sum(1).tolist() == [5, 5, 5, 5]  # test images of each class
+    for classes, last in zip(results["groups"], results["matrices"]["class_il"][-1], strict=True):
+        right = sum(int(confusion[c, c]) for c in classes)
+        assert right / (5 * len(classes)) == last
+
+
+def test_the_folder_of_a_run_stopped_in_an_epoch_ends_equal(tmp_path: Path) -> None:
+    expected = contents(straight(tmp_path / "straight"))
+    for steps in (1, 3, 5, 11):
+        runs = tmp_path / str(steps)
+        interrupted(runs, steps)
+        assert contents(straight(runs)) == expected, steps
+
+
+def test_what_was_recorded_after_the_last_save_is_cut_off(tmp_path: Path) -> None:
+    expected = contents(straight(tmp_path / "straight"))
+    folder = interrupted(tmp_path / "cut", 5)
+    with (folder / "events.jsonl").open("ab") as file:
+        file.write(b'{"event": "epoch_end", "task": 0, "epo')
+    assert contents(straight(tmp_path / "cut")) == expected
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign", "missing"])
+def test_a_damaged_state_falls_back_to_the_one_before(tmp_path: Path, damage: str) -> None:
+    expected = contents(straight(tmp_path / "straight"))
+    state = interrupted(tmp_path / "hurt", 6) / "state.pt"
+    content = bytearray(state.read_bytes())
+    assert (state.parent / "state.previous.pt").exists()
+    match damage:
+        case "truncated":
+            state.write_bytes(content[: len(content) // 2])
+        case "flipped":
+            content[len(content) // 2] ^= 1
+            state.write_bytes(content)
+        case "foreign":
+            state.write_bytes(b"PK\x03\x04 something else")
+        case "missing":
+            state.unlink()
+    if damage == "missing":  # as after a kill between two renames
+        straight(tmp_path / "hurt")
+    else:
+        with pytest.warns(UserWarning, match=r"state\.pt is (damaged|not a saved state)"):
+            straight(tmp_path / "hurt")
+    assert contents(state.parent) == expected
+
+
+def test_two_damaged_states_are_an_error_and_stay(tmp_path: Path) -> None:
+    folder = interrupted(tmp_path, 6)
+    for name in ("state.pt", "state.previous.pt"):
+        (folder / name).write_bytes(b"nonsense")
+    with (
+        pytest.warns(UserWarning, match="not a saved state"),
+        pytest.raises(StateError, match="remove the folder"),
+    ):
+        straight(tmp_path)
+    assert (folder / "state.pt").read_bytes() == b"nonsense"
+
+
+def test_a_state_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return os.system, ("exit 1",)
+
+    path = tmp_path / "state.pt"
+    path.write_bytes(files.seal({"run": Evil()}))
+    with pytest.raises(StateError, match="something else than a state"):
+        files.unseal(path)
+
+
+def test_a_full_disk_is_one_error_and_leaves_the_old_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = interrupted(tmp_path, 3)
+    before = (folder / "state.pt").read_bytes()
+
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Session(prepared(), tmp_path) as session:
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(StateError, match="No space left on device"):
+            session.save()
+    monkeypatch.undo()
+    assert (folder / "state.pt").read_bytes() == before
+    assert not list(folder.glob(".*.tmp"))
+    assert contents(straight(tmp_path)) == contents(straight(tmp_path / "straight"))
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("a file, not a folder")
+    with pytest.raises(StateError, match=r"cannot use .*runs"):
+        straight(tmp_path / "runs")
+
+
+def _hold(runs: Path, ready: Any, done: Any) -> None:
+    with Session(prepared(), runs):
+        ready.set()
+        done.wait(60)
+
+
+def test_the_second_process_on_a_folder_says_so_and_stops(tmp_path: Path) -> None:
+    fork = multiprocessing.get_context("fork")
+    ready, done = fork.Event(), fork.Event()
+    holder = fork.Process(target=_hold, args=(tmp_path, ready, done))
+    holder.start()
+    assert ready.wait(60)
+    with pytest.raises(StateError, match="another process"), Session(prepared(), tmp_path):
+        pass
+    holder.kill()  # the lock dies with its process
+    holder.join()
+    straight(tmp_path)
+
+
+def test_other_threads_on_resume_are_warned_about(tmp_path: Path) -> None:
+    interrupted(tmp_path, 3)
+    before = torch.get_num_threads()
+    try:
+        changed = prepared(compute={"threads": 2})
+        with pytest.warns(UserWarning, match="threads"), Session(changed, tmp_path):
+            pass
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(
+    tmp_path: Path,
+) -> None:
+    wild = prepared(training={"epochs": 2, "batch_size": 10, "lr": 1e30})
+    with (
+        Session(wild, tmp_path, save_every=0) as session,
+        pytest.raises((DivergedError, StateError), match=r"loss|finite"),
+    ):
+        for _ in session:
+            pass
+    state = session.folder / "state.pt"
+    if state.exists():
+        net = files.unseal(state)["run"]["learner"]["net"]
+        assert all(torch.isfinite(v).all() for v in net.values() if v.is_floating_point())
+    assert not session.finished
+
+
+def test_a_diverging_loss_names_term_and_step() -> None:
+    run = prepared(training={"epochs": 2, "batch_size": 10, "lr": 1e30}).build()
+    expected = r"the loss '\w+' became .* at task 1, epoch 1, step \d"
+    with pytest.raises(DivergedError, match=expected):
+        list(run)
+
+
+def test_epoch_losses_are_means_of_the_steps_whatever_the_interruptions(tmp_path: Path) -> None:
+    run = prepared().build()
+    seen: dict[str, list[float]] = {}
+    for event in run:
+        if isinstance(event, StepEnd):
+            for name, loss in event.losses.items():
+                seen.setdefault(name, []).append(float(loss))
+        elif isinstance(event, EpochEnd):
+            expected = {name: sum(v) / len(v) for name, v in seen.items()}
+            assert event.losses == pytest.approx(expected, rel=1e-5)
+            seen = {}
+
+
+def test_a_backbone_of_your_own_is_part_of_the_key() -> None:
+    linear = torch.nn.Linear(64, 8)
+    module = torch.nn.Sequential(torch.nn.Flatten(), linear, torch.nn.ReLU())
+    mine = prepare(linsep.Config(**SETTINGS), net=module)
+    assert mine.key != prepared().key
+    list(mine.build())
+    with torch.no_grad():
+        linear.weight[0, 0] += 1
+    assert prepare(linsep.Config(**SETTINGS), net=module).key != mine.key
+
+
+def test_states_of_equal_runs_are_equal(tmp_path: Path) -> None:
+    a, b = (files.unseal(straight(tmp_path / name) / "state.pt") for name in "ab")
+    assert same(a, b)

@@ -1,0 +1,174 @@
+"""What is kept of a learner after each task decides as the learner did."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from linsep.errors import StateError
+from linsep.learning.metrics import accuracy
+from linsep.learning.run import StepEnd, TaskEnd
+from linsep.methods import METHODS, assemble
+from linsep.nets.heads import DecidesLinearly
+from linsep.prepare import Prepared, prepare
+from linsep.settings.config import from_settings
+from linsep.settings.sections import Keep
+from linsep.storage import snapshots
+from linsep.storage.session import Session, read_results
+from linsep.testing import toy_run
+from tests.helpers.command import command
+
+SETTINGS: dict[str, Any] = {
+    "scenario": {"name": "blobs", "classes": 6, "train": 20, "test": 10},
+    "net": {"name": "cnn", "width": 8},
+    "memory": 12,
+    "training": {"epochs": 2, "batch_size": 10},
+}
+
+
+def prepared(method: str = "derpp+bfp") -> Prepared:
+    return prepare(from_settings(SETTINGS | {"method": method}), lenient=True)
+
+
+def done(runs: Path, method: str = "derpp+bfp", keep: Keep | None = None) -> Path:
+    with Session(prepared(method), runs, keep=keep) as session:
+        for _ in session:
+            pass
+    return session.folder
+
+
+def names(folder: Path) -> list[str]:
+    return [s.name for s in snapshots.found(folder)]
+
+
+def test_small_nets_keep_every_task(tmp_path: Path) -> None:
+    assert names(done(tmp_path)) == ["task01", "task02", "task03"]
+
+
+def test_large_nets_keep_the_last_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "SMALL", 10)
+    assert names(done(tmp_path)) == ["task03"]
+
+
+def test_what_is_kept_can_be_asked_for_and_changes_no_name(tmp_path: Path) -> None:
+    last = done(tmp_path / "end", keep="end")
+    every = done(tmp_path / "epochs", keep="epochs")
+    assert names(last) == ["task03"]
+    epochs = [f"task0{t}-1-train-epoch00{e}" for t in (1, 2, 3) for e in (1, 2)]
+    ends = [f"task0{t}" for t in (1, 2, 3)]
+    assert sorted(names(every)) == sorted(epochs + ends)
+    assert names(every)[:3] == ["task01-1-train-epoch001", "task01-1-train-epoch002", "task01"]
+    assert last.name == every.name
+    for name in ("events.jsonl", "results.json", "state.pt"):
+        assert (last / name).read_bytes() == (every / name).read_bytes()
+
+
+def test_stages_come_in_their_order(tmp_path: Path) -> None:
+    kept = snapshots.found(done(tmp_path, "bic", keep="epochs"))
+    second = [(s.stage, s.epoch) for s in kept if s.task == 1]
+    assert second == [*sorted(second, key=lambda place: ["train", "bias", ""].index(place[0]))]
+    assert second[:2] == [("train", 0), ("train", 1)]
+
+
+@pytest.mark.parametrize("method", ["derpp+bfp", "icarl", "lucir", "bic", "ft+fd"])
+def test_a_restored_learner_predicts_as_it_did(tmp_path: Path, method: str) -> None:
+    folder = done(tmp_path, method)
+    matrices = read_results(folder)["matrices"]
+    run = prepared(method).build()
+    for at in snapshots.found(folder):
+        snapshots.restore(at, run.learner)
+        for i, group in enumerate(run.scenario.groups[: at.task + 1]):
+            scores = run.learner.predict(group.test)
+            assert accuracy(scores, group.test.y) == matrices["class_il"][at.task][i]
+            own = accuracy(scores, group.test.y, group.classes)
+            assert own == matrices["task_il"][at.task][i]
+
+
+def test_a_projection_is_kept_with_the_net(tmp_path: Path) -> None:
+    folder = done(tmp_path)
+    run = prepared().build()
+    for event in run:
+        if isinstance(event, TaskEnd):
+            ((_, learned),) = snapshots.projections(run.learner)
+            other = prepared().build().learner
+            snapshots.restore(snapshots.found(folder)[event.task], other)
+            ((_, kept),) = snapshots.projections(other)
+            for a, b in zip(learned.parameters(), kept.parameters(), strict=True):
+                assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_rule_decides_as_a_linear_one(method: str) -> None:
+    run = toy_run(assemble(method, {}))
+    for _ in run:
+        pass
+    learner = run.learner
+    head = learner.net.head
+    assert isinstance(head, DecidesLinearly)
+    weight, bias = learner.predictor.as_linear(head)
+    for group in run.scenario.groups:
+        z = learner.embed(group.test).double()
+        scores = z @ weight.double().T + bias.double()
+        scores = scores.masked_fill(~learner.seen, -torch.inf)
+        assert torch.equal(scores.argmax(1), learner.predict(group.test).argmax(1))
+
+
+def test_a_cosine_head_with_a_negative_scale_decides_so_too() -> None:
+    from linsep.nets.heads import CosineHead
+
+    head = CosineHead(4, 3, scale=-2.0)
+    z = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+    weight, bias = head.as_linear()
+    assert torch.equal((z @ weight.T + bias).argmax(1), head(z).argmax(1))
+
+
+def test_a_killed_run_keeps_the_same_snapshots(tmp_path: Path) -> None:
+    straight = done(tmp_path / "straight")
+    steps = 7
+    with Session(prepared(), tmp_path / "stopped") as session:
+        for event in session:
+            steps -= isinstance(event, StepEnd)
+            if not steps:
+                break  # unsaved since the last epoch
+    stopped = done(tmp_path / "stopped")
+    for a, b in zip(snapshots.found(straight), snapshots.found(stopped), strict=True):
+        assert a.path.read_bytes() == b.path.read_bytes()
+
+
+def test_a_damaged_or_foreign_snapshot_is_refused(tmp_path: Path) -> None:
+    folder = done(tmp_path)
+    first = snapshots.found(folder)[0]
+    with pytest.raises(StateError, match="another net or method"):
+        snapshots.restore(first, prepared("lucir").build().learner)
+    first.path.write_bytes(first.path.read_bytes()[:100])
+    with pytest.raises(StateError, match="task01"):
+        snapshots.restore(first, prepared().build().learner)
+
+
+def test_other_files_are_no_snapshots(tmp_path: Path) -> None:
+    folder = done(tmp_path)
+    (folder / "snapshots" / "notes.safetensors").write_bytes(b"")
+    (folder / "snapshots" / ".task09.safetensors.1.tmp").write_bytes(b"")
+    assert names(folder) == ["task01", "task02", "task03"]
+
+
+TINY = ("--set", "scenario.name=blobs", "--set", "scenario.classes=4", "--set", "training.epochs=1")
+
+
+def test_the_commands_pass_on_what_to_keep(tmp_path: Path) -> None:
+    for words in (("run", "--method", "er"), ("grid", "--over", "method=er", "--workers", "1")):
+        where = tmp_path / words[0]
+        where.mkdir()
+        said = command(*words, *TINY, "--keep", "epochs", "--quiet", cwd=where)
+        assert said.returncode == 0, said.stderr
+        (folder,) = (where / "runs").glob("blobs-*")
+        expected = ["task01-1-train-epoch001", "task01", "task02-1-train-epoch001", "task02"]
+        assert names(folder) == expected
+
+
+def test_what_cannot_be_kept_is_one_line(tmp_path: Path) -> None:
+    for words in (("run",), ("grid", "--over", "seed=0"), ("paper", "run", "table1")):
+        said = command(*words, "--keep", "task", cwd=tmp_path)
+        assert said.returncode == 2
+        assert said.stderr.startswith("error: --keep: unknown kind 'task'. Did you mean 'tasks'?")
