@@ -14,6 +14,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from linsep.data.images import Batch, Dataset, Images
+from linsep.learning.method import BoundStage
 from linsep.learning.run import Run
 from linsep.prepare import build
 from linsep.settings.config import from_settings
@@ -126,9 +127,9 @@ def watched(
     steps: Steps = []
     original = run.learner.step
 
-    def spy(batch: Batch, draws: Mapping[str, Batch], *rest: Any) -> Any:
+    def spy(at: BoundStage, batch: Batch, draws: Mapping[str, Batch], epoch: int) -> Any:
         steps.append((batch, dict(draws)))
-        return original(batch, draws, *rest)
+        return original(at, batch, draws, epoch)
 
     monkeypatch.setattr(run.learner, "step", spy)
     return run, steps

@@ -196,7 +196,7 @@ class Prepared:
 
         c = self.config
         method = assemble(c.method, c.options)
-        scenario = method.stream(self.stream.scenario)
+        scenario = method.curriculum(self.stream.scenario)
         learner = Learner(
             method,
             self._backbone,

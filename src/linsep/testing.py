@@ -59,9 +59,10 @@ def toy_run(
 ) -> Run:
     """A run on the toy scenario; stages with epochs of their own are cut short."""
     method = replace(method, stages=tuple(map(_short, method.stages)))
-    scenario = method.stream(scenario or toy_scenario())
+    scenario = method.curriculum(scenario or toy_scenario())
     chosen = {"epochs": 2, "batch_size": 8, "lr": 0.03, "momentum": 0.9} | (training or {})
-    kept = {"rows": 12, "draw": 6, "policy": (*method.memories, "balanced")[0]} | (memory or {})
+    policy = method.memories[0] if method.memories else "balanced"
+    kept = {"rows": 12 if method.memories else 0, "draw": 6, "policy": policy} | (memory or {})
     learner = Learner(
         method,
         toy_backbone,
@@ -188,11 +189,11 @@ def steps_purely(method: Method) -> None:
     next(iter(run))
     task, stage, cursor = run.scenario.tasks[-1], run.learner.method.stages[0], run.cursor
     batch = run.learner.batch(task.train.take(torch.arange(8)), "augment", cursor)
-    draws = run.learner.draw(task, cursor)
+    draws = run.learner.draw(run.learner.bind(task, stage), cursor)
     twin = copy.deepcopy(run.learner)
     past = None if twin.teacher is None else copy.deepcopy(twin.teacher.state_dict())
-    here = run.learner.step(batch, draws, task, stage, 0)
-    there = twin.step(batch, draws, task, stage, 0)
+    here = run.learner.step(run.learner.bind(task, stage), batch, draws, 0)
+    there = twin.step(twin.bind(task, stage), batch, draws, 0)
     assert same(list(here), list(there)), "the same step gives another loss"
     assert same(run.learner.state_dict(), twin.state_dict()), "the same step gives another state"
     if twin.teacher is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -72,9 +73,20 @@ def test_the_count_of_steps_never_goes_back_and_ends_full(name: str) -> None:
     assert done == total
 
 
-def test_laws_hold_for_a_shared_draw() -> None:
+def test_a_shared_draw_is_one_batch_for_all_terms() -> None:
     run = testing.toy_run(assemble("derpp+bfp", {}), memory={"draws": "shared"})
     for _ in run:
         pass
     cursor = run.cursor._replace(task=2)
-    assert list(run.learner.draw(run.scenario.tasks[2], cursor)) == ["replay"]
+    at = run.learner.bind(run.scenario.tasks[2], run.learner.method.stages[0])
+    assert list(run.learner.draw(at, cursor)) == ["replay"]
+
+
+@pytest.mark.parametrize("name", ["er+bfp", "derpp", "derpp+bfp2"])
+def test_laws_hold_for_a_shared_draw(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = partial(testing.toy_run, memory={"draws": "shared"})
+    monkeypatch.setattr(testing, "toy_run", shared)
+    for law in testing.LAWS:
+        law(assemble(name, {}))
+    for backward_law in testing.BACKWARD_LAWS:
+        backward_law(assemble("derpp", {}), TERMS["bfp"].recipe())

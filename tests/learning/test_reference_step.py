@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from linsep.data.images import Batch
+from linsep.learning.method import BoundStage
 from linsep.learning.run import Run, StepEnd
 from linsep.prepare import build
 from linsep.settings.config import from_settings
@@ -102,12 +103,12 @@ def test_steps_equal_the_reference(target: str, monkeypatch: pytest.MonkeyPatch)
     start: list[Reference] = []
     original = run.learner.step
 
-    def spy(batch: Batch, draws: Mapping[str, Batch], *rest: Any) -> Any:
+    def spy(at: BoundStage, batch: Batch, draws: Mapping[str, Batch], epoch: int) -> Any:
         if run.cursor.task == 1 and not start:
             state = copy.deepcopy(run.learner.state_dict())
             start.append(Reference(state["net"], list(state["terms"]["bfp"].values())))
         fed.append((batch, dict(draws)))
-        return original(batch, draws, *rest)
+        return original(at, batch, draws, epoch)
 
     monkeypatch.setattr(run.learner, "step", spy)
     compared = 0
@@ -157,12 +158,12 @@ def test_the_memory_is_offered_plain_images_and_the_logits_of_this_step(
     fed: list[Batch] = []
     original = run.learner.step
 
-    def spy(batch: Batch, draws: Mapping[str, Batch], *rest: Any) -> Any:
+    def spy(at: BoundStage, batch: Batch, draws: Mapping[str, Batch], epoch: int) -> Any:
         before = copy.deepcopy(run.learner.net).train()
         with torch.no_grad():
             expected.append(before(batch.x).logits)
         fed.append(batch)
-        return original(batch, draws, *rest)
+        return original(at, batch, draws, epoch)
 
     monkeypatch.setattr(run.learner, "step", spy)
     while len(expected) < 7:

@@ -1,6 +1,7 @@
 """Memories that are filled at a task's end, and the rule that reads them."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -19,6 +20,10 @@ from linsep.nets.net import Output, Spec
 
 SHAPE = (1, 2, 2)
 PER_CLASS = 20
+
+
+def fresh(seed: int) -> Callable[[], np.random.Generator]:
+    return lambda: np.random.default_rng(seed)
 
 
 def task(index: int) -> Task:
@@ -40,7 +45,7 @@ def look(images: Images) -> Output:
 def filled(kind: type[Memory], tasks: int, capacity: int, columns: tuple[str, ...] = ()) -> Memory:
     memory = kind(SHAPE, 2, capacity, columns)
     for t in range(tasks):
-        memory.consolidate(task(t), look, np.random.default_rng(t))
+        memory.consolidate(task(t), look, fresh(t))
     return memory
 
 
@@ -71,7 +76,7 @@ def test_herding_keeps_the_best_when_it_must_drop_some() -> None:
     images = task(0).train.select([0])
     order = brute_force(F.normalize(look(images).features.double()), 8)
     assert [row for label, row in before if label == 0] == order
-    memory.consolidate(task(1), look, np.random.default_rng(0))
+    memory.consolidate(task(1), look, fresh(0))
     kept = [row for label, row in rows(memory) if label == 0]
     assert kept == order[:4]
     assert Counter(label for label, _ in rows(memory)) == dict.fromkeys(range(4), 4)
@@ -103,8 +108,8 @@ def test_task_shares_are_equal_and_keep_the_outputs_of_their_own_time() -> None:
     def shifted(images: Images) -> Output:
         return look(images)._replace(logits=look(images).logits + 100)
 
-    memory.consolidate(task(2), shifted, np.random.default_rng(9))
-    assert memory.task.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    memory.consolidate(task(2), shifted, fresh(9))
+    assert memory.columns["task"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
     assert len(set(rows(memory))) == 12
     for (label, row), stored in zip(rows(memory), memory.logits.tolist(), strict=True):
         new = label in task(2).classes
@@ -117,7 +122,7 @@ def test_rows_of_a_task_are_a_random_choice() -> None:
     counts: Counter[tuple[int, int]] = Counter()
     for seed in range(400):
         memory = TaskShares(SHAPE, 2, 8)
-        memory.consolidate(task(0), look, np.random.default_rng(seed))
+        memory.consolidate(task(0), look, fresh(seed))
         counts.update(rows(memory))
     share = 8 / (2 * PER_CLASS)
     spread = 4 * (400 * share * (1 - share)) ** 0.5
@@ -139,7 +144,7 @@ def test_the_greedy_memory_makes_room_by_the_largest_class() -> None:
     memory = filled(Greedy, 1, 10)
     assert Counter(label for label, _ in rows(memory)) == {0: 5, 1: 5}
     old = set(rows(memory))
-    memory.consolidate(task(1), look, np.random.default_rng(5))
+    memory.consolidate(task(1), look, fresh(5))
     counts = Counter(label for label, _ in rows(memory))
     assert sum(counts.values()) == 10
     assert set(counts) == {0, 1, 2, 3}
@@ -159,7 +164,7 @@ def test_a_tenth_is_held_out_and_stays_so() -> None:
         assert not set(_named(kept)) & set(_named(held))
         trained_ever |= set(_named(kept))
         held_ever |= set(_named(held))
-        memory.consolidate(now, look, np.random.default_rng(t))
+        memory.consolidate(now, look, fresh(t))
         to_train, to_fit = map(_named, memory.parts())
         assert set(to_train) <= trained_ever
         assert set(to_fit) <= held_ever
@@ -187,7 +192,7 @@ def test_a_state_goes_on_as_if_nothing_had_happened(kind: type[Memory]) -> None:
         reborn = kind(SHAPE, 2, 13, columns)
         reborn.load_state_dict(straight.state_dict())
         for memory in (straight, reborn):
-            memory.consolidate(task(t), look, np.random.default_rng(t))
+            memory.consolidate(task(t), look, fresh(t))
         a, b = straight.state_dict(), reborn.state_dict()
         assert a.keys() == b.keys()
         assert all(torch.equal(a[k], b[k]) for k in a)

@@ -60,12 +60,12 @@ def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
     learner, task = run.learner, run.scenario.tasks[1]
     stage = learner.method.stages[1]
     learner.begin_stage(task, stage)
-    data = learner.data(task, stage)
+    data = learner.bind(task, stage).rows
     assert Counter(data.y.tolist()) == dict.fromkeys(range(4), 1)
     batch = learner.batch(data, "augment", run.cursor, augmented=False)
     frozen = copy.deepcopy(learner.net.state_dict())
     for _ in range(1500):
-        learner.step(batch, {}, task, stage, 0)
+        learner.step(learner.bind(task, stage), batch, {}, 0)
     head = learner.net.head
     assert isinstance(head, CorrectedHead)
     raw = head.linear(learner.look(data).features).detach()[:, :4]
@@ -93,8 +93,8 @@ def test_bic_trains_on_nine_tenths_and_fits_on_balanced_rest() -> None:
     run = until(toy_run(assemble("bic", {}), memory={"rows": 24}), 2, 0, 0, 1)
     learner, task = run.learner, run.scenario.tasks[2]
     assert isinstance(learner.memory, HeldOut)
-    trained = learner.data(task, learner.method.stages[0])
-    fitted = learner.data(task, learner.method.stages[1])
+    trained = learner.bind(task, learner.method.stages[0]).rows
+    fitted = learner.bind(task, learner.method.stages[1]).rows
     assert Counter(fitted.y.tolist()) == dict.fromkeys(range(6), 1)
     assert not _pixels(trained) & _pixels(fitted)
     assert set(trained.y.tolist()) == set(range(6))
@@ -151,9 +151,9 @@ def test_the_head_is_fitted_on_balanced_stored_rows() -> None:
     stage = learner.method.stages[1]
     assert stage.begin is release
     assert Counter(learner.memory.images().y.tolist()) == dict.fromkeys(range(4), 3)
-    data = learner.data(task, stage)
+    data = learner.bind(task, stage).rows
     assert Counter(data.y.tolist()) == dict.fromkeys(range(4), 3)
-    rate = learner.optimizers.rate(stage, 0)
+    rate = stage.descent.rate(0, learner.training)
     assert rate == 0.01
     after = learner.net.state_dict()
     changed = {k for k in after if not torch.equal(after[k], before[k])}
@@ -166,9 +166,9 @@ def test_the_step_of_the_fitting_is_plain_cross_entropy() -> None:
     run = until(toy_run(assemble("lucir", {}), training={"momentum": 0.0}), 1, 1, 0, 1)
     learner, task = run.learner, run.scenario.tasks[1]
     stage = learner.method.stages[1]
-    batch = learner.batch(learner.data(task, stage), "augment", run.cursor)
+    batch = learner.batch(learner.bind(task, stage).rows, "augment", run.cursor)
     net = copy.deepcopy(learner.net).eval()
-    losses, _ = learner.step(batch, {}, task, stage, 0)
+    losses, _ = learner.step(learner.bind(task, stage), batch, {}, 0)
     assert list(losses) == ["ce"]
     head = net.head
     assert isinstance(head, CosineHead)
@@ -236,7 +236,7 @@ def test_ewc_adds_what_the_task_taught_to_a_decayed_past(labels: str) -> None:
     options = {"ewc": {"decay": 0.5, "fisher_labels": labels, "fisher_rows": 7}}
     run = until(toy_run(assemble("ewc", options)), 1, 0, 2, 0)
     learner, task = run.learner, run.scenario.tasks[1]
-    term = learner.bound[1][1]
+    term = learner.terms["penalty"]
     assert isinstance(term, FisherPenalty)
     before, net = term.importance.clone(), copy.deepcopy(learner.net).eval()
     until(run, 2, 0, 0, 0)
@@ -274,7 +274,7 @@ def test_si_turns_a_path_into_importance() -> None:
         loss = F.cross_entropy(before.train()(batch.x).logits, batch.y)
         g = torch.cat([p.flatten() for p in torch.autograd.grad(loss, list(before.parameters()))])
         lowered -= g * (flat(net) - flat(before)).detach()
-    term = run.learner.bound[1][1]
+    term = run.learner.terms["penalty"]
     assert isinstance(term, PathPenalty)
     change = flat(net).detach() - start
     expected = (lowered / (change**2 + 0.01)).clamp(min=0)
@@ -286,7 +286,7 @@ def test_si_turns_a_path_into_importance() -> None:
 def test_no_parameter_is_pulled_harder_than_asked_for(name: str) -> None:
     """The penalty's second derivative, times its weight, is at most `largest_pull`."""
     run = until(toy_run(assemble(name, {name: {"penalty": 1e6, "largest_pull": 3.0}})), 1, 0, 0, 1)
-    summand, term = run.learner.bound[1]
+    term, summand = run.learner.terms["penalty"], run.learner.method.summands[1]
     assert isinstance(term, FisherPenalty | PathPenalty)
     curvature = 2e6 if name == "si" else 1e6
     assert summand.weight == 1e6

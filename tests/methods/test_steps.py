@@ -49,18 +49,17 @@ def scene(name: str, options: Mapping[str, object] | None = None, step: int = 1)
         if run.cursor == (1, 0, 0, step):
             break
     task, stage = run.scenario.tasks[1], run.learner.method.stages[0]
-    data = run.learner.data(task, stage)
+    data = run.learner.bind(task, stage).rows
     both = torch.cat([(data.y == c).nonzero()[:2, 0] for c in data.y.unique()])
     batch = run.learner.batch(data.take(both), "augment", run.cursor)
-    draws = run.learner.draw(task, run.cursor)
+    draws = run.learner.draw(run.learner.bind(task, stage), run.cursor)
     return Scene(run, copy.deepcopy(run.learner.net), old, batch, draws)
 
 
 def stepped(s: Scene, draws: Mapping[str, Batch] | None = None) -> dict[str, Tensor]:
     run, stage = s.run, s.run.learner.method.stages[0]
-    losses, _ = run.learner.step(
-        s.batch, s.draws if draws is None else draws, run.scenario.tasks[1], stage, 0
-    )
+    at = run.learner.bind(run.scenario.tasks[1], stage)
+    losses, _ = run.learner.step(at, s.batch, s.draws if draws is None else draws, 0)
     return losses
 
 
@@ -118,8 +117,8 @@ def test_er_ace_is_plain_in_its_first_task() -> None:
     task, stage = run.scenario.tasks[0], run.learner.method.stages[0]
     batch = run.learner.batch(task.train, "augment", run.cursor)
     expected = moved(run.learner.net, lambda net: ce(net(batch.x).logits, batch.y))
-    assert run.learner.draw(task, run.cursor) == {}
-    run.learner.step(batch, {}, task, stage, 0)
+    assert run.learner.draw(run.learner.bind(task, stage), run.cursor) == {}
+    run.learner.step(run.learner.bind(task, stage), batch, {}, 0)
     agree(run.learner.net, expected)
 
 
@@ -283,7 +282,7 @@ def test_agem_refers_to_earlier_tasks_only() -> None:
 
 def test_ewc() -> None:
     s = scene("ewc", {"penalty": 2.0, "largest_pull": 1e9})
-    term = {x.name: t for x, t in s.run.learner.bound}["penalty"]
+    term = s.run.learner.terms["penalty"]
     assert isinstance(term, FisherPenalty)
     assert_close(term.anchor, flat(s.old).detach())
     importance = term.importance.clone()
@@ -302,7 +301,7 @@ def test_ewc() -> None:
 def test_si() -> None:
     """The step, and what it adds to the path: -g . (change), with g the cross-entropy's alone."""
     s = scene("si", {"penalty": 0.3, "largest_pull": 1e9})
-    term = {x.name: t for x, t in s.run.learner.bound}["penalty"]
+    term = s.run.learner.terms["penalty"]
     assert isinstance(term, PathPenalty)
     importance, lowered = term.importance.clone(), term.lowered.clone()
     assert importance.max() > 0
@@ -328,7 +327,7 @@ def test_gdumb() -> None:
     assert set(s.batch.y.tolist()) == set(SEEN)  # the memory's rows, old and new
     expected = moved(s.net, lambda net: ce(net(s.batch.x).logits[:, SEEN], s.batch.y))
     learner = s.run.learner
-    rate = learner.optimizers.rate(learner.method.stages[0], 0)
+    rate = learner.method.stages[0].descent.rate(0, learner.training)
     assert rate == LR  # the first epoch is at the high rate
     stepped(s)
     agree(learner.net, expected)

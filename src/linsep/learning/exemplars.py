@@ -4,7 +4,6 @@ Knows how to choose rows of a task and how many of each class or task to keep. K
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,8 +12,9 @@ from torch import Tensor
 
 from ..data.images import Images, join
 from ..data.tasks import Task
-from ..nets.net import Shape
-from .memory import BalancedReservoir, Look, Memory, Reservoir
+from ..nets.net import Shape, Spec
+from ..settings import sections
+from .memory import BalancedReservoir, Fresh, Look, Memory, Reservoir
 
 HELD_OUT = 0.1  # share of a class's rows that `HeldOut` keeps from training
 
@@ -26,13 +26,18 @@ class Herding(Memory):
     that dropping the last ones leaves the best.
     """
 
-    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
+    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
         share, old = self.capacity // len(task.seen), self.images()
         kept = [of_class(old, c, share) for c in task.earlier]
         for c in task.classes:
             images = task.train.select([c])
             kept.append(images.take(herd(F.normalize(look(images).features.cpu()), share)))
-        self._refill(join(kept))
+        self._refill(columns_of(join(kept)))
+
+
+def columns_of(images: Images) -> dict[str, Tensor]:
+    """The images as columns of a memory, copied out of whatever they are views of."""
+    return {"x": images.pixels(), "y": images.y}
 
 
 def herd(z: Tensor, n: int) -> Tensor:
@@ -59,32 +64,21 @@ class TaskShares(Memory):
         self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
     ) -> None:
         super().__init__(shape, classes, capacity, columns)
-        self.task = torch.full((capacity,), -1)  # that the row was learned in
+        self.columns["task"] = torch.full((capacity,), -1)  # that the row was learned in
 
-    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
-        before = self.task[: self.size].unique().tolist()
+    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
+        held = self.columns["task"][: self.size]
+        before = held.unique().tolist()
         share = self.capacity // (len(before) + 1)
         # A task's rows are in a random order already, so the first ones are a fair choice.
-        old = [(self.task == t).nonzero()[:share, 0] for t in before]
-        chosen = torch.from_numpy(rng.permutation(len(task.train))[:share])
-        labels = [torch.full_like(r, t) for r, t in zip(old, before, strict=True)]
-        labels.append(torch.full_like(chosen, task.index))
-        new, logits = task.train.take(chosen), None
+        old = torch.cat([held[:0], *((held == t).nonzero()[:share, 0] for t in before)])
+        chosen = torch.from_numpy(rng().permutation(len(task.train))[:share])
+        new = task.train.take(chosen)
+        kept = columns_of(join([Images.of(self.x, self.y).take(old), new]))
+        kept["task"] = torch.cat([held[old], torch.full_like(chosen, task.index)])
         if self.logits is not None:
-            now = look(new).logits.float().cpu()
-            logits = torch.cat([*(self.logits[rows] for rows in old), now])
-        table = Images.of(self.x, self.y)
-        self._refill(join([*(table.take(rows) for rows in old), new]), logits)
-        self.task.fill_(-1)
-        self.task[: self.size] = torch.cat(labels)
-
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"task": self.task[: self.size].clone()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.task.fill_(-1)
-        self.task[: self.size] = state["task"]
+            kept["logits"] = torch.cat([self.logits[old], look(new).logits.float().cpu()])
+        self._refill(kept)
 
 
 class Greedy(Memory):
@@ -95,12 +89,12 @@ class Greedy(Memory):
     of the largest class.
     """
 
-    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
-        old = self.images()
+    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
+        old, one = self.images(), rng()
         both = join([old, task.train])
-        order = len(old) + rng.permutation(len(task.train))
-        rows = greedy(both.y.numpy(), range(len(old)), order.tolist(), self.capacity, rng)
-        self._refill(both.take(torch.tensor(rows)))
+        order = len(old) + one.permutation(len(task.train))
+        rows = greedy(both.y.numpy(), range(len(old)), order.tolist(), self.capacity, one)
+        self._refill(columns_of(both.take(torch.tensor(rows))))
 
 
 def greedy(
@@ -135,35 +129,27 @@ class HeldOut(Memory):
         self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
     ) -> None:
         super().__init__(shape, classes, capacity, columns)
-        self.held = torch.zeros(capacity, dtype=torch.bool)
+        self.columns["held"] = torch.zeros(capacity, dtype=torch.bool)
 
     def parts(self) -> tuple[Images, Images]:
         """The stored rows to train on, and those that are held out."""
-        held = self.held[: self.size]
+        held = self.columns["held"][: self.size]
         return self.images().take((~held).nonzero()[:, 0]), self.images().take(held.nonzero()[:, 0])
 
-    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
+    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
         share = self.capacity // len(task.seen)
         spare = min(max(1, round(HELD_OUT * share)), share - 1)
-        pairs = zip(self.parts(), hold_out(task.train, rng), strict=True)
-        kept = [
-            join(
-                [of_class(old, c, n) for c in task.earlier]
-                + [of_class(new, c, n) for c in task.classes]
-            )
-            for (old, new), n in zip(pairs, (share - spare, spare), strict=True)
-        ]
-        self._refill(join(kept))
-        self.held.fill_(False)
-        self.held[len(kept[0]) : self.size] = True
+        (old, old_held), (new, new_held) = self.parts(), hold_out(task.train, rng())
+        trained = _some_of_each(task, old, new, share - spare)
+        held = _some_of_each(task, old_held, new_held, spare)
+        flags = torch.arange(len(trained) + len(held)) >= len(trained)
+        self._refill(columns_of(join([trained, held])) | {"held": flags})
 
-    def state_dict(self) -> dict[str, Any]:
-        return super().state_dict() | {"held": self.held[: self.size].clone()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        self.held.fill_(False)
-        self.held[: self.size] = state["held"]
+def _some_of_each(task: Task, old: Images, new: Images, count: int) -> Images:
+    """So many rows of each class seen, the earlier ones' from `old`."""
+    earlier = [of_class(old, c, count) for c in task.earlier]
+    return join(earlier + [of_class(new, c, count) for c in task.classes])
 
 
 def hold_out(images: Images, rng: np.random.Generator) -> tuple[Images, Images]:
@@ -191,3 +177,12 @@ POLICIES: Mapping[str, type[Memory]] = {
     "plain": Reservoir,
     "task_shares": TaskShares,
 }
+
+
+def make_memory(wanted: sections.Memory, spec: Spec, columns: Collection[str]) -> Memory:
+    """The memory that a configuration asks for; without rows, one that keeps nothing."""
+    if not wanted.rows:
+        return Memory(spec.raw, spec.classes, 0)
+    if wanted.policy == "balanced":
+        return BalancedReservoir(spec.raw, spec.classes, wanted.rows, columns, wanted.evict)
+    return POLICIES[wanted.policy](spec.raw, spec.classes, wanted.rows, columns)

@@ -4,7 +4,7 @@ Knows how a step is made: draw, step, observe. Knows no schedule: which batch co
 often, is the run's business.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -19,12 +19,10 @@ from ..errors import ConfigError
 from ..nets.net import Backbone, Net, Output, Spec, fits_channels_last, frozen, untracked
 from ..settings import sections
 from ..streams import Cursor, Streams
-from .exemplars import POLICIES
-from .memory import BalancedReservoir, Memory
-from .method import Method, Stage, Summand
-from .optimizers import Optimizers
-from .rules import Update
-from .terms import Moment, Needs, Pass, Step, Term
+from .exemplars import make_memory
+from .method import BoundStage, BoundTerm, Method, Stage
+from .terms import Moment, Pass, Step, Term
+from .updates import Optimizers
 
 SHARED = "replay"  # the name of the draw that all terms share
 
@@ -54,19 +52,18 @@ class Learner:
         with streams.initialising("head"):
             head = method.head(body.widths["features"], scenario.num_classes)
         learned = sum(p.numel() for part in (body, head) for p in part.parameters())
-        shapes = raw, (raw[0], *size), scenario.num_classes, body.widths, learned
-        self.spec = Spec(*shapes)
-        self.bound: list[tuple[Summand, Term]] = []
+        self.spec = Spec(raw, (raw[0], *size), scenario.num_classes, body.widths, learned)
+        self.terms: dict[str, Term] = {}
         for s in method.summands:
             with streams.initialising(f"term/{s.name}"):
-                self.bound.append((s, s.build(self.spec).to(self.device)))
-        needs = [term.needs(task) for task in scenario.tasks for _, term in self.bound]
+                self.terms[s.name] = s.build(self.spec).to(self.device)
+        needs = [term.needs(task) for task in scenario.tasks for term in self.terms.values()]
         self.net = self._place(Net(body, head, sorted(_union(n.taps for n in needs))))
         self.teacher = frozen(self.net) if any(n.before for n in needs) else None
         self.predictor = method.predictor(self.spec).to(self.device)
-        self.memory = _memory(method, memory, self.spec, _union(n.columns for n in needs))
+        self.memory = make_memory(memory, self.spec, _union(n.columns for n in needs))
         self.seen = torch.zeros(self.spec.classes, dtype=torch.bool, device=self.device)
-        self.optimizers = Optimizers(method.stages, self.net, self.bound, training)
+        self.optimizers = self._optimizers()
         if compute.compile:
             self.net.compile()
 
@@ -75,8 +72,8 @@ class Learner:
     def begin_task(self, task: Task) -> None:
         self.seen[list(task.classes)] = True
         self.optimizers.reset()
-        for s, term in self.bound:
-            with self.streams.initialising(f"term/{s.name}", task.index):
+        for name, term in self.terms.items():
+            with self.streams.initialising(f"term/{name}", task.index):
                 term.begin_task(task)
 
     def begin_stage(self, task: Task, stage: Stage) -> None:
@@ -87,17 +84,25 @@ class Learner:
         with self.streams.initialising(f"stage/{stage.name}", task.index):
             stage.begin(self._moment(task))
 
-    def data(self, task: Task, stage: Stage) -> Images:
-        """What a stage trains on: the same whenever it is asked for within the stage."""
-        return stage.data(task, self.memory, self._rows(task))
+    def bind(self, task: Task, stage: Stage) -> BoundStage:
+        """What a stage trains on, and by which terms; the same whenever asked for within it."""
+        weights = {s.name: s.weight for s in self.method.summands}
+        terms = {}
+        for name in self.method.active(stage):
+            needs = self.terms[name].needs(task)
+            own = SHARED if self.shared_draw else name
+            draw = own if needs.draws and stage.draws else None
+            terms[name] = BoundTerm(self.terms[name], weights[name], needs, draw)
+        rows = stage.rows.choose(task, self.memory, self._choosing(task))
+        return BoundStage(task, stage, rows, terms, self.net.parts(stage.trains))
 
     def end_task(self, task: Task) -> None:
         if not any(stage.settled for stage in self.method.stages):
             self._settle(task)
         if len(self.memory):
             self.predictor.fit(self.memory.images(), self.look)
-        for s, term in self.bound:
-            with self.streams.initialising(f"term/{s.name}/end", task.index):
+        for name, term in self.terms.items():
+            with self.streams.initialising(f"term/{name}/end", task.index):
                 term.end_task(self._moment(task))
         if self.teacher is not None:
             self.teacher.load_state_dict(self.net.state_dict())
@@ -112,49 +117,40 @@ class Learner:
             x = self.inputs(images)
         return Batch(x, images.y.to(self.device, non_blocking=True), images)
 
-    def draw(self, task: Task, cursor: Cursor) -> dict[str, Batch]:
+    def draw(self, at: BoundStage, cursor: Cursor) -> dict[str, Batch]:
         """Every replay batch of the coming step, by the name of its draw."""
-        stage = self.method.stages[cursor.stage]
-        if not stage.replay or not len(self.memory):
-            return {}
-        wanted = [self._draw_of(s) for s, term in self._active(stage) if term.needs(task).draws]
-        return {name: self._replay(name, cursor) for name in dict.fromkeys(wanted)}
+        names = dict.fromkeys(bound.draw for bound in at.terms.values() if bound.draw)
+        return {name: self._replay(name, cursor) for name in names} if len(self.memory) else {}
 
     def step(
-        self, batch: Batch, draws: Mapping[str, Batch], task: Task, stage: Stage, epoch: int
+        self, at: BoundStage, batch: Batch, draws: Mapping[str, Batch], epoch: int
     ) -> tuple[dict[str, Tensor], Tensor]:
         """One step by the method's rule: each term's loss, unweighted, and the stream's logits.
 
         A function of its arguments and this object's state: nothing random happens here. Passes
-        run stream first, then in the summands' order, for BatchNorm and rounding notice it.
+        run stream first, then in the terms' order, for BatchNorm and rounding notice it.
         """
-        active = self._active(stage)
-        needs = {s.name: term.needs(task) for s, term in active}
-        self.net.train_only(stage.trains)
+        self.net.train_only(at.stage.trains)
         self._clear_gradients()
         with self._precision():
-            stream = self._pass(batch, any(n.before for n in needs.values()))
-        seen: dict[str, Tensor] = {}
-
-        def objective(names: Collection[str]) -> Tensor | None:
-            named = [b for b in active if b[0].name in names]
-            losses = self._losses(named, stream, draws, needs, task)
-            seen.update({s.name: loss.detach() for s, loss in losses.items()})
-            weighted = [s.weight * loss.float() for s, loss in losses.items()]
-            return torch.stack(weighted).sum() if weighted else None
-
-        def follow() -> None:
-            self.optimizers.step(stage, epoch)
-            for s, term in active:
-                term.after_step(self.net, s.weight)
+            stream = Pass(batch, self.net, self.teacher if at.looks_back else None)
+        losses: dict[str, Tensor] = {}
+        for names in self.method.rule.rounds(list(at.terms)):
+            bound = {name: at.terms[name] for name in names}
+            spoken = self._losses(at.task, bound, stream, draws)
+            if not spoken:
+                continue
+            weighted = {name: bound[name].weight * loss.float() for name, loss in spoken.items()}
+            self.method.rule.backward(weighted, at.parameters)
+            self.optimizers.step(at.stage.name, at.stage.descent.rate(epoch, self.training))
+            for term, weight, _, _ in at.terms.values():
+                term.after_step(self.net, weight)
             self._clear_gradients()
+            losses |= {name: loss.detach() for name, loss in spoken.items()}
+        return losses, stream.out.logits.detach()
 
-        parameters = self.optimizers.parameters(stage)
-        self.method.rule(Update([s.name for s, _ in active], objective, parameters, follow))
-        return seen, stream.out.logits.detach()
-
-    def observe(self, batch: Batch, logits: Tensor, cursor: Cursor) -> None:
-        if self.method.stages[cursor.stage].replay:
+    def observe(self, at: BoundStage, batch: Batch, logits: Tensor, cursor: Cursor) -> None:
+        if at.stage.observes:
             self.memory.observe(batch.images, logits, self.streams.at("memory", *cursor))
 
     # --- without gradient ------------------------------------------------------------------------
@@ -194,7 +190,7 @@ class Learner:
         return {
             "net": self.net.state_dict(),
             "teacher": None if self.teacher is None else self.teacher.state_dict(),
-            "terms": {s.name: term.state_dict() for s, term in self.bound},
+            "terms": {name: term.state_dict() for name, term in self.terms.items()},
             "predictor": self.predictor.state_dict(),
             "memory": self.memory.state_dict(),
             "seen": self.seen,
@@ -205,8 +201,8 @@ class Learner:
         self.net.load_state_dict(state["net"])
         if self.teacher is not None:
             self.teacher.load_state_dict(state["teacher"])
-        for s, term in self.bound:
-            term.load_state_dict(state["terms"][s.name])
+        for name, term in self.terms.items():
+            term.load_state_dict(state["terms"][name])
         self.predictor.load_state_dict(state["predictor"])
         self.memory.load_state_dict(state["memory"])
         self.seen.copy_(state["seen"])
@@ -231,12 +227,20 @@ class Learner:
     def _moment(self, task: Task) -> Moment:
         return Moment(task, self.net, self.look, self.inputs)
 
-    def _rows(self, task: Task) -> np.random.Generator:
+    def _optimizers(self) -> Optimizers:
+        stages = {
+            stage.name: stage.descent.build(self.net.parts(stage.trains), self.training)
+            for stage in self.method.stages
+        }
+        terms = {name: term.optimizer() for name, term in self.terms.items()}
+        return Optimizers(stages, {name: own for name, own in terms.items() if own is not None})
+
+    def _choosing(self, task: Task) -> Callable[[], np.random.Generator]:
         """The generator that rows of a task are chosen with, by its stages and by the memory."""
-        return self.streams.at("task rows", task.index)
+        return lambda: self.streams.at("task rows", task.index)
 
     def _settle(self, task: Task) -> None:
-        self.memory.consolidate(task, self.look, self._rows(task))
+        self.memory.consolidate(task, self.look, self._choosing(task))
 
     def _renew(self, task: Task) -> None:
         """The net as it would be if it were made anew; its optimisers were cleared already."""
@@ -246,14 +250,6 @@ class Learner:
             head = self.method.head(self.spec.features, self.spec.classes)
         self.net.load_state_dict(Net(body, head).state_dict())
 
-    def _active(self, stage: Stage) -> list[tuple[Summand, Term]]:
-        here = None, stage.name
-        named = [b for b in self.bound if stage.terms is None or b[0].name in stage.terms]
-        return [b for b in named if b[0].only_in in here]
-
-    def _draw_of(self, s: Summand) -> str:
-        return SHARED if self.shared_draw else s.name
-
     def _replay(self, draw: str, cursor: Cursor) -> Batch:
         rows = self.memory.sample(self.draw_rows, self.streams.at(f"{draw}/rows", *cursor))
         images = Images.of(self.memory.x, self.memory.y).take(rows)
@@ -262,48 +258,39 @@ class Learner:
             return batch
         return batch._replace(logits=self.memory.logits[rows].to(self.device))
 
-    def _own(
-        self, replay: Mapping[str, Pass], s: Summand, needs: Mapping[str, Needs]
-    ) -> Pass | None:
-        return replay.get(self._draw_of(s)) if needs[s.name].draws else None
-
-    def _pass(self, batch: Batch, before: bool) -> Pass:
-        return Pass(batch, self.net, self.teacher if before else None)
-
     def _losses(
         self,
-        named: Sequence[tuple[Summand, Term]],
+        task: Task,
+        bound: Mapping[str, BoundTerm],
         stream: Pass,
         draws: Mapping[str, Batch],
-        needs: Mapping[str, Needs],
-        task: Task,
-    ) -> dict[Summand, Tensor]:
+    ) -> dict[str, Tensor]:
+        """The losses of the terms that have something to say, once their draws passed the net."""
+        losses = {}
         with self._precision():
-            replay = self._replayed(draws, named, needs)
-            steps = {s: Step(task, self.net, stream, self._own(replay, s, needs)) for s, _ in named}
-            found = {s: term(steps[s]) for s, term in named}
-        return {s: loss for s, loss in found.items() if loss is not None}
+            replayed = self._replayed(bound.values(), draws)
+            for name, (term, _, _, draw) in bound.items():
+                loss = term(Step(task, self.net, stream, replayed.get(draw) if draw else None))
+                if loss is not None:
+                    losses[name] = loss
+        return losses
 
-    def _replayed(
-        self,
-        draws: Mapping[str, Batch],
-        named: Sequence[tuple[Summand, Term]],
-        needs: Mapping[str, Needs],
-    ) -> dict[str, Pass]:
-        """The named terms' draws through the net, in the terms' order."""
-        wanted = [self._draw_of(s) for s, _ in named if needs[s.name].draws]
-        before = {self._draw_of(s) for s, _ in named if needs[s.name].before}
+    def _replayed(self, bound: Iterable[BoundTerm], draws: Mapping[str, Batch]) -> dict[str, Pass]:
+        """The terms' draws through the net, each once, in the terms' order."""
+        looks_back: dict[str, bool] = {}
+        for _, _, needs, draw in bound:
+            if draw is not None and draw in draws:
+                looks_back[draw] = needs.before or looks_back.get(draw, False)
         quiet = untracked(self.net) if self.training.bn_updates == "stream" else nullcontext()
         with quiet:
             return {
-                name: self._pass(draws[name], name in before)
-                for name in dict.fromkeys(wanted)
-                if name in draws
+                draw: Pass(draws[draw], self.net, self.teacher if back else None)
+                for draw, back in looks_back.items()
             }
 
     def _clear_gradients(self) -> None:
         self.net.zero_grad()
-        for _, term in self.bound:
+        for term in self.terms.values():
             term.zero_grad()
 
     def _precision(self) -> AbstractContextManager[object]:
@@ -314,13 +301,3 @@ class Learner:
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
     return frozenset[str]().union(*sets)
-
-
-def _memory(method: Method, wanted: sections.Memory, spec: Spec, columns: frozenset[str]) -> Memory:
-    if not method.memories:
-        return Memory(spec.raw, spec.classes, 0)
-    policy = POLICIES[wanted.policy]
-    table = policy(spec.raw, spec.classes, wanted.rows, columns)
-    if isinstance(table, BalancedReservoir):
-        table.evict = wanted.evict
-    return table

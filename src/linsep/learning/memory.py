@@ -18,6 +18,7 @@ from ..data.tasks import Task
 from ..nets.net import Output, Shape
 
 Look = Callable[[Images], Output]  # what the net says of images as they are, without gradient
+Fresh = Callable[[], np.random.Generator]  # a generator that starts over at every call
 Rows = NDArray[np.int64]
 Evict = Literal["all_largest", "one_largest"]
 
@@ -30,12 +31,28 @@ class Memory:
     ) -> None:
         self.capacity, self.classes = capacity, classes
         self.size = 0
-        self.x = torch.zeros(capacity, *shape, dtype=torch.uint8)
-        self.y = torch.full((capacity,), -1)
-        self.logits = torch.zeros(capacity, classes) if "logits" in columns else None
+        # A row's columns; "logits" only if a term wants them, others are a subclass's own.
+        self.columns = {
+            "x": torch.zeros(capacity, *shape, dtype=torch.uint8),
+            "y": torch.full((capacity,), -1),
+        }
+        if "logits" in columns:
+            self.columns["logits"] = torch.zeros(capacity, classes)
 
     def __len__(self) -> int:
         return self.size
+
+    @property
+    def x(self) -> Tensor:
+        return self.columns["x"]
+
+    @property
+    def y(self) -> Tensor:
+        return self.columns["y"]
+
+    @property
+    def logits(self) -> Tensor | None:
+        return self.columns.get("logits")
 
     def images(self) -> Images:
         """A view: whoever trains on it must not let the memory change meanwhile."""
@@ -46,32 +63,26 @@ class Memory:
         return torch.from_numpy(rng.choice(self.size, min(n, self.size), replace=False))
 
     def observe(self, images: Images, logits: Tensor, rng: np.random.Generator) -> None:
-        """Called after every step of a stage that replays."""
+        """Take in rows of the stream; called after every step of a stage that observes."""
 
-    def consolidate(self, task: Task, look: Look, rng: np.random.Generator) -> None:
-        """Called once in every task, when the net has learned it (or before, if a stage says so).
+    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
+        """Take in a task; called once in each, when the net has learned it or a stage asks for it.
 
         The generator is the one that the task's stages choose their rows with.
         """
 
     def state_dict(self) -> dict[str, Any]:
-        columns = {"x": self.x, "y": self.y, "logits": self.logits}
-        return {k: v[: self.size].clone() for k, v in columns.items() if v is not None}
+        return {name: column[: self.size].clone() for name, column in self.columns.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.size = len(state["y"])
-        self.y.fill_(-1)
-        self.x[: self.size], self.y[: self.size] = state["x"], state["y"]
-        if self.logits is not None:
-            self.logits[: self.size] = state["logits"]
+        self._refill({name: state[name] for name in self.columns})
 
-    def _refill(self, images: Images, logits: Tensor | None = None) -> None:
-        """These rows and no others; they may be views of the table itself."""
-        pixels, self.size = images.pixels(), len(images)  # copied before anything is overwritten
+    def _refill(self, columns: Mapping[str, Tensor]) -> None:
+        """Keep these rows and no others. They must not be views of the table itself."""
+        self.size = len(columns["y"])
         self.y.fill_(-1)
-        self.x[: self.size], self.y[: self.size] = pixels, images.y
-        if self.logits is not None and logits is not None:
-            self.logits[: self.size] = logits
+        for name, values in columns.items():
+            self.columns[name][: self.size] = values
 
     def _write(self, slots: Rows, images: Images, logits: Tensor) -> None:
         """Row i of the batch goes to slots[i]; where a slot is named twice the later row stays."""

@@ -5,62 +5,52 @@ Knows the parts by their constructors. Knows no names of methods and runs nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
+from torch import nn
 
 from ..data.images import Images, join
 from ..data.tasks import Scenario, Task
-from ..errors import ConfigError
+from ..errors import ConfigError, unknown
 from ..nets.heads import Head, LinearHead
 from ..nets.net import Spec
 from .memory import Memory
 from .predictors import Predictor
-from .rules import Rule, descend
-from .terms import Moment, Term
+from .terms import Moment, Needs, Term
+from .updates import DESCEND, Descent, Rule
 
 
 @dataclass(frozen=True)
 class Summand:
+    """A term with its weight and the stages it takes part in."""
+
     name: str
     weight: float
     build: Callable[[Spec], Term]
     from_memory: bool = False  # has nothing to say without one
-    only_in: str | None = None  # the one stage it takes part in; None: every stage that admits it
+    stages: tuple[str, ...] = ()  # where it takes part; none named: in the method's first stage
 
 
-# Which rows a stage trains on. The generator is the same one for all that chooses rows of a task.
-Data = Callable[[Task, Memory, np.random.Generator], Images]
+class Rows(NamedTuple):
+    """Which rows a stage trains on, and about how many those will be."""
+
+    # Of the task and the memory. The generator is new, and the same, whenever it is asked for.
+    choose: Callable[[Task, Memory, Callable[[], np.random.Generator]], Images]
+    expected: Callable[[Task, int], int]  # given the memory's capacity; for the time left
 
 
-def new_data(task: Task, memory: Memory, rng: np.random.Generator) -> Images:
-    return task.train
+NEW = Rows(lambda task, memory, rng: task.train, lambda task, capacity: len(task.train))
+STORED = Rows(lambda task, memory, rng: memory.images(), lambda task, capacity: capacity)
+NEW_AND_STORED = Rows(
+    lambda task, memory, rng: join([task.train, memory.images()]),
+    lambda task, capacity: len(task.train) + (capacity if task.earlier else 0),
+)
 
 
-def new_and_stored(task: Task, memory: Memory, rng: np.random.Generator) -> Images:
-    return join([task.train, memory.images()])
-
-
-def stored(task: Task, memory: Memory, rng: np.random.Generator) -> Images:
-    return memory.images()
-
-
-# About how many rows that will be, with so much room in the memory: for the time that is left.
-Rows = Callable[[Task, int], int]
-
-
-def rows_of_task(task: Task, capacity: int) -> int:
-    return len(task.train)
-
-
-def rows_of_both(task: Task, capacity: int) -> int:
-    return len(task.train) + (capacity if task.earlier else 0)
-
-
-def rows_of_memory(task: Task, capacity: int) -> int:
-    return capacity
+BY_THE_RUN = Descent()  # SGD with the run's settings
 
 
 def nothing_to_do(moment: Moment) -> None:
@@ -73,41 +63,50 @@ def as_given(scenario: Scenario) -> Scenario:
 
 @dataclass(frozen=True)
 class Stage:
-    """A pass over some data within a task, training some parts of the net by some of the terms."""
+    """A pass over some rows within a task, training some parts of the net."""
 
     name: str
     epochs: int | None = None  # None: as many as the run is configured for
-    # The learning rate, or one for each epoch counted from 0; None: the run's, with its schedule.
-    lr: float | Callable[[int], float] | None = None
-    optimizer: Literal["sgd", "adam"] = "sgd"  # SGD with the run's momentum and weight decay
-    data: Data = new_data
-    rows: Rows = rows_of_task
+    descent: Descent = BY_THE_RUN
+    rows: Rows = NEW
     augmented: bool = True  # crops and flips, or the images as they are
     trains: Collection[str] = ("backbone", "head")  # modules of the net; others are in eval mode
-    terms: Collection[str] | None = None  # None: all of the method's
-    replay: bool = True  # terms draw from the memory and it observes; False if `data` views it
+    draws: bool = True  # terms get replay batches beside the stream's
+    observes: bool = True  # the memory may take rows of the stream; False if `rows` views it
     settled: bool = False  # the memory takes in the task before this stage, not at the task's end
-    fresh: bool = False  # from a newly initialised net
+    fresh: bool = False  # starts from a newly initialised net
     begin: Callable[[Moment], None] = nothing_to_do  # last before the first step; keyed initialiser
 
 
 @dataclass(frozen=True)
 class Method:
     summands: tuple[Summand, ...]
-    lr: float = 0.03  # what to take when the user does not say
+    lr: float = 0.03  # where neither the user nor the scenario gives one
     suggests: Mapping[str, Any] = field(default_factory=dict)  # other training settings, likewise
     net_options: Mapping[str, Any] = field(default_factory=dict)  # for nets that have them
     memories: tuple[str, ...] = ()  # policies it can work with, its own first; none: no memory
     head: Head = LinearHead
-    rule: Rule = descend
+    rule: Rule = DESCEND
     predictor: Callable[[Spec], Predictor] = Predictor
     stages: tuple[Stage, ...] = (Stage("train"),)
-    stream: Callable[[Scenario], Scenario] = as_given  # what is learned, in which order
+    curriculum: Callable[[Scenario], Scenario] = as_given  # what is learned, in which order
+
+    def __post_init__(self) -> None:
+        known = [stage.name for stage in self.stages]
+        for summand in self.summands:
+            for stage in summand.stages:
+                if stage not in known:
+                    raise ConfigError(f"term {summand.name!r}: {unknown('stage', stage, known)}")
 
     @property
     def draws(self) -> bool:
         """Whether replay batches come beside the stream's."""
-        return bool(self.memories) and any(stage.replay for stage in self.stages)
+        return bool(self.memories) and any(stage.draws for stage in self.stages)
+
+    def active(self, stage: Stage) -> list[str]:
+        """The names of the terms that take part in a stage, in the order of the sum."""
+        first = (self.stages[0].name,)
+        return [s.name for s in self.summands if stage.name in (s.stages or first)]
 
     def __add__(self, extra: Summand) -> Method:
         if extra.name in {s.name for s in self.summands}:
@@ -120,3 +119,28 @@ class Method:
                 "are part of the stream, so the term must look at that"
             )
         return replace(self, summands=(*self.summands, extra))
+
+
+class BoundTerm(NamedTuple):
+    """A term at work in a stage: what it needs in this task, and the name of its draw, if any."""
+
+    term: Term
+    weight: float
+    needs: Needs
+    draw: str | None
+
+
+@dataclass(frozen=True)
+class BoundStage:
+    """A stage of a task with everything that stays the same during it."""
+
+    task: Task
+    stage: Stage
+    rows: Images  # that it trains on
+    terms: Mapping[str, BoundTerm]  # those that take part, by name, in the order of the sum
+    parameters: Sequence[nn.Parameter]  # of the net, that learn
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether a term asks for the previous task's net."""
+        return any(bound.needs.before for bound in self.terms.values())

@@ -18,10 +18,10 @@ from ..data.tasks import Scenario, Task
 from ..errors import DivergedError, StateError
 from ..streams import Cursor
 from .learner import Learner
-from .method import Stage
+from .method import BoundStage, Stage
 from .metrics import accuracy, confusion
 
-LOOK_EVERY = 50  # steps between looks at the losses on an accelerator: reading one waits for it
+READ_EVERY = 50  # steps between checks of the losses on an accelerator: reading one waits for it
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Run:
         self.confusion = torch.zeros(scenario.num_classes, scenario.num_classes, dtype=torch.int64)
         self._sums: dict[str, Tensor] = {}  # of this epoch's losses so far
         self._counts: dict[str, int] = {}
-        self._unread: list[StepEnd] = []  # steps whose losses nobody has looked at
+        self._unread: list[StepEnd] = []  # steps whose losses nobody has read
 
     @property
     def finished(self) -> bool:
@@ -91,7 +91,7 @@ class Run:
         done = total = 0
         for place, task in enumerate(self.scenario.tasks):
             for index, stage in enumerate(self.learner.method.stages):
-                per_epoch = -(-stage.rows(task, room) // size)
+                per_epoch = -(-stage.rows.expected(task, room) // size)
                 whole = self.epochs(stage) * per_epoch
                 if (place, index) < self.cursor[:2]:
                     done += whole
@@ -100,8 +100,8 @@ class Run:
                 total += whole
         return done, total
 
-    def look(self) -> None:
-        """Read the losses nobody has looked at; refuse to go on from one that is not finite."""
+    def check_losses(self) -> None:
+        """Read the losses nobody has read yet; DivergedError if one is not finite."""
         for event in self._unread:
             for name, loss in event.losses.items():
                 if not torch.isfinite(loss):
@@ -115,31 +115,32 @@ class Run:
 
     def _stage(self, task: Task) -> Iterator[Event]:
         learner, stage = self.learner, self.learner.method.stages[self.cursor.stage]
-        data = learner.data(task, stage)
-        while len(data) and self.cursor.epoch < self.epochs(stage):
-            *epoch, start = self.cursor  # `start` > 0 when resumed inside an epoch
-            order = torch.from_numpy(learner.streams.at("order", *epoch).permutation(len(data)))
-            for rows in batches(order, learner.training.batch_size)[start:]:
-                yield self._step(task, stage, data.take(rows))
+        at = learner.bind(task, stage)
+        while len(at.rows) and self.cursor.epoch < self.epochs(stage):
+            place = self.cursor[:3]  # task, stage, epoch
+            order = torch.from_numpy(learner.streams.at("order", *place).permutation(len(at.rows)))
+            done = self.cursor.step  # above 0 when resumed inside an epoch
+            for rows in batches(order, learner.training.batch_size)[done:]:
+                yield self._step(at, at.rows.take(rows))
             ended = self.cursor
             losses = {k: float(v) / self._counts[k] for k, v in self._sums.items()}
             self._sums, self._counts = {}, {}
             self.cursor = ended._replace(epoch=ended.epoch + 1, step=0)
             yield EpochEnd(ended, stage.name, losses)
 
-    def _step(self, task: Task, stage: Stage, images: Images) -> StepEnd:
+    def _step(self, at: BoundStage, images: Images) -> StepEnd:
         learner, here = self.learner, self.cursor
-        batch = learner.batch(images, "augment", here, augmented=stage.augmented)
-        losses, logits = learner.step(batch, learner.draw(task, here), task, stage, here.epoch)
-        learner.observe(batch, logits, here)
+        batch = learner.batch(images, "augment", here, augmented=at.stage.augmented)
+        losses, logits = learner.step(at, batch, learner.draw(at, here), here.epoch)
+        learner.observe(at, batch, logits, here)
         for name, loss in losses.items():
             self._sums[name] = self._sums[name] + loss if name in self._sums else loss
             self._counts[name] = self._counts.get(name, 0) + 1
         self.cursor = here._replace(step=here.step + 1)
         event = StepEnd(here, losses, len(images))
         self._unread.append(event)
-        if learner.device.type == "cpu" or len(self._unread) >= LOOK_EVERY:
-            self.look()
+        if learner.device.type == "cpu" or len(self._unread) >= READ_EVERY:
+            self.check_losses()
         return event
 
     def _evaluate(self, now: int) -> None:
@@ -151,7 +152,7 @@ class Run:
             self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
 
     def state_dict(self) -> dict[str, Any]:
-        self.look()
+        self.check_losses()
         return {
             "seed": self.learner.streams.seed,
             "cursor": tuple(self.cursor),

@@ -3,8 +3,8 @@
 from functools import partial
 
 from ..learning.method import Method, Summand
-from ..learning.rules import project
 from ..learning.terms import CrossEntropy, ReplayCE
+from ..learning.updates import project
 from .replay import RESERVOIRS
 
 
@@ -14,5 +14,5 @@ def agem() -> Method:
     return Method(
         (Summand("ce", 1.0, CrossEntropy), reference),
         memories=("task_shares", *RESERVOIRS),
-        rule=partial(project, reference=reference.name),
+        rule=project(reference.name),
     )

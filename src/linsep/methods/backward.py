@@ -1,6 +1,5 @@
-"""What can be added to any method: old features must stay readable off the new ones."""
+"""What can be added to any method: the old features must stay readable off the new ones."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
@@ -8,41 +7,61 @@ from pydantic import Field
 
 from ..learning.losses import Scale
 from ..learning.method import Summand
-from ..learning.projection import BackwardFeatures, Init, Kind, On
+from ..learning.projection import BackwardFeatures, Init, On
 from ..settings.sections import Rate, Share, Weight
 
 Layers = Annotated[tuple[str, ...], Field(min_length=1)]
 LAST: Layers = ("features",)  # pooled, the very input of the head
 
 
+def bfp(
+    *,
+    weight: Weight = 1.0,
+    on: On = "both",
+    layers: Layers = LAST,
+    init: Init = "default",
+    lr: Rate = 0.1,
+    momentum: Share = 0.9,
+    reset: bool = True,
+    scale: Scale = "root_d",
+) -> Summand:
+    """Backward Feature Projection: a learned affine map A recovers the old features from the new.
+
+        weight * mean over rows of ||A h(x) - h_old(x)||_2 / sqrt(d)        (eq. 4; scale: D1)
+
+    h is the net that learns, h_old its frozen copy from the end of the previous task, d the number
+    of features. The rows are the stream's and those of a draw together. A has an optimiser of its
+    own (SGD with `lr` and `momentum`) and starts anew in each task unless `reset` is off.
+    """
+    build = partial(
+        BackwardFeatures, kind="linear", on=on, layers=layers, init=init, lr=lr,
+        momentum=momentum, reset=reset, scale=scale,
+    )  # fmt: skip
+    return Summand("bfp", weight, build, from_memory=on == "replay")
+
+
+def bfp2(
+    *,
+    weight: Weight = 1.0,
+    on: On = "both",
+    layers: Layers = LAST,
+    init: Init = "default",
+    lr: Rate = 0.1,
+    momentum: Share = 0.9,
+    reset: bool = True,
+    scale: Scale = "root_d",
+) -> Summand:
+    """BFP-2: as `bfp`, with two layers and a ReLU between them in place of the affine map."""
+    build = partial(
+        BackwardFeatures, kind="mlp", on=on, layers=layers, init=init, lr=lr,
+        momentum=momentum, reset=reset, scale=scale,
+    )  # fmt: skip
+    return Summand("bfp2", weight, build, from_memory=on == "replay")
+
+
 def fd(
     *, weight: Weight = 1.0, on: On = "both", layers: Layers = LAST, scale: Scale = "root_d"
 ) -> Summand:
-    """Feature distillation: the new features must equal the old."""
+    """Feature distillation: as `bfp` with the identity as its map; features must stay the same."""
     build = partial(BackwardFeatures, kind="identity", on=on, layers=layers, scale=scale)
     return Summand("fd", weight, build, from_memory=on == "replay")
-
-
-def _learned(name: str, kind: Kind) -> Callable[..., Summand]:
-    def recipe(
-        *,
-        weight: Weight = 1.0,
-        on: On = "both",
-        layers: Layers = LAST,
-        init: Init = "default",
-        lr: Rate = 0.1,
-        momentum: Share = 0.9,
-        reset: bool = True,
-        scale: Scale = "root_d",
-    ) -> Summand:
-        build = partial(
-            BackwardFeatures, kind=kind, on=on, layers=layers, init=init, lr=lr,
-            momentum=momentum, reset=reset, scale=scale,
-        )  # fmt: skip
-        return Summand(name, weight, build, from_memory=on == "replay")
-
-    return recipe
-
-
-bfp = _learned("bfp", "linear")  # an affine map takes the new features to the old (eq. 4)
-bfp2 = _learned("bfp2", "mlp")  # two layers do

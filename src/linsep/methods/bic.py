@@ -7,7 +7,6 @@ distilled, are corrected ones; a tenth of the rows is kept from training to fit 
 from functools import partial
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 from torch import Tensor
 
@@ -15,9 +14,10 @@ from ..data.images import Images, join
 from ..data.tasks import Task
 from ..learning.exemplars import HELD_OUT, HeldOut, hold_out, of_class
 from ..learning.losses import cross_entropy_among, soft_cross_entropy
-from ..learning.memory import Memory
-from ..learning.method import Method, Stage, Summand, rows_of_both
+from ..learning.memory import Fresh, Memory
+from ..learning.method import NEW_AND_STORED, Method, Rows, Stage, Summand
 from ..learning.terms import Moment, Needs, SeenCrossEntropy, Step, Term
+from ..learning.updates import Descent
 from ..nets.heads import CorrectedHead
 from ..nets.net import Spec
 from ..settings.sections import Rate
@@ -53,15 +53,16 @@ class BalancedDistillation(Term):
         return (1 - part) * ce + part * t**2 * kd
 
 
-def trained_on(task: Task, memory: Memory, rng: np.random.Generator) -> Images:
+def trained_on(task: Task, memory: Memory, rng: Fresh) -> Images:
+    """All rows but the tenth that is held out, of the task and of the memory."""
     assert isinstance(memory, HeldOut)
-    return join([hold_out(task.train, rng)[0], memory.parts()[0]])
+    return join([hold_out(task.train, rng())[0], memory.parts()[0]])
 
 
-def balanced_held_out(task: Task, memory: Memory, rng: np.random.Generator) -> Images:
+def balanced_held_out(task: Task, memory: Memory, rng: Fresh) -> Images:
     """As many rows of every class, none trained on; no rows at all without old or new classes."""
     assert isinstance(memory, HeldOut)
-    old, new = memory.parts()[1], hold_out(task.train, rng)[1]
+    old, new = memory.parts()[1], hold_out(task.train, rng())[1]
     both, seen = join([old, new]), task.seen
     fewest = min(int((both.y == c).sum()) for c in seen) if task.earlier and task.classes else 0
     return join([of_class(both, c, fewest) for c in seen])
@@ -94,26 +95,24 @@ def bic(
     distilled = partial(BalancedDistillation, temperature=temperature, share=share)
     train = Stage(
         "train",
-        data=trained_on,
-        rows=rows_of_both,
+        rows=Rows(trained_on, NEW_AND_STORED.expected),
         trains=("backbone", "head.linear"),
-        replay=False,
+        draws=False,
+        observes=False,
         begin=turn_to_new_classes,
     )
     bias = Stage(
         "bias",
         bias_epochs,
-        bias_lr,
-        "adam",
-        data=balanced_held_out,
-        rows=rows_held_out,
+        Descent(bias_lr, "adam"),
+        rows=Rows(balanced_held_out, rows_held_out),
         augmented=False,
         trains=("head.correction",),
-        terms=("bias_ce",),
-        replay=False,
+        draws=False,
+        observes=False,
     )
     summands = (
         Summand("distilled_ce", 1.0, distilled),
-        Summand("bias_ce", 1.0, SeenCrossEntropy, only_in="bias"),
+        Summand("bias_ce", 1.0, SeenCrossEntropy, stages=("bias",)),
     )
     return Method(summands, memories=("held_out",), head=CorrectedHead, stages=(train, bias))

@@ -1,6 +1,5 @@
 """FDR: outputs on stored rows stay what they were when their task ended (Benjamin et al., 2019)."""
 
-from functools import partial
 from typing import Literal
 
 from torch import Tensor
@@ -8,8 +7,8 @@ from torch import Tensor
 from ..data.tasks import Task
 from ..learning.losses import probability_match
 from ..learning.method import Method, Summand
-from ..learning.rules import descend, in_two_steps
 from ..learning.terms import CrossEntropy, Needs, Step, Term
+from ..learning.updates import DESCEND, in_two_steps
 from ..settings.sections import Weight
 
 
@@ -38,5 +37,5 @@ def fdr(
     return Method(
         (Summand("ce", 1.0, CrossEntropy), Summand(name, weight, ReplayProbabilities)),
         memories=("task_shares",),
-        rule=descend if update == "sum" else partial(in_two_steps, last=name),
+        rule=DESCEND if update == "sum" else in_two_steps(name),
     )

@@ -3,8 +3,9 @@
 from functools import partial
 from math import cos, pi
 
-from ..learning.method import Method, Stage, Summand, rows_of_memory, stored
+from ..learning.method import STORED, Method, Stage, Summand
 from ..learning.terms import SeenCrossEntropy
+from ..learning.updates import Descent
 from ..settings.sections import Count, Rate
 
 
@@ -25,10 +26,10 @@ def gdumb(*, epochs: Count = 63, high_lr: Rate = 0.05, low_lr: Rate = 0.0005) ->
     train = Stage(
         "train",
         epochs,
-        partial(with_restarts, high=high_lr, low=low_lr),
-        data=stored,
-        rows=rows_of_memory,
-        replay=False,
+        Descent(partial(with_restarts, high=high_lr, low=low_lr)),
+        rows=STORED,
+        draws=False,
+        observes=False,
         settled=True,
         fresh=True,
     )

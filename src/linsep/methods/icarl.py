@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..data.tasks import Task
 from ..learning.losses import distilled_bce
-from ..learning.method import Method, Stage, Summand, new_and_stored, rows_of_both
+from ..learning.method import NEW_AND_STORED, Method, Stage, Summand
 from ..learning.predictors import NearestMean
 from ..learning.terms import Needs, Step, Term
 
@@ -32,5 +32,5 @@ def icarl() -> Method:
         suggests={"weight_decay": 1e-5},
         memories=("herding",),
         predictor=NearestMean,
-        stages=(Stage("train", data=new_and_stored, rows=rows_of_both, replay=False),),
+        stages=(Stage("train", rows=NEW_AND_STORED, draws=False, observes=False),),
     )

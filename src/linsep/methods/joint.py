@@ -14,5 +14,5 @@ def ft() -> Method:
 
 def jt(*, data: Literal["all", "seen"] = "all") -> Method:
     """From scratch on all data at once (the paper's tables), or task by task on all data seen."""
-    stream = Scenario.at_once if data == "all" else Scenario.cumulative
-    return Method((Summand("ce", 1.0, CrossEntropy),), lr=0.1, stream=stream)
+    curriculum = Scenario.at_once if data == "all" else Scenario.cumulative
+    return Method((Summand("ce", 1.0, CrossEntropy),), lr=0.1, curriculum=curriculum)

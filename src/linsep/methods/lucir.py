@@ -13,16 +13,9 @@ from torch import Tensor
 
 from ..data.tasks import Task
 from ..learning.losses import less_forget, margin_ranking
-from ..learning.method import (
-    Method,
-    Stage,
-    Summand,
-    new_and_stored,
-    rows_of_both,
-    rows_of_memory,
-    stored,
-)
+from ..learning.method import NEW_AND_STORED, STORED, Method, Stage, Summand
 from ..learning.terms import Moment, Needs, SeenCrossEntropy, Step, Term
+from ..learning.updates import Descent
 from ..nets.heads import CosineHead
 from ..nets.net import Spec
 from ..settings.sections import Count, Rate, Weight
@@ -101,20 +94,19 @@ def lucir(
     """Cosine logits on new and stored rows, then a fitting of the head on stored rows alone."""
     ranking = partial(MarginRanking, nearest=nearest, margin=margin)
     summands = (
-        Summand("ce", 1.0, SeenCrossEntropy),
+        Summand("ce", 1.0, SeenCrossEntropy, stages=("train", "fit")),
         Summand("less_forget", less_forget, LessForget),
         Summand("margin_ranking", margin_ranking, ranking),
     )
-    train = Stage("train", data=new_and_stored, rows=rows_of_both, replay=False, begin=imprint)
+    train = Stage("train", rows=NEW_AND_STORED, draws=False, observes=False, begin=imprint)
     fit = Stage(
         "fit",
         fitting_epochs,
-        fitting_lr,
-        data=stored,
-        rows=rows_of_memory,
+        Descent(fitting_lr),
+        rows=STORED,
         trains=("head",),
-        terms=("ce",),
-        replay=False,
+        draws=False,
+        observes=False,
         settled=True,
         begin=release,
     )

@@ -101,9 +101,9 @@ def restore(snapshot: Snapshot, learner: Learner) -> None:
 
 
 def projections(learner: Learner) -> Iterator[tuple[str, BackwardFeatures]]:
-    for summand, term in learner.bound:
+    for name, term in learner.terms.items():
         if isinstance(term, BackwardFeatures):
-            yield summand.name, term
+            yield name, term
 
 
 def _modules(learner: Learner) -> Iterator[tuple[str, nn.Module]]:

@@ -1,0 +1,140 @@
+"""From the losses of a step to a change of the parameters: update rules and optimisers.
+
+Knows gradients, learning rates and their schedule. Knows no net, and of a term only its name: the
+losses are computed by the time a rule sees them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
+
+from ..settings.sections import Training
+
+Names = Sequence[str]
+Losses = Mapping[str, Tensor]  # by the names of their terms, weighted
+Parameters = Sequence[nn.Parameter]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How the losses of a step become gradients, and in how many updates they are followed."""
+
+    # The terms of each update, in order: replayed batches pass the net in this order too.
+    rounds: Callable[[Names], Sequence[Names]]
+    backward: Callable[[Losses, Parameters], None]  # leaves gradients in the parameters
+
+
+def _all_at_once(names: Names) -> list[Names]:
+    return [names]
+
+
+def _sum(losses: Losses) -> Tensor:
+    return torch.stack(list(losses.values())).sum()
+
+
+def _down_the_sum(losses: Losses, parameters: Parameters) -> None:
+    _sum(losses).backward()
+
+
+DESCEND = Rule(_all_at_once, _down_the_sum)  # down the gradient of the sum
+
+
+def in_two_steps(last: str) -> Rule:
+    """Down the gradient of the other terms; then, from there, down that of the last one."""
+
+    def rounds(names: Names) -> list[Names]:
+        return [[name for name in names if name != last], [last]]
+
+    return Rule(rounds, _down_the_sum)
+
+
+def project(reference: str) -> Rule:
+    """Down g, the gradient of the other terms, but never against r, that of the reference term.
+
+    g - (g.r / r.r) r where g.r < 0, else g: eq. 11 of Chaudhry et al. (2019), A-GEM.
+    """
+
+    def rounds(names: Names) -> list[Names]:
+        return [sorted(names, key=lambda name: name == reference)]
+
+    return Rule(rounds, partial(_never_against, reference=reference))
+
+
+def _never_against(losses: Losses, parameters: Parameters, *, reference: str) -> None:
+    others = {name: loss for name, loss in losses.items() if name != reference}
+    past = losses.get(reference)
+    r: Sequence[Tensor] = ()
+    if past is not None:
+        r = torch.autograd.grad(past, list(parameters), materialize_grads=True)
+    if others:
+        _sum(others).backward()
+    if past is not None:
+        g = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        against = torch.stack([(a * b).sum() for a, b in zip(g, r, strict=True)]).sum().clamp(max=0)
+        square = torch.stack([b.square().sum() for b in r]).sum()
+        factor = against / square.clamp(min=torch.finfo(square.dtype).tiny)
+        for p, a, b in zip(parameters, g, r, strict=True):
+            p.grad = a - factor * b
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The optimiser of a stage and its learning rate."""
+
+    # The learning rate, or one for each epoch counted from 0; None: the run's, with its schedule.
+    lr: float | Callable[[int], float] | None = None
+    optimizer: Literal["sgd", "adam"] = "sgd"  # SGD with the run's momentum and weight decay
+
+    def build(self, parameters: Parameters, training: Training) -> Optimizer:
+        if self.optimizer == "adam":
+            return Adam(parameters, lr=training.lr)
+        momentum, decay = training.momentum, training.weight_decay
+        return SGD(parameters, lr=training.lr, momentum=momentum, weight_decay=decay)
+
+    def rate(self, epoch: int, training: Training) -> float:
+        if self.lr is None:
+            return training.lr * training.schedule.rate(epoch)
+        return self.lr(epoch) if callable(self.lr) else self.lr
+
+
+class Optimizers(Mapping[str, Optimizer]):
+    """By name: one for each stage, "stage/train", and for each term that has one, "term/bfp"."""
+
+    def __init__(self, stages: Mapping[str, Optimizer], terms: Mapping[str, Optimizer]) -> None:
+        of_stages = {f"stage/{name}": optimizer for name, optimizer in stages.items()}
+        self._of_terms = {f"term/{name}": optimizer for name, optimizer in terms.items()}
+        self._by_name = of_stages | self._of_terms
+
+    def __getitem__(self, name: str) -> Optimizer:
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def reset(self) -> None:
+        """Forget momentum and the like."""
+        for optimizer in self.values():
+            optimizer.state.clear()
+
+    def step(self, stage: str, rate: float) -> None:
+        """Move the stage's parameters at this rate, then the terms' own at theirs."""
+        main = self[f"stage/{stage}"]
+        for group in main.param_groups:
+            group["lr"] = rate
+        for optimizer in (main, *self._of_terms.values()):
+            optimizer.step()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: optimizer.state_dict() for name, optimizer in self.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, optimizer in self.items():
+            optimizer.load_state_dict(state[name])
