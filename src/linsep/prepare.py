@@ -95,13 +95,15 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
 def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
     """What the scenario suggests over what the method does.
 
-    A scenario's learning rate is for SGD without momentum; with momentum m, steps of the same
-    length need 1 - m times that.
+    A scenario's learning rate is for SGD without momentum on a cross-entropy; with momentum m,
+    steps of the same length need 1 - m times that, and a method whose loss has smaller gradients
+    names a factor of its own.
     """
     layers = merged({"training": {"lr": method.lr} | dict(method.suggests)}, scenario)
     if "lr" in scenario.get("training", {}):
         training = layers["training"]
-        training["lr"] = round(training["lr"] * (1 - training.get("momentum", 0.0)), 12)
+        factor = method.rate_factor * (1 - training.get("momentum", 0.0))
+        training["lr"] = round(training["lr"] * factor, 12)
     return layers
 
 

@@ -16,6 +16,7 @@ from ..data.augment import Augment
 from ..data.images import Batch, Images
 from ..data.tasks import Scenario, Task
 from ..errors import ConfigError
+from ..nets.heads import CorrectedHead
 from ..nets.net import Backbone, Net, Output, Spec, fits_channels_last, frozen, untracked
 from ..settings import sections
 from ..streams import Cursor, Streams
@@ -171,10 +172,15 @@ class Learner:
 
     def predict(self, images: Images) -> Tensor:
         """Scores (n, classes), -inf where unseen: the only door to evaluation."""
-        own = self.evaluation.rule == "method"
-        parts = [self.predictor(o) if own else o.logits for o in self.outputs(images)]
-        scores = torch.cat(parts).float()
+        rule = self.predictor if self.evaluation.rule == "method" else self._bare_logits
+        scores = torch.cat([rule(out) for out in self.outputs(images)]).float()
         return scores.masked_fill(~self.seen, -torch.inf) if self.evaluation.mask_unseen else scores
+
+    @torch.no_grad()
+    def _bare_logits(self, out: Output) -> Tensor:
+        """What the head gives without a correction that a method may have put behind it (D12)."""
+        head = self.net.head
+        return head.bare(out.features) if isinstance(head, CorrectedHead) else out.logits
 
     @torch.no_grad()
     def outputs(self, images: Images) -> Iterator[Output]:

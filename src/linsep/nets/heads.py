@@ -101,6 +101,11 @@ class CorrectedHead(nn.Module):
         corrected: Tensor = self.correction(self.linear(z))
         return corrected
 
+    def bare(self, z: Tensor) -> Tensor:
+        """The logits before their correction."""
+        logits: Tensor = self.linear(z)
+        return logits
+
     def as_linear(self) -> tuple[Tensor, Tensor]:
         weight, bias = self.linear.as_linear()
         a, b = self.correction.pairs()

@@ -38,7 +38,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "der": {"first_task": True} | _PROGRAM_LOGITS,
             "derpp": {"first_task": True} | _PROGRAM_LOGITS,
             "fdr": {"update": "two_steps"},  # D15
-            "bic": {"share": "one_over_tasks", "bias_lr": 1e-3},
+            "bic": {"share": "one_over_tasks", "bias_lr": 1e-3, "bias_penalty": 0.0},
+            "icarl": {"herd_by": "feature"},
+            "lucir": {"ce_among": "all", "fit_by": "all", "last_relu": True},
             "bfp": _PROGRAM_FEATURES,
             "bfp2": _PROGRAM_FEATURES,
             "fd": _PROGRAM_FEATURES,
