@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .nets.net import Backbone
 
 RESULTS_VERSION = 1  # raise it when the same config gives other numbers than before
+# Fields added since, and the value that earlier runs had: at that, a key stays what it was.
+ADDED = (("evaluation", "batchnorm", "running"),)
 
 
 # --- checking ------------------------------------------------------------------------------------
@@ -266,9 +268,14 @@ def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None 
 
 def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:
     """Covers what changes numbers: the resolved values, the data's content, a results version."""
+    from .methods import revisions
+
     content = config.model_dump(mode="json", exclude={"preset": True})
+    for section, field, former in ADDED:
+        if content[section][field] == former:
+            del content[section][field]
     del content["scenario"]["data"], content["compute"]["threads"]
-    content |= {"data": fingerprint, "results": RESULTS_VERSION}
+    content |= {"data": fingerprint, "results": RESULTS_VERSION + revisions(config.method)}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:
         digest.update(repr(module).encode())

@@ -4,8 +4,9 @@ Knows how a step is made: draw, step, observe. Knows no schedule: which batch co
 often, is the run's business.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,20 @@ import torch
 from torch import Tensor
 
 from ..data.augment import Augment
-from ..data.images import Batch, Images
+from ..data.images import Batch, Images, join
 from ..data.tasks import Scenario, Task
 from ..errors import ConfigError
 from ..nets.heads import CorrectedHead
-from ..nets.net import Backbone, Net, Output, Spec, fits_channels_last, frozen, untracked
+from ..nets.net import (
+    Backbone,
+    Net,
+    Output,
+    Spec,
+    fits_channels_last,
+    frozen,
+    reestimate,
+    untracked,
+)
 from ..settings import sections
 from ..streams import Cursor, Streams
 from .exemplars import make_memory
@@ -100,8 +110,7 @@ class Learner:
     def end_task(self, task: Task) -> None:
         if not any(stage.settled for stage in self.method.stages):
             self._settle(task)
-        if len(self.memory):
-            self.predictor.fit(self.memory.images(), self.look)
+        self._fit_predictor()
         for name, term in self.terms.items():
             with self.streams.initialising(f"term/{name}/end", task.index):
                 term.end_task(self._moment(task))
@@ -190,6 +199,39 @@ class Learner:
             with self._precision():
                 yield self.net(self.inputs(part))
 
+    @contextmanager
+    def evaluating(self, task: Task) -> Iterator[None]:
+        """Inside, predictions are those to report; training goes on afterwards as if nothing was.
+
+        With `evaluation.batchnorm = "reestimated"` BatchNorm's statistics are averages over rows of
+        every class seen, as many of each as an old class has in the memory.
+        """
+        if self.evaluation.batchnorm == "running":
+            yield
+            return
+        before = copy.deepcopy((self.net.state_dict(), self.predictor.state_dict()))
+        reestimate(self.net, map(self.inputs, self._balanced(task).chunks(self.evaluation.chunk)))
+        self._fit_predictor()
+        try:
+            yield
+        finally:
+            self.net.load_state_dict(before[0])
+            self.predictor.load_state_dict(before[1])
+
+    def _balanced(self, task: Task) -> Images:
+        """Stored rows and rows of the task, about as many of each class seen."""
+        stored = self.memory.images()
+        if not len(stored) or not task.earlier:
+            return task.train
+        old = stored.select(task.earlier)
+        share = max(1, len(old) // len(task.earlier))
+        order = torch.from_numpy(
+            self.streams.at("balanced rows", task.index).permutation(len(task.train))
+        )
+        mixed = task.train.take(order)
+        new = [mixed.take((mixed.y == c).nonzero()[:share, 0]) for c in task.classes]
+        return join([old, *new])
+
     # --- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -229,6 +271,10 @@ class Learner:
 
     def _laid_out(self, x: Tensor) -> Tensor:
         return x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
+
+    def _fit_predictor(self) -> None:
+        if len(self.memory):
+            self.predictor.fit(self.memory.images(), self.look)
 
     def _moment(self, task: Task) -> Moment:
         return Moment(task, self.net, self.look, self.inputs)

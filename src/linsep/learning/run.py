@@ -145,11 +145,12 @@ class Run:
 
     def _evaluate(self, now: int) -> None:
         self.confusion.zero_()
-        for i, group in enumerate(self.scenario.groups[: now + 1]):
-            scores = self.learner.predict(group.test)
-            self.confusion += confusion(scores, group.test.y)
-            self.class_il[now, i] = accuracy(scores, group.test.y)
-            self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
+        with self.learner.evaluating(self.scenario.tasks[self.cursor.task]):
+            for i, group in enumerate(self.scenario.groups[: now + 1]):
+                scores = self.learner.predict(group.test)
+                self.confusion += confusion(scores, group.test.y)
+                self.class_il[now, i] = accuracy(scores, group.test.y)
+                self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
 
     def state_dict(self) -> dict[str, Any]:
         self.check_losses()

@@ -109,6 +109,9 @@ class Evaluation(Section):
     mask_unseen: bool = True  # classes not seen yet cannot be predicted
     rule: Literal["method", "logits"] = "method"  # the method's own predictor, or the bare head
     chunk: Count = 256  # images at once where there is no gradient
+    # BatchNorm's statistics at evaluation: those of training's last steps, or estimated anew on the
+    # memory and the task's images. Training is the same either way.
+    batchnorm: Literal["running", "reestimated"] = "running"
 
 
 class Compute(Section):
