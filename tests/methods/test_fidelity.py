@@ -60,12 +60,13 @@ def test_the_shift_is_penalised_and_the_slope_is_not() -> None:
     learner, task = run.learner, run.scenario.tasks[1]
     stage = learner.method.stages[1]
     learner.begin_stage(task, stage)
+    learner.net.train_only(stage.trains)
     head = learner.net.head
     assert isinstance(head, CorrectedHead)
     with torch.no_grad():
         head.correction.shift.fill_(3.0)
     loss = learner.terms["bias_penalty"](Step(task, learner.net, None, None))  # type: ignore[arg-type]
-    assert float(loss) == 4.5
+    assert loss.item() == 4.5
     shift, slope = torch.autograd.grad(
         0.1 * loss, [head.correction.shift, head.correction.slope], materialize_grads=True
     )

@@ -83,7 +83,7 @@ def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
         return value
 
     solver.step(closure)
-    logits, shift = learner.look(data).logits[:, :4], float(head.correction.shift)
+    logits, shift = learner.look(data).logits[:, :4], head.correction.shift.item()
     reached = float(F.cross_entropy(logits, data.y)) + 0.1 * shift**2 / 2
     assert reached == pytest.approx(loss().item(), abs=2e-3)
     changed = {k for k, v in learner.net.state_dict().items() if not torch.equal(v, frozen[k])}

@@ -6,7 +6,7 @@ often, is the run's business.
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,29 +16,21 @@ from torch import Tensor
 from ..data.augment import Augment
 from ..data.images import Batch, Images, join
 from ..data.tasks import Scenario, Task
-from ..errors import ConfigError
-from ..nets.heads import CorrectedHead
-from ..nets.net import (
-    Backbone,
-    Net,
-    Output,
-    Spec,
-    fits_channels_last,
-    frozen,
-    reestimate,
-    untracked,
-)
+from ..nets.net import Backbone, Net, Spec, frozen, reestimate, untracked
 from ..settings import sections
 from ..streams import Cursor, Streams
 from .exemplars import make_memory
 from .method import BoundStage, BoundTerm, Method, Stage
+from .model import Model
 from .terms import Moment, Pass, Step, Term
 from .updates import Optimizers
 
 SHARED = "replay"  # the name of the draw that all terms share
 
 
-class Learner:
+class Learner(Model):
+    """A model that learns task after task by a method."""
+
     def __init__(
         self,
         method: Method,
@@ -51,11 +43,9 @@ class Learner:
         evaluation: sections.Evaluation,
         compute: sections.Compute,
     ) -> None:
-        self.method, self.streams, self.augment = method, streams, augment
-        self.training, self.evaluation, self.compute = training, evaluation, compute
+        self.method, self.streams, self.training = method, streams, training
         self.draw_rows = memory.draw
         self.shared_draw = memory.draws == "shared"
-        self.device = torch.device("cpu" if compute.device == "auto" else compute.device)
         self._backbone = backbone
         with streams.initialising("backbone"):
             body = backbone()
@@ -67,13 +57,14 @@ class Learner:
         self.terms: dict[str, Term] = {}
         for s in method.summands:
             with streams.initialising(f"term/{s.name}"):
-                self.terms[s.name] = s.build(self.spec).to(self.device)
+                self.terms[s.name] = s.build(self.spec)
         needs = [term.needs(task) for task in scenario.tasks for term in self.terms.values()]
-        self.net = self._place(Net(body, head, sorted(_union(n.taps for n in needs))))
+        net = Net(body, head, sorted(_union(n.taps for n in needs)))
+        super().__init__(net, method.predictor(self.spec), augment, evaluation, compute, self.spec)
+        for term in self.terms.values():
+            term.to(self.device)
         self.teacher = frozen(self.net) if any(n.before for n in needs) else None
-        self.predictor = method.predictor(self.spec).to(self.device)
         self.memory = make_memory(memory, self.spec, _union(n.columns for n in needs))
-        self.seen = torch.zeros(self.spec.classes, dtype=torch.bool, device=self.device)
         self.optimizers = self._optimizers()
         if compute.compile:
             self.net.compile()
@@ -163,41 +154,7 @@ class Learner:
         if at.stage.observes:
             self.memory.observe(batch.images, logits, self.streams.at("memory", *cursor))
 
-    # --- without gradient ------------------------------------------------------------------------
-
-    def look(self, images: Images) -> Output:
-        """What the net says of the images as they are, in float32; taps are left out."""
-        parts = [(out.logits.float(), out.features.float()) for out in self.outputs(images)]
-        logits, features = (torch.cat(column) for column in zip(*parts, strict=True))
-        return Output(logits, features, {})
-
-    def embed(self, images: Images) -> Tensor:
-        """Features, (n, d) float32."""
-        return self.look(images).features
-
-    def inputs(self, images: Images) -> Tensor:
-        """The images as the net reads them at prediction."""
-        return self._laid_out(self.augment.eval(images.pixels().to(self.device)))
-
-    def predict(self, images: Images) -> Tensor:
-        """Scores (n, classes), -inf where unseen: the only door to evaluation."""
-        rule = self.predictor if self.evaluation.rule == "method" else self._bare_logits
-        scores = torch.cat([rule(out) for out in self.outputs(images)]).float()
-        return scores.masked_fill(~self.seen, -torch.inf) if self.evaluation.mask_unseen else scores
-
-    @torch.no_grad()
-    def _bare_logits(self, out: Output) -> Tensor:
-        """What the head gives without a correction that a method may have put behind it (D12)."""
-        head = self.net.head
-        return head.bare(out.features) if isinstance(head, CorrectedHead) else out.logits
-
-    @torch.no_grad()
-    def outputs(self, images: Images) -> Iterator[Output]:
-        """What the net says of the images as they are, chunk by chunk."""
-        self.net.eval()
-        for part in images.chunks(self.evaluation.chunk):
-            with self._precision():
-                yield self.net(self.inputs(part))
+    # --- evaluation ------------------------------------------------------------------------------
 
     @contextmanager
     def evaluating(self, task: Task) -> Iterator[None]:
@@ -257,20 +214,6 @@ class Learner:
         self.optimizers.load_state_dict(state["optimizers"])
 
     # --- the inside ------------------------------------------------------------------------------
-
-    def _place(self, net: Net) -> Net:
-        wanted = self.compute.channels_last
-        self.channels_last = fits_channels_last(net) if wanted == "auto" else wanted
-        if self.channels_last and self.device.type == "cpu" and not fits_channels_last(net):
-            raise ConfigError(
-                "compute.channels_last: this net has layers whose channels are not a multiple of "
-                "8, which torch's convolutions on the CPU do not survive; leave it at auto"
-            )
-        layout = torch.channels_last if self.channels_last else torch.preserve_format
-        return net.to(self.device, memory_format=layout)  # type: ignore[call-overload]
-
-    def _laid_out(self, x: Tensor) -> Tensor:
-        return x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
 
     def _fit_predictor(self) -> None:
         if len(self.memory):
@@ -344,11 +287,6 @@ class Learner:
         self.net.zero_grad()
         for term in self.terms.values():
             term.zero_grad()
-
-    def _precision(self) -> AbstractContextManager[object]:
-        if self.compute.precision == "fp32":
-            return nullcontext()
-        return torch.autocast(self.device.type, torch.bfloat16)
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:

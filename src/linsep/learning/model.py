@@ -1,0 +1,89 @@
+"""A net that can be asked: from images to outputs, features and predictions.
+
+Knows the device, the precision and the layout of the net's inputs, which classes have been seen,
+and the method's rule of prediction. Knows nothing of how the net learns.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+from ..data.augment import Augment
+from ..data.images import Images
+from ..errors import ConfigError
+from ..nets.heads import CorrectedHead
+from ..nets.net import Net, Output, Spec, fits_channels_last
+from ..settings import sections
+from .predictors import Predictor
+
+
+class Model:
+    def __init__(
+        self,
+        net: Net,
+        predictor: Predictor,
+        augment: Augment,
+        evaluation: sections.Evaluation,
+        compute: sections.Compute,
+        spec: Spec,
+    ) -> None:
+        self.augment, self.evaluation, self.compute = augment, evaluation, compute
+        self.device = torch.device("cpu" if compute.device == "auto" else compute.device)
+        self.net = self._place(net)
+        self.predictor = predictor.to(self.device)
+        self.seen = torch.zeros(spec.classes, dtype=torch.bool, device=self.device)
+
+    def look(self, images: Images) -> Output:
+        """What the net says of the images as they are, in float32; taps are left out."""
+        parts = [(out.logits.float(), out.features.float()) for out in self.outputs(images)]
+        logits, features = (torch.cat(column) for column in zip(*parts, strict=True))
+        return Output(logits, features, {})
+
+    def embed(self, images: Images) -> Tensor:
+        """Features, (n, d) float32."""
+        return self.look(images).features
+
+    def inputs(self, images: Images) -> Tensor:
+        """The images as the net reads them at prediction."""
+        return self._laid_out(self.augment.eval(images.pixels().to(self.device)))
+
+    def predict(self, images: Images) -> Tensor:
+        """Scores (n, classes), -inf where unseen: the only door to evaluation."""
+        rule = self.predictor if self.evaluation.rule == "method" else self._bare_logits
+        scores = torch.cat([rule(out) for out in self.outputs(images)]).float()
+        return scores.masked_fill(~self.seen, -torch.inf) if self.evaluation.mask_unseen else scores
+
+    @torch.no_grad()
+    def outputs(self, images: Images) -> Iterator[Output]:
+        """What the net says of the images as they are, chunk by chunk."""
+        self.net.eval()
+        for part in images.chunks(self.evaluation.chunk):
+            with self._precision():
+                yield self.net(self.inputs(part))
+
+    @torch.no_grad()
+    def _bare_logits(self, out: Output) -> Tensor:
+        """What the head gives without a correction that a method may have put behind it (D12)."""
+        head = self.net.head
+        return head.bare(out.features) if isinstance(head, CorrectedHead) else out.logits
+
+    def _place(self, net: Net) -> Net:
+        wanted = self.compute.channels_last
+        self.channels_last = fits_channels_last(net) if wanted == "auto" else wanted
+        if self.channels_last and self.device.type == "cpu" and not fits_channels_last(net):
+            raise ConfigError(
+                "compute.channels_last: this net has layers whose channels are not a multiple of "
+                "8, which torch's convolutions on the CPU do not survive; leave it at auto"
+            )
+        layout = torch.channels_last if self.channels_last else torch.preserve_format
+        return net.to(self.device, memory_format=layout)  # type: ignore[call-overload]
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        return x.contiguous(memory_format=torch.channels_last) if self.channels_last else x
+
+    def _precision(self) -> AbstractContextManager[object]:
+        if self.compute.precision == "fp32":
+            return nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
