@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from linsep.compare.arms import Comparison, Figure, compare
+from linsep.compare.arms import Comparison, Estimate, compare
 from linsep.compare.summaries import differences, long, notes, summary
 from linsep.compare.tables import Table
 from linsep.errors import ConfigError
@@ -27,10 +27,10 @@ def compared(runs: Path, where: str | None = None, against: str | None = None) -
     return compare(Store(runs).select(where), against)
 
 
-def figure(found: Comparison, label: str, setting: str, metric: str) -> Figure:
+def estimate(found: Comparison, label: str, setting: str, metric: str) -> Estimate:
     (one,) = [
-        f for fs in found.figures for f in fs
-        if (f.arm.label, f.setting, f.metric) == (label, setting, metric)
+        e for es in found.estimates for e in es
+        if (e.arm.label, e.setting, e.metric) == (label, setting, metric)
     ]  # fmt: skip
     return one
 
@@ -52,7 +52,7 @@ def test_numbers_agree_with_scipy(seeds: int, tmp_path: Path) -> None:
         base, ours = (
             np.array([v[setting][metric] for v in values[m]]) for m in ("derpp", "derpp+bfp")
         )
-        one = figure(found, "derpp+bfp", setting, metric)
+        one = estimate(found, "derpp+bfp", setting, metric)
         assert one.summary is not None
         assert one.pairs is not None
         interval = stats.t.interval(0.95, seeds - 1, ours.mean(), stats.sem(ours))
@@ -80,7 +80,7 @@ def test_many_seeds_are_sampled_and_the_same_each_time(tmp_path: Path) -> None:
         make_run(tmp_path, "er", seed, base)
         make_run(tmp_path, "er+bfp", seed, base + gap)
         gaps.append(gap)
-    one, again = (figure(compared(tmp_path), "er+bfp", "class_il", "faa") for _ in range(2))
+    one, again = (estimate(compared(tmp_path), "er+bfp", "class_il", "faa") for _ in range(2))
     assert one.pairs is not None
     assert not one.pairs.sign_flip.exact
     assert one.pairs == again.pairs
@@ -96,12 +96,12 @@ def test_less_forgetting_is_a_win(tmp_path: Path) -> None:
             one = {"faa": 50.0, "ff": value, "ala": None}
             make_run(tmp_path, method, seed, metrics={"class_il": one, "task_il": one})
     found = compared(tmp_path)
-    forgetting = figure(found, "er+bfp", "class_il", "ff")
+    forgetting = estimate(found, "er+bfp", "class_il", "ff")
     assert forgetting.pairs is not None
     assert forgetting.pairs.difference.mean == -3.5
     assert forgetting.score == (2, 1, 1)
-    assert figure(found, "er+bfp", "class_il", "faa").score == (0, 0, 4)
-    assert figure(found, "er+bfp", "class_il", "ala").summary is None
+    assert estimate(found, "er+bfp", "class_il", "faa").score == (0, 0, 4)
+    assert estimate(found, "er+bfp", "class_il", "ala").summary is None
 
 
 def test_pairs_are_by_seed(tmp_path: Path) -> None:
@@ -109,21 +109,21 @@ def test_pairs_are_by_seed(tmp_path: Path) -> None:
         make_run(tmp_path, "er", seed, faa)
     for seed, faa in ((2, 71.0), (1, 62.0), (5, 99.0)):
         make_run(tmp_path, "er+bfp", seed, faa)
-    one = figure(compared(tmp_path), "er+bfp", "class_il", "faa")
+    one = estimate(compared(tmp_path), "er+bfp", "class_il", "faa")
     assert one.pairs is not None
-    assert one.pairs.seeds == (1, 2)
+    assert one.pairs.keys == ((None, 1), (None, 2))
     assert one.pairs.difference.mean == pytest.approx(1.5)
     make_run(tmp_path, "ft", 7, 20.0)
-    assert figure(compared(tmp_path, against="ft"), "er", "class_il", "faa").pairs is None
+    assert estimate(compared(tmp_path, against="ft"), "er", "class_il", "faa").pairs is None
 
 
 def test_against_a_method(tmp_path: Path) -> None:
     for seed, method in product(range(2), ("ft", "er", "er+bfp")):
         make_run(tmp_path, method, seed, 20.0 + len(method) + seed)
     usual, all_ = compared(tmp_path), compared(tmp_path, against="ft")
-    pairs = {(f.arm.label, f.against.label) for fs in usual.figures for f in fs if f.against}
+    pairs = {(f.arm.label, f.against.label) for fs in usual.estimates for f in fs if f.against}
     assert pairs == {("er+bfp", "er")}
-    pairs = {(f.arm.label, f.against.label) for fs in all_.figures for f in fs if f.against}
+    pairs = {(f.arm.label, f.against.label) for fs in all_.estimates for f in fs if f.against}
     assert pairs == {("er", "ft"), ("er+bfp", "ft")}
     with pytest.raises(ConfigError, match="Did you mean 'er'"):
         compared(tmp_path, against="era")
@@ -140,12 +140,12 @@ def test_runs_are_grouped_by_what_differs(tmp_path: Path) -> None:
     assert len(found.arms) == 8
     assert all(len(arm.runs) == 2 for arm in found.arms)
     gaps = [
-        f.pairs.difference.mean for fs in found.figures for f in fs if f.pairs and f.metric == "faa"
+        f.pairs.difference.mean for fs in found.estimates for f in fs if f.pairs and f.metric == "faa"
     ]
     assert gaps == pytest.approx([4.0] * 8)
     text = summary(found).to_markdown()
     assert "Class-IL, training.lr=0.1, memory=500" in text
-    assert "grouped by what differs: training.lr, memory.rows" in notes(found)[0]
+    assert "grouped by the fields that differ: training.lr, memory.rows" in notes(found)[0]
 
 
 def test_options_of_a_method_make_arms_and_share_the_base(tmp_path: Path) -> None:
@@ -158,11 +158,11 @@ def test_options_of_a_method_make_arms_and_share_the_base(tmp_path: Path) -> Non
     assert [arm.label for arm in found.arms] == [
         "er", "er+bfp (bfp.weight=1)", "er+bfp (bfp.weight=3)",
     ]  # fmt: skip
-    one = figure(found, "er+bfp (bfp.weight=3)", "class_il", "faa")
+    one = estimate(found, "er+bfp (bfp.weight=3)", "class_il", "faa")
     assert one.pairs is not None
     assert one.pairs.difference.mean == 3.0
     make_run(tmp_path, "er", 0, 40.0, settings={"er": {"replay_ce": 2.0}}, label="-double")
-    one = figure(compared(tmp_path), "er+bfp (er.replay_ce=1, bfp.weight=3)", "class_il", "faa")
+    one = estimate(compared(tmp_path), "er+bfp (er.replay_ce=1, bfp.weight=3)", "class_il", "faa")
     assert one.against is not None
     assert one.against.label == "er (er.replay_ce=1)"
 
