@@ -4,8 +4,10 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 import subprocess
+from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -140,7 +142,10 @@ def test_runs_are_grouped_by_what_differs(tmp_path: Path) -> None:
     assert len(found.arms) == 8
     assert all(len(arm.runs) == 2 for arm in found.arms)
     gaps = [
-        f.pairs.difference.mean for fs in found.estimates for f in fs if f.pairs and f.metric == "faa"
+        f.pairs.difference.mean
+        for fs in found.estimates
+        for f in fs
+        if f.pairs and f.metric == "faa"
     ]
     assert gaps == pytest.approx([4.0] * 8)
     text = summary(found).to_markdown()
@@ -177,6 +182,96 @@ def test_what_goes_with_the_method_is_said(tmp_path: Path) -> None:
         "training.lr goes with the method: derpp 0.03, er 0.1",
         "1 not finished, left out: ft-200-s1",
     ]
+
+
+def make_order(
+    runs: Path, method: str, order: int | None, seed: int, faa: float, order_seed: int = 0
+) -> None:
+    scenario = {"order": "natural", "order_seed": order_seed}
+    if order is not None:
+        scenario = {"order": "shuffled", "order_seed": order}
+    label = f"-{order}-{order_seed}"
+    make_run(runs, method, seed, faa, settings={"scenario": scenario}, label=label)
+
+
+def test_class_orders_are_pooled_and_paired_by_order_and_seed(tmp_path: Path) -> None:
+    """Gains by (order, seed): 1, 2, 3, 6. By the seed alone they would be paired across orders."""
+    base = {(1, 0): 50.0, (1, 1): 40.0, (2, 0): 30.0, (2, 1): 20.0}
+    gains = {(1, 0): 1.0, (1, 1): 2.0, (2, 0): 3.0, (2, 1): 6.0}
+    for (order, seed), faa in base.items():
+        make_order(tmp_path, "er", order, seed, faa)
+        make_order(tmp_path, "er+bfp", order, seed, faa + gains[order, seed])
+    make_order(tmp_path, "er+bfp", 3, 0, 99.0)  # without a counterpart
+    found = compared(tmp_path)
+    assert [(arm.label, len(arm.runs)) for arm in found.arms] == [("er", 4), ("er+bfp", 5)]
+    one = estimate(found, "er+bfp", "class_il", "faa")
+    assert one.pairs is not None
+    assert one.pairs.keys == tuple(base)
+    assert one.pairs.difference.mean == 3.0
+    assert one.pairs.difference.std == pytest.approx(math.sqrt(14 / 3))  # 4 + 1 + 0 + 9, over 3
+    assert one.pairs.sign_flip.p == 2 / 16
+    assert summary(found).columns[2] == "runs"
+    assert "runs with different shuffled class orders are pooled" in notes(found)
+    assert differences(found).caption == "Paired differences by class order and seed"
+
+
+def test_natural_and_shuffled_orders_are_not_pooled(tmp_path: Path) -> None:
+    for order in (None, 0, 1):
+        for method in ("er", "er+bfp"):
+            make_order(tmp_path, method, order, 0, 50.0)
+    found = compared(tmp_path)
+    assert found.differing == ["scenario.order"]
+    assert [(*arm.block[0], arm.method, len(arm.runs)) for arm in found.arms] == [
+        ("scenario.order", "natural", "er", 1), ("scenario.order", "natural", "er+bfp", 1),
+        ("scenario.order", "shuffled", "er", 2), ("scenario.order", "shuffled", "er+bfp", 2),
+    ]  # fmt: skip
+
+
+def test_runs_of_other_class_orders_are_no_pairs(tmp_path: Path) -> None:
+    make_order(tmp_path, "er", 1, 0, 50.0)
+    make_order(tmp_path, "er+bfp", 2, 0, 60.0)
+    make_order(tmp_path, "er+fd", None, 0, 60.0)
+    found = compared(tmp_path)
+    assert not any(e.pairs for es in found.estimates for e in es)
+
+
+def test_the_natural_order_has_no_seed(tmp_path: Path) -> None:
+    """A second run of the same order and seed is the same run; it is named and not counted."""
+    make_order(tmp_path, "er", None, 0, 50.0, order_seed=1)
+    make_order(tmp_path, "er", None, 0, 50.0, order_seed=2)
+    found = compared(tmp_path)
+    assert [len(arm.runs) for arm in found.arms] == [1]
+    assert notes(found) == ["1 with the settings and seed of another, left out: er-200-s0-None-2"]
+
+
+@pytest.mark.parametrize("word", ["grid", "run"])
+def test_the_closing_table_has_a_row_for_each_arm(word: str, tmp_path: Path) -> None:
+    tiny = ("--set", "scenario=blobs", "--set", "memory=20", "--set", "training.epochs=1", "--set",
+            "scenario.train=10", "--set", "scenario.test=5", "-q")  # fmt: skip
+    if word == "run":
+        said = command("run", "--method", "er+bfp", *tiny, cwd=tmp_path)
+        expected = {"er+bfp": "1"}
+    else:
+        over = ("--over", "method=er+bfp", "--over", "bfp.weight=0.1,1,10", "--over", "seed=0,1")
+        said = command("grid", *over, *tiny, cwd=tmp_path)
+        expected = {f"er+bfp (bfp.weight={w})": "2" for w in ("0.1", "1", "10")}
+    assert said.returncode == 0, said.stderr
+    lines = [re.split(r"  +", line.strip()) for line in said.stdout.splitlines()]
+    for setting in ("Class-IL", "Task-IL"):
+        rows = {line[1]: line[2] for line in lines if line[0] == setting}
+        assert rows == expected
+
+
+def test_a_damaged_run_does_not_cost_the_grid_its_table(tmp_path: Path) -> None:
+    from linsep.cli.store import show_arms
+
+    good, bad = (make_run(tmp_path, "er", seed, 50.0) for seed in (0, 1))
+    (bad / "results.json").write_text("{")
+    out = io.StringIO()
+    with redirect_stdout(out):
+        show_arms([good, bad])
+    assert "50.00" in out.getvalue()
+    assert "1 not finished, left out: er-200-s1" in out.getvalue()
 
 
 def test_nothing_to_compare(tmp_path: Path) -> None:

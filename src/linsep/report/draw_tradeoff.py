@@ -38,7 +38,9 @@ def tradeoff(curve: Curve) -> Figure:
                 )  # fmt: skip
                 for i, s in known:
                     spread = f" ± {s.std:.2f}" if s.std is not None else ""
-                    said = f"{METRICS[metric]} at {curve.field} = {weights[i]}: {s.mean:.2f}{spread}"
+                    said = (
+                        f"{METRICS[metric]} at {curve.field} = {weights[i]}: {s.mean:.2f}{spread}"
+                    )
                     canvas.spot(axes, i, s.mean, said)
             axes.set_xticks(range(len(weights)), weights)
             axes.set_title(SETTINGS[setting])
