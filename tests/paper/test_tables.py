@@ -236,7 +236,7 @@ def test_the_grid_of_a_table() -> None:
     assert len({json.dumps(s, sort_keys=True) for s in wanted}) == len(wanted)
     found, cells = chosen("table5")
     assert len(grid(cells, scale("paper"), "authors", found.runs)) == 4 * 3, "the paper has 3 runs"
-    with pytest.raises(ConfigError, match="leaves split-imagenet100 out: 224x224"):
+    with pytest.raises(ConfigError, match="leaves split-imagenet100 out: training at 224x224"):
         grid(cells, scale("small"), "authors", found.runs)
 
 
@@ -354,7 +354,7 @@ def test_refusals_of_paper_run(tmp_path: Path) -> None:
     wrong = {
         "Did you mean 'table1'": ("paper", "run", "tabel1"),
         "unknown scale": ("paper", "run", "table1", "--scale", "tiny"),
-        "no work for a CPU": ("paper", "run", "table5", "--scale", "small"),
+        "needs a GPU": ("paper", "run", "table5", "--scale", "small"),
         "unknown preset": ("paper", "run", "table1", "--preset", "mine"),
         "Did you mean 'csv'": ("paper", "table1", "--format", "csw"),
     }
