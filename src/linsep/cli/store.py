@@ -55,7 +55,7 @@ def runs(
         typer.echo(json.dumps(whole, indent=1))
         return
     if not found:
-        typer.echo(f"No runs{_condition(where)} in {runs}.")
+        typer.echo(f"No runs{' with ' + where if where else ''} in {runs}.")
         return
     publish([listing(found, extra)], [], "terminal", None)
 
@@ -84,12 +84,11 @@ def compare(
     from ..compare.summaries import differences, long, notes, summary
     from ..storage.store import Store, open_record
 
-    check_format(format_)
     if run and where:
         raise ConfigError("name runs or give --where, not both")
     records = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
     if not records:
-        raise StateError(f"there are no runs{_condition(where)} in {runs}")
+        raise StateError(f"there are no runs{' with ' + where if where else ''} in {runs}")
     comparison = compared(records, against)
     in_full = format_ in ("csv", "json")
     tables = [long(comparison)] if in_full else [summary(comparison), differences(comparison)]
@@ -110,6 +109,7 @@ def publish(
     tables: Sequence[Table], notes: Sequence[str], format_: str, output: Path | None
 ) -> None:
     """Print tables or write them to a file, with the notes where the format has room for them."""
+    check_format(format_)
     if format_ == "terminal" and output is None:
         from ..compare.tables import draw
 
@@ -152,10 +152,6 @@ def _written(tables: Sequence[Table], notes: Sequence[str], format_: str) -> str
 def check_format(format_: str) -> None:
     if format_ not in FORMATS:
         raise ConfigError(f"--format: {unknown('format', format_, FORMATS)}")
-
-
-def _condition(where: str | None) -> str:
-    return f" with {where}" if where else ""
 
 
 def wide_console() -> Console:

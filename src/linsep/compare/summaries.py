@@ -25,8 +25,7 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
         state = ": ".join(str(record[name]) for name in ("status", "progress") if record[name])
         values = [record[name] for name in (*named, *metrics.values())]
         rows.append([record.name, state, *values])
-    done = sum(record.finished for record in records)
-    caption = f"{len(records)} runs, {done} finished"
+    caption = f"{len(records)} runs, {sum(record.finished for record in records)} finished"
     return Table(["name", "status", *named, *metrics], rows, caption=caption)
 
 

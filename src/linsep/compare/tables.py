@@ -89,9 +89,11 @@ class Table:
 
     def to_csv(self) -> str:
         """A column with spreads becomes two: "FAA" holds the mean, "FAA std" the std."""
-        pairs = [[_mean_and_std(value) for value in row] for row in self.rows]
         split = [any(isinstance(value, Spread) for value in column) for column in self._turned()]
-        table = [[(name, f"{name} std") for name in self.columns], *pairs]
+        table: list[list[tuple[str | float | None, ...]]] = [
+            [(name, f"{name} std") for name in self.columns],
+            *([_mean_and_std(value) for value in row] for row in self.rows),
+        ]
         return renderings.csv_text(
             [v for pair, both in zip(row, split, strict=True) for v in pair[: 1 + both]]
             for row in table
@@ -163,7 +165,7 @@ def draw(table: Table, console: "Console") -> None:
     console.file.write(table.to_text(bold))
 
 
-def _mean_and_std(value: Value) -> tuple[str | float | None, float | None]:
+def _mean_and_std(value: Value) -> tuple[str | float | None, ...]:
     return (value.mean, value.std) if isinstance(value, Spread) else (value, None)
 
 

@@ -1,4 +1,4 @@
-"""What in the paper's printed numbers cannot be so, or does not fit the rest (D20).
+"""Printed numbers of the paper that are impossible or contradict each other.
 
 Knows arithmetic only: each check states a relation that printed numbers must obey, and returns a
 finding for each place where they do not. Does not know why, and corrects nothing.
@@ -34,14 +34,9 @@ class Finding:
 def audit() -> list[Finding]:
     """Every check over every table, in a fixed order."""
     checks = (
-        impossible_peaks,
-        class_above_task,
-        unbelievable_spreads,
-        wrong_deltas,
-        wrong_bold,
-        gamma_identity,
-        disagreeing_tables,
-    )
+        impossible_peaks, class_above_task, unbelievable_spreads, wrong_deltas, wrong_bold,
+        gamma_identity, disagreeing_tables,
+    )  # fmt: skip
     return [finding for check in checks for finding in check()]
 
 
@@ -180,9 +175,8 @@ def disagreeing_tables() -> Iterator[Finding]:
 def _finding(
     check: str, text: str, places: tuple[Place, ...], numbers: Mapping[str, float]
 ) -> Finding:
-    return Finding(
-        check, text, places, MappingProxyType({k: round(v, 6) for k, v in numbers.items()})
-    )
+    rounded = {name: round(number, 6) for name, number in numbers.items()}
+    return Finding(check, text, places, MappingProxyType(rounded))
 
 
 def _forgetting_pairs() -> Iterator[tuple[Place, Place]]:
