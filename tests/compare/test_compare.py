@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 import subprocess
+import sys
 from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
@@ -381,6 +382,22 @@ def test_runs_by_name_and_by_folder(pair: Path) -> None:
         found = command(*words, cwd=pair)
         assert (found.returncode, found.stderr.count("\n")) == (2, 1), found
         assert reason in found.stderr
+
+
+def test_only_comparing_imports_scipy(pair: Path) -> None:
+    """scipy.stats takes half a second to import, which a listing need not wait for."""
+    program = """
+import sys
+from linsep.cli import app
+for words, loaded in ((["--help"], False), (["runs"], False), (["compare"], True)):
+    try:
+        app(words)
+    except SystemExit as end:
+        assert not end.code, words
+    assert ("scipy" in sys.modules) == loaded, words
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=pair, capture_output=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_long_tables_are_drawn_plainly(tmp_path: Path) -> None:
