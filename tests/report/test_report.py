@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from linsep.compare import titles
 from linsep.compare.arms import compare
 from linsep.compare.summaries import differences, summary
 from linsep.compare.tables import Spread
@@ -441,8 +442,8 @@ def test_a_method_has_one_colour_in_all_figures_of_all_reports(tmp_path: Path) -
 def test_known_methods_can_be_told_apart() -> None:
     from linsep.methods import METHODS, TERMS
 
-    assert set(METHODS) == set(style.LABELS) == set(style.BASES)
-    assert set(TERMS) == set(style.TERMS) == set(style.MARKERS)
+    assert set(METHODS) == set(titles.METHODS) == set(style.BASES)
+    assert set(TERMS) == set(titles.TERMS) == set(style.MARKERS)
     arms = [(m, m) for base in METHODS for m in (base, *(f"{base}+{t}" for t in TERMS))]
     looks = style.looks(arms)
     plain = [looks[m, m] for m in METHODS]

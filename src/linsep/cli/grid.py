@@ -224,12 +224,11 @@ def picture(cells: Sequence[Cell], at_once: int) -> Any:
 
 def conclude(cells: Sequence[Cell], runs: Path, console: Console) -> None:
     """The table, what failed and why, and the exit code that says so."""
-    from ..compare.summaries import summary_table
-    from ..storage.session import read_results
+    from .store import show_arms
 
-    finished = [read_results(cell.folder) for cell in cells if cell.status == "done"]
+    finished = [cell.folder for cell in cells if cell.status == "done"]
     if finished:
-        console.print(summary_table(finished).to_rich())
+        show_arms(finished)
     failed = [cell for cell in cells if cell.status == "failed"]
     for cell in failed:
         text = f"failed: {cell.name}: {cell.reason}"

@@ -170,9 +170,9 @@ def _train(session: Session, console: Console, quiet: bool, log: Sequence[str] =
 
 
 def show_result(console: Console, results: dict[str, Any], folder: Path) -> None:
-    from ..compare.summaries import summary_table
+    from .store import show_arms
 
-    console.print(summary_table([results]).to_rich())
+    show_arms([folder])
     for flaw in results["audit"]:
         console.print(f"audit: {flaw}")
     console.print(f"Everything is in {folder}", highlight=False, soft_wrap=True)

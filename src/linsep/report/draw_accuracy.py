@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ..compare import statistics
-from ..compare.summaries import SETTINGS
+from ..compare.arms import SETTINGS
 from ..compare.tables import Table, Value
 from . import style
 from .canvas import Axes, Canvas, Figure

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..analysis.contents import stored
-from ..compare.arms import IL, Arm, Comparison, Settings, compare, spelled
+from ..compare.arms import SETTINGS, Arm, Comparison, Fields, compare, spelled
 from ..errors import ConfigError, StateError
 from ..storage.store import Record
 from . import style
@@ -135,7 +135,7 @@ class Group:
 class Block:
     """Groups that may be drawn in one figure."""
 
-    settings: Settings
+    settings: Fields
     groups: Sequence[Group]
 
     @property
@@ -184,7 +184,7 @@ def gather(records: Iterable[Record]) -> Gathered:
         )
     comparison = compare(run.record for run in runs.values())
     looks = style.looks([(arm.method, arm.label) for arm in comparison.arms])
-    blocks: dict[Settings, list[Group]] = {}
+    blocks: dict[Fields, list[Group]] = {}
     for arm in comparison.arms:
         members = [runs[arm.runs[seed].folder] for seed in sorted(arm.runs)]
         look = looks[arm.method, arm.label]
@@ -205,7 +205,7 @@ def _results(folder: Path) -> tuple[dict[str, Any], str | None]:
         ),
         "matrices": lambda: all(
             _is_table(found["matrices"][setting], len(groups), len(groups))
-            for setting in (IL if "matrices" in found else ())
+            for setting in (SETTINGS if "matrices" in found else ())
         ),
         "confusion": lambda: (
             "confusion" not in found or _is_table(found["confusion"], len(classes), len(classes))

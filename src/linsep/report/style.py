@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
+from ..compare.titles import title
 from ..errors import ConfigError
 
 INK, GREY = "#000000", "#999999"
@@ -25,13 +26,6 @@ ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, INK)
 DIM = "#7f7f7f"  # for what should be seen less, on white and on black
-
-LABELS = {
-    "ft": "FT", "jt": "JT", "er": "ER", "der": "DER", "derpp": "DER++", "er_ace": "ER-ACE",
-    "icarl": "iCaRL", "fdr": "FDR", "lucir": "LUCIR", "bic": "BiC", "lwf": "LwF", "ewc": "EWC",
-    "si": "SI", "agem": "A-GEM", "gdumb": "GDumb",
-}  # fmt: skip
-TERMS = {"bfp": "BFP", "bfp2": "BFP-2", "fd": "FD"}
 
 # Base methods: a colour and a marker. Two that share a colour differ in the marker.
 BASES = {
@@ -69,9 +63,7 @@ class Look:
 
 def method_label(method: str) -> str:
     """'derpp+bfp' -> 'DER++ w/ BFP'."""
-    base, *terms = method.split("+")
-    name = clean(LABELS.get(base, base))
-    return f"{name} w/ {', '.join(clean(TERMS.get(t, t)) for t in terms)}" if terms else name
+    return clean(title(method))
 
 
 def arm_label(method: str, options: str) -> str:

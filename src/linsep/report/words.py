@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..compare.arms import Arm, Comparison, Figure, shown, spelled
+from ..compare.arms import SETTINGS, Arm, Comparison, Estimate, shown, spelled
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
-from ..compare.summaries import SETTINGS
 from ..compare.tables import Table, Value
 from .gather import Block, Gathered
 from .style import arm_label
@@ -60,7 +59,7 @@ def _about(gathered: Gathered, block: Block) -> Iterator[str]:
         yield f"{len(pairs) - MOST_PAIRS} more differences are in the table."
 
 
-def _is_pair(figure: Figure, one: Arm, other: Arm) -> bool:
+def _is_pair(figure: Estimate, one: Arm, other: Arm) -> bool:
     return any(figure.arm is a and figure.against is b for a, b in ((one, other), (other, one)))
 
 
@@ -71,7 +70,7 @@ def _first_two(best: Arm, second: Arm) -> Iterator[str]:
         yield "(They were picked for their places, which the interval does not know of.)"
 
 
-def _difference(figure: Figure) -> str:
+def _difference(figure: Estimate) -> str:
     assert figure.pairs is not None
     assert figure.against is not None
     return _said(figure.arm, figure.against, figure.pairs.difference)
@@ -99,8 +98,8 @@ def _seeds(found: Summary) -> str:
     return f" ({found.n} seeds)" if found.n > 1 else " (one seed)"
 
 
-def _figures(comparison: Comparison) -> Iterator[Figure]:
-    for figures in comparison.figures:
+def _figures(comparison: Comparison) -> Iterator[Estimate]:
+    for figures in comparison.estimates:
         yield from figures
 
 
