@@ -33,7 +33,7 @@ def test_image_bombs_are_not_decoded(tmp_path: Path) -> None:
     side = int(MOST_PIXELS**0.5) + 100
     Image.new("1", (side, side)).save(tmp_path / "bomb.png")
     assert (tmp_path / "bomb.png").stat().st_size < 100_000
-    with pytest.raises(DataError, match=r"bomb\.png has .* a bomb\?"):
+    with pytest.raises(DataError, match=r"bomb\.png has .* pixels; at most"):
         read_image(tmp_path / "bomb.png")
     Image.new("1", (20_000, 20_000)).save(tmp_path / "larger.png")  # beyond Pillow's own limit
     with pytest.raises(DataError, match=r"larger\.png"):

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 
 def cache_home() -> Path:
-    """The platform's folder for things that can be made again, with our name in it."""
+    """Return the platform's folder for what can be made again, with our name in it."""
     if given := os.environ.get("LINSEP_CACHE"):
         return Path(given).expanduser()
     if sys.platform == "darwin":
@@ -24,7 +23,7 @@ def cache_home() -> Path:
 
 
 def data_folder(given: Path | None = None) -> Path:
-    """--data if given, else LINSEP_DATA, else `data` in the cache folder."""
+    """Return --data if given, else LINSEP_DATA, else `data` in the cache folder."""
     if given is not None:
         return given.expanduser()
     if named := os.environ.get("LINSEP_DATA"):
@@ -33,11 +32,5 @@ def data_folder(given: Path | None = None) -> Path:
 
 
 def prepared_folder() -> Path:
-    """Where decoded images are kept, one folder per data set and options."""
+    """Return where decoded images are kept, one folder per data set and options."""
     return cache_home() / "prepared"
-
-
-def first_with(folders: Iterable[Path], files: Iterable[str]) -> Path | None:
-    """The first folder that holds every one of the files."""
-    wanted = tuple(files)
-    return next((f for f in folders if all((f / name).exists() for name in wanted)), None)
