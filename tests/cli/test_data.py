@@ -83,7 +83,7 @@ def test_show_draws_a_tables_own_tasks(tmp_path: Path) -> None:
     [
         (("check", "cifar10"), DataError, "linsep data get cifar10"),
         (("check", "cifar1"), ConfigError, "Did you mean 'split-cifar10'"),
-        (("check", "folder"), ConfigError, r"--data \(scenario.data\) is missing"),
+        (("check", "folder"), ConfigError, r"scenario.data is missing \(--data\)"),
         (("check", "cifar10", "--size", 3), ConfigError, "size"),
         (("get", "imagenet100"), DataError, "cannot be fetched"),
         (("get", "folder"), DataError, "yours to bring"),

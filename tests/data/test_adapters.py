@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from linsep.data.images import Dataset
-from linsep.data.sources.adapters import from_code, from_huggingface, from_torch, huggingface
+from linsep.data.sources.adapters import from_code, from_huggingface, from_torch
 from linsep.data.sources.arrays import arrays, from_arrays
 from linsep.data.sources.measure import DuplicateWarning
 from linsep.errors import DataError
@@ -235,11 +235,11 @@ def test_hugging_face_in_memory_and_on_disk(tmp_path: Path) -> None:
     assert data.test.y.tolist() == [0, 1, 2]
     assert data.names == ("a", "b", "c")
     both.save_to_disk(str(tmp_path / "hf"))
-    again = huggingface(tmp_path / "hf", label="kind", size=5)
+    again = from_huggingface(tmp_path / "hf", label="kind", size=5)
     assert again.train.shape == (3, 5, 5)
     train.save_to_disk(str(tmp_path / "one"))
-    assert len(huggingface(tmp_path / "one", label="kind").test) == 3
+    assert len(from_huggingface(tmp_path / "one", label="kind").test) == 3
     with pytest.raises(DataError, match="no column 'label'; found"):
         from_huggingface(train)
     with pytest.raises(DataError, match="is not a data set on disk"):
-        huggingface(tmp_path / "nowhere")
+        from_huggingface(tmp_path / "nowhere")

@@ -154,10 +154,10 @@ def test_damage_to_a_prepared_set_is_found(root: Path, name: str) -> None:
         with pytest.raises(DataError, match="changed"):
             verify(target)
     (target / name).write_bytes(raw[:10])
-    with pytest.raises(DataError, match=r"changed|not a prepared data set"):
+    with pytest.raises(DataError, match=r"changed|not a readable prepared data set"):
         verify(target)
     if name != "digests.bin":
-        with pytest.raises(DataError, match=r"changed|not a prepared data set"):
+        with pytest.raises(DataError, match=r"changed|not a readable prepared data set"):
             prepared(listing, HOW)
 
 

@@ -59,7 +59,10 @@ def get(name: Name, data: Data = None) -> None:
     from .progress import counting
 
     root = data_folder(data)
-    with counting(f"fetching {name}", bytes_=True) as progress, reading(root, only=OSError):
+    with (
+        counting(f"fetching {name}", bytes_=True) as progress,
+        reading(root, "cannot be used", OSError),
+    ):
         files = registry.get(registry.full_name(name), root, progress)
     for file in files:
         typer.echo(f"{_plain(file)}: checksum right")

@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import ConfigError, DataError, unknown
 from .augment import Augment
 from .images import Dataset
-from .sources.adapters import from_code, huggingface
+from .sources.adapters import from_code, from_huggingface
 from .sources.arrays import arrays
 from .sources.cifar import CIFAR10, CIFAR100, cifar10, cifar100
 from .sources.download import Progress
@@ -156,7 +156,9 @@ SOURCES: Mapping[str, Source] = {
         arrays,
         "FILE.npz, or DIR/x_train.npy and so on",
     ),
-    "huggingface": Source("a Hugging Face data set that save_to_disk wrote", huggingface, "DIR"),
+    "huggingface": Source(
+        "a Hugging Face data set that save_to_disk wrote", from_huggingface, "DIR"
+    ),
     "code": Source(
         "the torch Dataset that a function of yours returns",
         from_code,
@@ -186,9 +188,9 @@ def full_name(name: str) -> str:
 def get(name: str, root: Path, progress: Progress | None = None) -> tuple[Path, ...]:
     """Fetch what a data set is published as, check it, and unpack it."""
     wanted = source(name)
+    if not wanted.layout:
+        raise DataError(f"{name} needs no files: there is nothing to fetch")
     if wanted.published is None or not wanted.published.remotes:
-        how = (
-            "it is yours to bring" if wanted.published is None else "its publisher wants an account"
-        )
+        how = "its publisher asks for an account" if wanted.published else "it is yours to bring"
         raise DataError(f"{name} cannot be fetched: {how}. Expected: {wanted.layout}")
     return wanted.published.get(root, progress)

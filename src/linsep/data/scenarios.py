@@ -63,10 +63,10 @@ def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset
         return found.load(**chosen)
     if found.published is None and path is None:
         raise ConfigError(
-            f"--data (scenario.data) is missing: where are the images? Expected: {found.layout}"
+            f"scenario.data is missing (--data): where are the images? Expected: {found.layout}"
         )
     place = data_folder(path)
-    with reading(place, only=OSError):
+    with reading(place, "cannot be used", OSError):
         return found.load(place, *([progress] if found.decodes else []), **chosen)
 
 

@@ -55,7 +55,8 @@ def from_torch(
     transform normalises or augments is not what you want here. `size` is for pictures, as in a
     folder.
     """
-    parts = [_collected(part, size, channels) for part in (train, test) if part is not None]
+    with reading("the Dataset"):
+        parts = [_collected(part, size, channels) for part in (train, test) if part is not None]
     called = names if names is not None else getattr(train, "classes", None)
     flat = [array for part in parts for array in part]
     return from_arrays(
@@ -68,14 +69,22 @@ def from_huggingface(
     *,
     image: str = "image",
     label: str = "label",
-    size: int | None = None,
-    channels: int = 3,
-    test_share: float = 0.2,
-    split_seed: int = 0,
+    size: Count | None = None,
+    channels: Channels = 3,
+    test_share: TestShare = 0.2,
+    split_seed: Seed = 0,
 ) -> Dataset:
-    """Read a Hugging Face Dataset or DatasetDict; `image` and `label` name its columns."""
-    import datasets
+    """Read a Hugging Face Dataset or DatasetDict, or the folder that `save_to_disk` wrote.
 
+    `image` and `label` name its columns.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError("this needs the package `datasets`: pip install datasets") from error
+    if isinstance(data, Path | str):
+        with reading(data, "is not a data set on disk"):
+            data = datasets.load_from_disk(str(data))
     splits = dict(data) if isinstance(data, datasets.DatasetDict) else {"train": data}
     train = splits.get("train")
     test = next((splits[n] for n in ("test", "validation", "valid") if n in splits), None)
@@ -96,34 +105,6 @@ def from_huggingface(
     )
 
 
-def huggingface(
-    path: Path,
-    *,
-    image: str = "image",
-    label: str = "label",
-    size: Count | None = None,
-    channels: Channels = 3,
-    test_share: TestShare = 0.2,
-    split_seed: Seed = 0,
-) -> Dataset:
-    """Read a Hugging Face Dataset or DatasetDict that `save_to_disk` wrote."""
-    try:
-        import datasets
-    except ImportError as error:
-        raise DataError("this needs the package `datasets`: pip install datasets") from error
-    with reading(path, "is not a data set on disk"):
-        data = datasets.load_from_disk(str(path))
-    return from_huggingface(
-        data,
-        image=image,
-        label=label,
-        size=size,
-        channels=channels,
-        test_share=test_share,
-        split_seed=split_seed,
-    )
-
-
 def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3) -> Dataset:
     """Call a function of yours, `file.py:function` or `module:function`, for its data set.
 
@@ -137,10 +118,10 @@ def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3)
         raise DataError(f"{source} has no function {name!r}")
     with reading(place, "failed"):
         made = function()
-    if isinstance(made, Dataset):
-        return made
-    pair = made if isinstance(made, tuple) else (made,)
-    return from_torch(*pair, size=size, channels=channels)
+        if isinstance(made, Dataset):
+            return made
+        pair = made if isinstance(made, tuple) else (made,)
+        return from_torch(*pair, size=size, channels=channels)
 
 
 def _module(source: str) -> ModuleType:

@@ -198,7 +198,7 @@ def _finish(listing: Listing, part: Path, shape: tuple[int, ...]) -> None:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    with reading(folder, "is not a prepared data set, delete it"):
+    with reading(folder, "is not a readable prepared data set; delete it"):
         found = dict(json.loads((folder / "manifest.json").read_bytes()))
         size = int(np.prod(found["shape"])) * (found["train"] + found["test"])
         whole = found["format"] == FORMAT and (folder / "pixels.u8").stat().st_size == size

@@ -23,7 +23,7 @@ from .published import Published
 from .reading import reading
 from .unpickle import load_arrays
 
-HOME = "https://www.cs.toronto.edu/~kriz"
+URL = "https://www.cs.toronto.edu/~kriz/cifar-{}-python.tar.gz"
 LIMITS = Limits(files=64, bytes=400_000_000)
 
 
@@ -41,11 +41,7 @@ CIFAR10 = Layout(
         "cifar10",
         ("cifar-10-batches-py", "."),
         (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta"),
-        (
-            Remote(
-                f"{HOME}/cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a", 170_498_071
-            ),
-        ),
+        (Remote(URL.format(10), "c58f30108f718f92721af3b95e74349a", 170_498_071),),
         LIMITS,
     ),
     labels="labels",
@@ -59,11 +55,7 @@ CIFAR100 = Layout(
         "cifar100",
         ("cifar-100-python", "."),
         ("train", "test", "meta"),
-        (
-            Remote(
-                f"{HOME}/cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85", 169_001_437
-            ),
-        ),
+        (Remote(URL.format(100), "eb9058c3a382ffc7106e4002c42a8d85", 169_001_437),),
         LIMITS,
     ),
     labels="fine_labels",

@@ -16,7 +16,7 @@ from pathlib import Path
 def cache_home() -> Path:
     """Return the platform's folder for what can be made again, with our name in it."""
     if given := os.environ.get("LINSEP_CACHE"):
-        return Path(given).expanduser()
+        return Path(os.path.expanduser(given))
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "linsep"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linsep"
@@ -24,11 +24,8 @@ def cache_home() -> Path:
 
 def data_folder(given: Path | None = None) -> Path:
     """Return --data if given, else LINSEP_DATA, else `data` in the cache folder."""
-    if given is not None:
-        return given.expanduser()
-    if named := os.environ.get("LINSEP_DATA"):
-        return Path(named).expanduser()
-    return cache_home() / "data"
+    named = given or os.environ.get("LINSEP_DATA")
+    return Path(os.path.expanduser(named)) if named else cache_home() / "data"
 
 
 def prepared_folder() -> Path:

@@ -25,4 +25,6 @@ def reading(
         raise
     except only as error:
         reason = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, OSError) and error.filename and error.strerror:
+            place, reason = error.filename, error.strerror
         raise DataError(f"{place} {problem}: {reason}") from error

@@ -18,17 +18,12 @@ from .published import Published
 from .reading import reading
 
 CLASSES = 200
+URL = "https://cs231n.stanford.edu/tiny-imagenet-200.zip"
 TINYIMAGENET = Published(
     "tinyimagenet",
     ("tiny-imagenet-200", "."),
     ("wnids.txt", "train", "val"),
-    (
-        Remote(
-            "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
-            "90528d7ca1a48142e341f4ef8d21d0de",
-            248_100_043,
-        ),
-    ),
+    (Remote(URL, "90528d7ca1a48142e341f4ef8d21d0de", 248_100_043),),
     Limits(files=150_000, bytes=2_000_000_000),
 )
 
