@@ -1,5 +1,6 @@
 """`linsep data`, as a user types it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from linsep.data.sources.download import Remote
 from linsep.data.sources.measure import class_counts, duplicates, pixel_statistics
 from linsep.data.sources.places import cache_home, data_folder
 from linsep.errors import ConfigError, DataError, LinsepError
+from linsep.prepare import prepare
+from linsep.settings.config import from_settings
 from tests.helpers.made_data import noise, write_folder, write_image
 
 
@@ -66,6 +69,56 @@ def test_prepare_check_and_show_a_folder(tmp_path: Path) -> None:
         if np.array_equal(pixels[y : y + 56, x : x + 56], first)
     ]
     assert len(places) == 1  # the first image of the first class, in the first column
+
+
+@pytest.mark.parametrize("per_task", [None, 1, 2, 3])
+@pytest.mark.parametrize("name", ["blobs", "folder", "table"])
+@pytest.mark.filterwarnings("ignore::linsep.data.sources.measure.DuplicateWarning")
+def test_show_draws_what_run_would_learn_and_refuses_what_run_refuses(
+    tmp_path: Path, name: str, per_task: int | None
+) -> None:
+    root = write_folder(tmp_path / "d", count=8)
+    files = sorted((root / "train").rglob("*.png"))
+    lines = [f"{file.relative_to(tmp_path)},{i % 2},{i // 8}" for i, file in enumerate(files)]
+    (tmp_path / "t.csv").write_text("\n".join(["file,label,task", *lines]))
+    place = {"blobs": None, "folder": root, "table": tmp_path / "t.csv"}[name]
+    given = {"name": name, "per_task": per_task, "data": str(place) if place else None}
+    options = [
+        *(("--data", place) if place else ()),
+        *(("--per-task", per_task) if per_task else ()),
+    ]
+
+    def outcome(work: Callable[[], str]) -> str:
+        try:
+            return work()
+        except LinsepError as error:
+            return str(error)
+
+    def learned() -> str:
+        config = from_settings({"scenario": given, "method": "ft", "net": "mlp"})
+        return f"{len(prepare(config).data.scenario.tasks)} tasks"
+
+    drawn = outcome(lambda: run("show", name, *options, "-o", tmp_path / "x.png"))
+    assert outcome(learned) in drawn
+
+
+def test_check_verifies_its_own_cache_and_no_other(tmp_path: Path) -> None:
+    for i in range(2):
+        run("prepare", "folder", "--data", write_folder(tmp_path / str(i), count=2 + i))
+    lines = run("check", "folder", "--data", tmp_path / "0").splitlines()
+    assert [line for line in lines if "unchanged" in line] == lines[-1:]
+    assert "8 images, unchanged" in lines[-1]
+    (Path(lines[-1].rpartition(": ")[0]) / "digests.bin").unlink()
+    with pytest.raises(DataError, match=r"digests\.bin cannot be read: No such file"):
+        run("check", "folder", "--data", tmp_path / "0")
+
+
+@pytest.mark.parametrize("place", ["file/x.png", "folder.png", "/proc/none/x.png"])
+def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(DataError, match="cannot be written"):
+        run("show", "blobs", "-o", tmp_path / place)
 
 
 def test_show_draws_a_tables_own_tasks(tmp_path: Path) -> None:

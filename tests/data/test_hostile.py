@@ -229,3 +229,14 @@ def test_good_archives_unpack_once_and_over_a_killed_try(tmp_path: Path) -> None
     assert not killed.exists()
     archive.unlink()
     assert unpack(archive, tmp_path / "set", LIMITS) == target
+
+
+def test_zip_with_an_unknown_compression_method(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as zipped:
+        zipped.writestr("set/a", b"a")
+    raw = bytearray((tmp_path / "set.zip").read_bytes())
+    for header, offset in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
+        raw[raw.find(header) + offset] = 99
+    (tmp_path / "set.zip").write_bytes(raw)
+    with pytest.raises(DataError, match=r"set\.zip cannot be unpacked: .*compression"):
+        unpack(tmp_path / "set.zip", tmp_path / "set", LIMITS)

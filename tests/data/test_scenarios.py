@@ -12,7 +12,7 @@ from torch import Tensor
 
 from linsep.data.images import Dataset, Images, Tasks, check, join
 from linsep.data.registry import SOURCES
-from linsep.data.scenarios import fingerprint, open_scenario, reduced
+from linsep.data.scenarios import TaskWarning, fingerprint, open_scenario, reduced
 from linsep.data.sources.embedded import blobs, fashion_mini
 from linsep.data.sources.measure import pixel_statistics
 from linsep.data.tasks import Scenario, split, streamed
@@ -263,6 +263,17 @@ def test_data_with_tasks_of_their_own_are_a_stream() -> None:
     assert found[0].fingerprint != found[1].fingerprint
 
 
+@pytest.mark.parametrize("one", [[0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1], [0, 0, 1, 1, 1, 2]])
+def test_a_task_that_cannot_be_learned_is_named(one: list[int]) -> None:
+    with pytest.raises(DataError, match=r"task '[yz]' has [01] training images"):
+        open_scenario(wanted(name="table"), own_tasks(one, [0, 0, 1, 1, 2, 2]))
+
+
+def test_a_task_without_test_images_is_warned_of() -> None:
+    with pytest.warns(TaskWarning, match="task 'z' has no test images"):
+        open_scenario(wanted(name="table"), own_tasks([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 1, 0]))
+
+
 # --- fingerprints --------------------------------------------------------------------------------
 
 
@@ -341,6 +352,27 @@ def test_data_that_no_run_should_be_made_of(data: Dataset, words: list[str]) -> 
         line = str(caught.value)
         assert "\n" not in line
         assert all(word in line for word in words), line
+
+
+@pytest.mark.parametrize(
+    "kind", [torch.uint8, torch.bool, torch.int32, torch.float16, torch.float64]
+)
+def test_labels_of_another_type_are_the_same_labels(kind: torch.dtype) -> None:
+    data = of(X, Y.to(kind))
+    assert data.train.y.dtype == torch.int64
+    same = (open_scenario(wanted(per_task=1), made) for made in (data, of(X, Y)))
+    assert len({found.fingerprint for found in same}) == 1
+
+
+@pytest.mark.parametrize("wrong", [[0, 0.5, 0, 1], [0, 1, torch.nan, 1], [[0], [1], [0], [1]]])
+def test_labels_that_are_no_whole_numbers_are_refused(wrong: list[Any]) -> None:
+    with pytest.raises(DataError, match="labels"):
+        of(X, torch.tensor(wrong))
+
+
+def test_names_that_are_not_utf8_are_refused() -> None:
+    with pytest.raises(DataError, match=r"'\\udcff' is not UTF-8"):
+        check(bad(names=("a", "\udcff")))
 
 
 def test_labels_for_images_that_are_not_there_are_refused() -> None:

@@ -117,7 +117,7 @@ def _tensor(array: NDArray[Any], where: str) -> Tensor:
     if array.dtype.kind not in "buif":
         raise DataError(f"{where}: pixels are {array.dtype}; expected uint8, or floats from 0 to 1")
     kind = np.dtype(np.float64) if array.dtype.char == "g" else array.dtype.newbyteorder("=")
-    return torch.from_numpy(np.ascontiguousarray(array, kind))
+    return torch.from_numpy(np.asarray(array, kind, order="C"))
 
 
 def _flat(labels: Array | Sequence[Any], count: int, where: str) -> NDArray[Any]:
