@@ -81,7 +81,7 @@ def join(parts: Sequence[Images]) -> Images:
 
 
 class Tasks(NamedTuple):
-    """The task that each image comes in, where the data say so themselves."""
+    """The task that each image comes in, where the data themselves decide it."""
 
     names: tuple[str, ...]  # in the order of learning
     train: Tensor  # (n,) int64, a place in `names` for every training image

@@ -16,7 +16,7 @@ from ..settings import sections
 from ..settings.signature import complete
 from ..streams import Streams
 from .augment import Augment
-from .images import Dataset, Images, check
+from .images import Dataset, Images, Tasks, check
 from .registry import Source, source
 from .sources.cache import Progress
 from .sources.measure import pixel_statistics
@@ -47,8 +47,9 @@ def open_scenario(
     if data is None:
         data = load(wanted, progress)
     check(data)
-    scenario = _in_own_tasks(data, wanted) if data.tasks else _split(data, wanted, found)
-    _check_tasks(scenario, data.tasks.names if data.tasks else ())
+    own = data.tasks
+    scenario = _split(data, wanted, found) if own is None else _in_own_tasks(data, own, wanted)
+    _check_tasks(scenario, own.names if own else ())
     return Opened(scenario, found.augment or measured(data.train), fingerprint(data))
 
 
@@ -77,14 +78,12 @@ def _split(data: Dataset, wanted: sections.Scenario, found: Source) -> Scenario:
     return split(wanted.name, kept, _counts(wanted, found, len(kept.names)), order)
 
 
-def _in_own_tasks(data: Dataset, wanted: sections.Scenario) -> Scenario:
+def _in_own_tasks(data: Dataset, tasks: Tasks, wanted: sections.Scenario) -> Scenario:
     """Make the stream that the data themselves describe."""
     for name in ("per_task", "first_task", "per_class", "test_per_class", "validation"):
         if getattr(wanted, name):
             raise ConfigError(f"scenario.{name}: the data name the task of every image")
-    assert data.tasks is not None
-    names, train, test = data.tasks
-    return streamed(wanted.name, data, train, test, len(names))
+    return streamed(wanted.name, data, tasks.train, tasks.test, len(tasks.names))
 
 
 def _check_tasks(scenario: Scenario, names: tuple[str, ...]) -> None:

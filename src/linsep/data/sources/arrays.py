@@ -32,7 +32,7 @@ PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}
 
 
 def arrays(path: Path, *, test_share: TestShare = 0.2, split_seed: Seed = 0) -> Dataset:
-    """Images and labels of your own from an .npz file, or from a folder of .npy files."""
+    """Read images and labels from an .npz file, or from a folder of .npy files."""
     found = _from_npz(path) if path.suffix == ".npz" else _from_folder(path)
     train, test = (_pair(found, part, path) for part in ("train", "test"))
     if train is None:

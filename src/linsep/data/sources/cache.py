@@ -166,7 +166,7 @@ def _digest(image: bytes) -> bytes:
 
 
 def _verified(pixels: Path, digests: bytes, shape: tuple[int, ...]) -> int:
-    """Count the images, from the first on, that are on disk as their digests tell."""
+    """Count the images, from the first on, that are on disk with the right digests."""
     size, count = int(np.prod(shape)), len(digests) // DIGEST
     if not pixels.exists():
         return 0

@@ -34,7 +34,7 @@ def read_image(
     """Return the pixels of a file, or of its bytes, as (channels, height, width).
 
     `side`: bring the shorter side to this length and cut the square in the middle.
-    `upright`: turn photographs as their camera says they were held.
+    `upright`: turn photographs as the camera was held.
     `name`: what an error calls the image, where it has no path.
     """
     called = name or (str(source) if isinstance(source, Path) else "an image")

@@ -32,7 +32,7 @@ def folder(
     split_seed: Seed = 0,
     channels: Channels = 3,
 ) -> Dataset:
-    """Images of your own, in folders named after their classes.
+    """Read images of your own, in folders named after their classes.
 
     `size`: bring the shorter side to this and cut the square in the middle (default: all images
     must have one size already). `test_share` and `split_seed` only matter where there is no test

@@ -1,4 +1,4 @@
-"""Which images to test on, where the data do not tell: a share of every class.
+"""Which images to test on, where the data have no split: a share of every class.
 
 Knows labels and a seed. The choice within a class depends on its name and size only, so another
 class can come or go without moving an image.

@@ -1,7 +1,7 @@
 """MNIST and Fashion-MNIST: four idx files, as they are or with .gz.
 
 Knows the idx format and where people keep these files, Debian's package included. Both sets use the
-same file names, so which of the two was found is told by the number of images per class.
+same file names, so the number of images per class decides which of the two was found.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Layout:
 
 
 def _remotes(base: str, *sums: tuple[str, int]) -> tuple[Remote, ...]:
-    """The zipped files at an address, given the MD5 and the size of each."""
+    """Return the zipped files at an address, given the MD5 and the size of each."""
     names = (spellings.split("|")[1] for spellings in FILES)
     return tuple(Remote(f"{base}/{name}", *found) for name, found in zip(names, sums, strict=True))
 

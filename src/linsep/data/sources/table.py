@@ -44,7 +44,7 @@ def table(
     split_seed: Seed = 0,
     channels: Channels = 3,
 ) -> Dataset:
-    """Images of your own, listed in a CSV with the columns file, label and perhaps task and split.
+    """Read images listed in a CSV with the columns file, label and perhaps task and split.
 
     `size`, `test_share` and the rest are those of a folder of images.
     """
