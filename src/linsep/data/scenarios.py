@@ -64,7 +64,7 @@ def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset
         return found.load(**chosen)
     if found.published is None and path is None:
         raise ConfigError(
-            f"scenario.data is missing (--data): where are the images? Expected: {found.layout}"
+            f"scenario.data is missing (--data): {wanted.name!r} reads your files: {found.layout}"
         )
     place = data_folder(path)
     with reading(place, "cannot be used", OSError):
