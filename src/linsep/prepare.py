@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from .data.images import Dataset
-    from .data.scenarios import Stream
+    from .data.scenarios import Opened
     from .learning.method import Method
     from .learning.run import Run
     from .nets.net import Backbone
@@ -60,7 +60,7 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     settings where it keeps none, options of other parts), which otherwise is refused: a grid gives
     one set of settings to many methods. Unless it is to run `here`, a device is believed in.
     """
-    from .data import scenarios
+    from .data.registry import source
     from .methods import assemble, parts
     from .nets import backbones
     from .settings.presets import PRESETS
@@ -70,7 +70,7 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     preset = dict(PRESETS[config.preset]) if config.preset else {}
     chosen = _options(named, preset.pop("options", {}), given.pop("options", {}), lenient)
     method = assemble("+".join(named), chosen)
-    found = scenarios.recipe(config.scenario.name)
+    found = source(config.scenario.name)
     suggested = _suggested(method, found.suggests)
     resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
     scenario, net = resolved.scenario, resolved.net
@@ -177,7 +177,7 @@ class Prepared:
     """A resolved config with its data: known by its key, and ready to be built."""
 
     config: Config
-    stream: Stream
+    data: Opened
     key: str
     module: nn.Module | None = None  # a backbone that was handed in
 
@@ -196,13 +196,13 @@ class Prepared:
 
         c = self.config
         method = assemble(c.method, c.options)
-        scenario = method.curriculum(self.stream.scenario)
+        scenario = method.curriculum(self.data.scenario)
         learner = Learner(
             method,
             self._backbone,
             scenario,
             Streams(c.seed),
-            self.stream.augment,
+            self.data.augment,
             c.training,
             c.memory,
             c.evaluation,
@@ -214,7 +214,7 @@ class Prepared:
         from .nets.backbones import make
         from .nets.net import Wrapped
 
-        shape = (self.stream.scenario.shape[0], *self.stream.augment.size)
+        shape = (self.data.scenario.shape[0], *self.data.augment.size)
         layers = {t for part in self.config.options.values() for t in part.get("layers", ())}
         if self.module is not None:
             return Wrapped(copy.deepcopy(self.module), shape, layers)
@@ -228,15 +228,15 @@ def prepare(
     net: nn.Module | None = None,
     lenient: bool = False,
     here: bool = True,
-    opened: dict[str, Stream] | None = None,
+    opened: dict[str, Opened] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Prepared:
     """Resolve a config and open its data; a data set or a backbone of your own may be handed in.
 
-    `opened` remembers streams from call to call, so that many runs on the same data load it once;
+    `opened` remembers scenarios from call to call, so that many runs on the same data load it once;
     `progress` is told how many images are decoded, of how many.
     """
-    from .data.scenarios import open_stream
+    from .data.scenarios import open_scenario
 
     if data is not None:
         scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
@@ -246,15 +246,15 @@ def prepare(
     opened = {} if opened is None else opened
     which = resolved.scenario.model_dump_json()
     if data is not None or which not in opened:
-        opened[which] = open_stream(resolved.scenario, data, progress)
-    stream = opened[which]
-    memory, classes = resolved.memory.rows, stream.scenario.num_classes
+        opened[which] = open_scenario(resolved.scenario, data, progress)
+    found = opened[which]
+    memory, classes = resolved.memory.rows, found.scenario.num_classes
     if 0 < memory < classes:
         raise ConfigError(
             f"memory.rows: {memory} rows cannot hold one of each of {classes} classes; "
             f"at least {classes}"
         )
-    return Prepared(resolved, stream, key(resolved, stream.fingerprint, net), net)
+    return Prepared(resolved, found, key(resolved, found.fingerprint, net), net)
 
 
 def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:

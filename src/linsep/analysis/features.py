@@ -82,7 +82,7 @@ class Features:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.folder, self.prepared, self.say = folder, prepared, say
-        self.scenario = prepared.stream.scenario  # the tasks, also of a run that learned jointly
+        self.scenario = prepared.data.scenario  # the tasks, also of a run that learned jointly
         self.snapshots = snapshots.found(folder)
         self._restored: Snapshot | None = None
 
@@ -174,7 +174,7 @@ class Features:
 
     def _path(self, snapshot: Snapshot, split: Split) -> Path:
         """Named after all that decides its content."""
-        what = f"{snapshot.digest} {self.prepared.stream.fingerprint} {self.prepared.key}"
+        what = f"{snapshot.digest} {self.prepared.data.fingerprint} {self.prepared.key}"
         digest = blake2b(what.encode(), digest_size=6).hexdigest()
         return self.folder / FOLDER / f"{split}-{snapshot.name}-{digest}.npy"
 

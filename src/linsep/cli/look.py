@@ -40,7 +40,7 @@ def list_(
 
 
 def _rows(kind: str) -> Sequence[tuple[str, ...]]:
-    from ..data.scenarios import SCENARIOS
+    from ..data.registry import SOURCES
     from ..methods import METHODS, TERMS
     from ..nets.backbones import LIBRARIES, NETS
 
@@ -50,7 +50,7 @@ def _rows(kind: str) -> Sequence[tuple[str, ...]]:
         case "terms":
             return [(f"+{name}", about.line, about.source) for name, about in TERMS.items()]
         case "scenarios":
-            return [(name, found.line) for name, found in SCENARIOS.items()]
+            return [(name, found.line) for name, found in SOURCES.items()]
         case _:
             own = [(name, about.line) for name, about in NETS.items()]
             line = "any model of {0}, if installed: pip install 'linsep[{0}]'"

@@ -213,7 +213,7 @@ class Session:
 
 
 def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
-    scenario, config = prepared.stream.scenario, prepared.config
+    scenario, config = prepared.data.scenario, prepared.config
     settings = {"class_il": run.class_il, "task_il": run.task_il}
     metrics = {name: summary(matrix) for name, matrix in settings.items()}
     tasks = len(scenario.groups)
@@ -225,7 +225,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
         "method": config.method,
         "memory": config.memory.rows,
         "seed": config.seed,
-        "data": prepared.stream.fingerprint,
+        "data": prepared.data.fingerprint,
         "classes": list(scenario.names),
         "groups": [list(g.classes) for g in scenario.groups],
         "metrics": metrics,
