@@ -16,7 +16,8 @@ from linsep.errors import DivergedError, StateError
 from linsep.learning.run import EpochEnd, StepEnd
 from linsep.prepare import prepare
 from linsep.storage import files
-from linsep.storage.session import Session, final_results, read_results
+from linsep.storage.folder import RunFolder
+from linsep.storage.session import Session, final_results
 from linsep.testing import same
 from tests.helpers.real_runs import SETTINGS, contents, interrupted, prepared, straight
 
@@ -28,7 +29,7 @@ def test_a_finished_folder_holds_everything(tmp_path: Path) -> None:
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     assert [e["event"] for e in events] == ["epoch_end", "epoch_end", "task_end"] * 2
     assert len((folder / "timing.jsonl").read_text().splitlines()) == len(events)
-    results = read_results(folder)
+    results = RunFolder(folder).results()
     assert results["matrices"]["class_il"][0][1] is None
     assert results["audit"] == []
     weights = load_file(folder / "model.safetensors")
@@ -47,7 +48,7 @@ def test_learning_and_forgetting_all_there_is_passes_the_audit() -> None:
 
 
 def test_the_confusion_counts_what_the_last_accuracies_say(tmp_path: Path) -> None:
-    results = read_results(straight(tmp_path))
+    results = RunFolder(straight(tmp_path)).results()
     confusion = torch.tensor(results["confusion"])
     assert confusion.sum(1).tolist() == [5, 5, 5, 5]  # test images of each class
     for classes, last in zip(results["groups"], results["matrices"]["class_il"][-1], strict=True):

@@ -15,7 +15,8 @@ from linsep.prepare import Prepared, prepare
 from linsep.settings.config import from_settings
 from linsep.settings.sections import Keep
 from linsep.storage import snapshots
-from linsep.storage.session import Session, read_results
+from linsep.storage.folder import RunFolder
+from linsep.storage.session import Session
 from linsep.testing import toy_run
 from tests.helpers.command import command
 
@@ -74,7 +75,7 @@ def test_stages_come_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["derpp+bfp", "icarl", "lucir", "bic", "ft+fd"])
 def test_a_restored_learner_predicts_as_it_did(tmp_path: Path, method: str) -> None:
     folder = done(tmp_path, method)
-    matrices = read_results(folder)["matrices"]
+    matrices = RunFolder(folder).results()["matrices"]
     run = prepared(method).build()
     for at in snapshots.found(folder):
         snapshots.restore(at, run.learner)

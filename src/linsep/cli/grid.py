@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ConfigError
+from ..errors import ConfigError, StateError
 from .run import File, Keep, Quiet, Runs, SaveEvery, Set, checked_keep
 from .terminal import FAILED, INTERRUPTED, Stop, open_console, say
 
@@ -225,9 +226,14 @@ def picture(cells: Sequence[Cell], at_once: int) -> Any:
 def conclude(cells: Sequence[Cell], runs: Path, console: Console) -> None:
     """The table, what failed and why, and the exit code that says so."""
     from ..compare.summaries import summary_table
-    from ..storage.session import read_results
+    from ..storage.folder import RunFolder
 
-    finished = [read_results(cell.folder) for cell in cells if cell.status == "done"]
+    done, finished = [cell for cell in cells if cell.status == "done"], []
+    for cell in done:
+        try:
+            finished.append(RunFolder(cell.folder).results())
+        except StateError as error:
+            warnings.warn(f"left out of the table: {error}", stacklevel=2)
     if finished:
         console.print(summary_table(finished).to_rich())
     failed = [cell for cell in cells if cell.status == "failed"]
@@ -235,7 +241,7 @@ def conclude(cells: Sequence[Cell], runs: Path, console: Console) -> None:
         text = f"failed: {cell.name}: {cell.reason}"
         console.print(text, style="red", soft_wrap=True, markup=False, highlight=False)
     console.print(f"Everything is in {runs}", highlight=False, soft_wrap=True)
-    if len(finished) + len(failed) < len(cells):
+    if len(done) + len(failed) < len(cells):
         console.print("Stopped and saved; repeat the command to go on.")
         raise typer.Exit(INTERRUPTED)
     if failed:

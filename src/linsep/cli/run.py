@@ -114,6 +114,8 @@ def run(
     with Session(prepared, runs, save_every=save_every, keep=kept) as session:
         if session.finished:
             say(console, quiet, f"{prepared.name} is finished already.")
+            if kept:
+                say(console, quiet, "--keep has no effect on a finished run.")
             if log:
                 say(console, quiet, "For its log: linsep export RUN --to LOGGER.")
         else:
@@ -151,7 +153,7 @@ def _train(session: Session, console: Console, quiet: bool, log: Sequence[str] =
                     watcher.see(event)
                 if not isinstance(event, StepEnd):
                     for told in logs:
-                        told.see(event_record(event))
+                        told.see(event_record(event, session.run))
                 if stopping.signal is not None and not session.run.finished:
                     session.save()
                     break
@@ -173,6 +175,6 @@ def show_result(console: Console, results: dict[str, Any], folder: Path) -> None
     from ..compare.summaries import summary_table
 
     console.print(summary_table([results]).to_rich())
-    for flaw in results["audit"]:
-        console.print(f"audit: {flaw}")
+    for flaw in results.get("audit", ()):
+        console.print(f"audit: {flaw}", markup=False)
     console.print(f"Everything is in {folder}", highlight=False, soft_wrap=True)

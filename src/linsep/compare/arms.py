@@ -14,17 +14,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import ConfigError, unknown
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from ..settings.names import NO_NUMBERS
 from ..storage.store import Record, Value
 from .statistics import EXACT_UP_TO, Paired, Summary, paired, summarise
 
-METRICS = ("faa", "ff", "ala")
-IL = ("class_il", "task_il")
+IL = tuple(SETTINGS)
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
 # What may differ between runs that are the same but for the seed: no number depends on it.
-NO_SETTING = {
-    "name", "key", "status", "progress", "seed", "method", "preset", "scenario.data",
-    "compute.threads",
-}  # fmt: skip
+NO_SETTING = {"name", "key", "status", "progress", "seed", "method"} | NO_NUMBERS
 
 Settings = tuple[tuple[str, Value], ...]
 
@@ -64,7 +62,9 @@ class Figure:
         if self.pairs is None:
             return None
         higher, lower = self.pairs.wins, self.pairs.losses
-        better, worse = (lower, higher) if self.metric == "ff" else (higher, lower)
+        better, worse = (higher, lower)
+        if METRICS[self.metric].better == "min":
+            better, worse = worse, better
         return better, worse, self.pairs.ties
 
 
@@ -189,7 +189,7 @@ def _rival(arm: Arm, block: Sequence[Arm], against: str | None) -> Arm | None:
 def _figures(arm: Arm, rival: Arm | None) -> list[Figure]:
     found = []
     for setting in IL:
-        for metric in METRICS:
+        for metric in REPORTED:
             mine = arm.values(setting, metric)
             if not mine:
                 found.append(Figure(arm, setting, metric, None))

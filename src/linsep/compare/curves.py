@@ -10,9 +10,10 @@ term is its weight 0. Knows arms and how they are called. Knows nothing of files
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .arms import IL, METRICS, Arm, Comparison, Settings, spelled
+from ..learning.metrics import REPORTED, SETTINGS
+from .arms import IL, Arm, Comparison, Settings, spelled
 from .statistics import Summary, summarise
-from .summaries import BEST, SETTINGS, SHOWN
+from .summaries import BEST, SHOWN
 from .tables import Spread, Table, Value
 
 
@@ -71,10 +72,10 @@ def table(curves: Sequence[Curve]) -> Table:
             place = ", ".join(filter(None, [SETTINGS[setting], spelled(curve.block)]))
             place += f", {curve.label} over {curve.field}"
             for point in curve.points:
-                found = [point.summary(setting, metric) for metric in METRICS]
+                found = [point.summary(setting, metric) for metric in REPORTED]
                 cells = [Spread(one.mean, one.std) if one else None for one in found]
                 rows.append([place, f"{point.weight:g}", len(point.arm.runs), *cells])
-    columns = ["setting", "weight", "seeds", *(SHOWN[metric] for metric in METRICS)]
+    columns = ["setting", "weight", "seeds", *(SHOWN[metric] for metric in REPORTED)]
     caption = "Stability and plasticity over the weight of the added term"
     return Table(columns, rows, caption=caption, best=BEST, group="setting")
 

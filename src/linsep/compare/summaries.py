@@ -9,14 +9,14 @@ Knows how a comparison is laid out. Knows nothing of files, or of how results ca
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..storage.store import Record
 from .arms import Arm, Comparison, Figure, shown, spelled
 from .statistics import Summary, mean, std
 from .tables import Best, Spread, Table, Value
 
-SHOWN = {"faa": "FAA", "ff": "FF", "ala": "ALA"}
-SETTINGS = {"class_il": "Class-IL", "task_il": "Task-IL"}
-BEST: Mapping[str, Best] = {"FAA": "max", "FF": "min", "ALA": "max"}
+SHOWN = {name: METRICS[name].title for name in REPORTED}
+BEST: Mapping[str, Best] = {METRICS[name].title: METRICS[name].better for name in REPORTED}
 
 
 def summary_table(results: Iterable[Mapping[str, Any]]) -> Table:

@@ -19,13 +19,12 @@ from ..compare.statistics import mean, std
 from ..compare.tables import Best, Spread, Table
 from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
+from ..learning.metrics import METRICS, SETTINGS
 from ..settings.presets import PRESETS
 from ..storage.store import Record, Value, flat
 from .protocol import Scale, scaled
 from .tables import Cell, PaperTable, Place, cell, table
 
-METRICS = {"faa": "FAA", "ff": "FF", "ala": "ALA"}
-SETTINGS = {"class_il": "Class-IL", "task_il": "Task-IL"}
 ABSENT = ("scenario.first_task", "scenario.per_class", "scenario.test_per_class")
 
 
@@ -221,7 +220,7 @@ def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
 
 def _where(row: Beside, size: Scale) -> str:
     p = row.place
-    text = f"{SETTINGS[p.setting]} {METRICS[p.metric]}, {p.scenario}"
+    text = f"{SETTINGS[p.setting]} {METRICS[p.metric].title}, {p.scenario}"
     if p.memory is None:
         return text
     text += f"/{p.memory}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..compare.arms import IL, METRICS, spelled
+from ..compare.arms import IL, spelled
 from ..compare.curves import Curve, table
-from ..compare.summaries import SETTINGS, SHOWN
+from ..compare.summaries import SHOWN
+from ..learning.metrics import REPORTED, SETTINGS
 from . import style
 from .canvas import Canvas, Figure
 from .draw_lines import legend
@@ -25,7 +26,7 @@ def tradeoff(curve: Curve) -> Figure:
         canvas = Canvas(6.4, 3.1)
         row = canvas.panels(1, 2)[0]
         for axes, setting in zip(row, IL, strict=True):
-            for metric in METRICS:
+            for metric in REPORTED:
                 colour, marker, dash = LOOKS[metric]
                 found = [(i, p.summary(setting, metric)) for i, p in enumerate(curve.points)]
                 known = [(i, s) for i, s in found if s is not None]

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from ..compare.arms import Arm, Comparison, Figure, shown, spelled
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
-from ..compare.summaries import SETTINGS
 from ..compare.tables import Table, Value
+from ..learning.metrics import SETTINGS
 from .gather import Block, Gathered
 from .style import arm_label
 
