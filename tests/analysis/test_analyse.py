@@ -139,7 +139,10 @@ def test_what_was_trained_elsewhere_is_looked_at_here(tmp_path: Path) -> None:
     folder = tmp_path / there.name
     folder.mkdir()
     (folder / "config.toml").write_text(to_toml(there.config))
-    (folder / "results.json").write_text('{"metrics": {}}')
+    names = {"key": there.key, "data": "", "scenario": "blobs", "method": "ft"}
+    metrics = dict.fromkeys(("class_il", "task_il"), dict.fromkeys(("faa", "ff", "ala"), 50.0))
+    results = names | {"memory": 0, "seed": 0, "metrics": metrics}
+    (folder / "results.json").write_text(json.dumps(results))
     again = reopen(folder)
     assert again.name == there.name
     assert again.config.compute.device in devices()

@@ -147,6 +147,35 @@ def test_a_damaged_or_foreign_snapshot_is_refused(tmp_path: Path) -> None:
         snapshots.restore(first, prepared().build().learner)
 
 
+def test_every_flipped_byte_is_noticed(tmp_path: Path) -> None:
+    first = snapshots.found(done(tmp_path))[0]
+    learner, whole = prepared().build().learner, first.path.read_bytes()
+    for at in (20, len(whole) // 2, len(whole) - 1):
+        content = bytearray(whole)
+        content[at] ^= 1
+        first.path.write_bytes(content)
+        with pytest.raises(StateError, match="digest does not match"):
+            snapshots.restore(first, learner)
+    first.path.write_bytes(whole)
+    snapshots.restore(first, learner)
+
+
+def test_a_missing_snapshot_is_no_earlier_one(tmp_path: Path) -> None:
+    """Also in a folder of a time without digests, as far as the last task goes."""
+    folder = done(tmp_path / "runs")
+    assert snapshots.missing(folder) == []
+    (folder / "snapshots" / "task03.safetensors").unlink()
+    assert snapshots.missing(folder) == ["snapshots/task03.safetensors"]
+    for said in (
+        "task03.safetensors was kept and is missing",
+        "end of task 3, the last, is missing",
+    ):
+        refused = command("analyse", folder.name, "--what", "probe", cwd=tmp_path)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert said in refused.stderr
+        (folder / "digests.json").unlink(missing_ok=True)
+
+
 def test_other_files_are_no_snapshots(tmp_path: Path) -> None:
     folder = done(tmp_path)
     (folder / "snapshots" / "notes.safetensors").write_bytes(b"")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from ..errors import ConfigError, unknown
+from ..errors import ConfigError, printable, unknown
 from ..settings import sections
 from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 
@@ -177,4 +177,4 @@ def show_result(console: Console, results: dict[str, Any], folder: Path) -> None
     console.print(summary_table([results]).to_rich())
     for flaw in results.get("audit", ()):
         console.print(f"audit: {flaw}", markup=False)
-    console.print(f"Everything is in {folder}", highlight=False, soft_wrap=True)
+    say(console, False, f"Everything is in {printable(str(folder))}")

@@ -76,6 +76,7 @@ class Comparison:
     differing: Sequence[str]  # settings that make blocks
     by_method: Mapping[str, Mapping[str, Value]]  # settings that differ between methods only
     left_out: Sequence[str]  # runs without results
+    doubled: Sequence[str]  # runs of an arm and a seed that another run stands for
 
 
 def compare(records: Iterable[Record], against: str | None = None) -> Comparison:
@@ -92,12 +93,15 @@ def compare(records: Iterable[Record], against: str | None = None) -> Comparison
         raise ConfigError(unknown("method among these runs", against, methods))
     common, differing, options, by_method = _settings(done)
     arms = _arms(done, differing, options)
+    kept = {run.folder for arm in arms for run in arm.runs.values()}
+    keys = {run["key"] for arm in arms for run in arm.runs.values()}
+    doubled = [r.name for r in done if r.folder not in kept and r["key"] not in keys]
     blocks: dict[Settings, list[Arm]] = {}
     for arm in arms:
         blocks.setdefault(arm.block, []).append(arm)
     figures = [_figures(arm, _rival(arm, blocks[arm.block], against)) for arm in arms]
     left_out = [record.name for record in given if not record.finished]
-    return Comparison(arms, figures, common, differing, by_method, left_out)
+    return Comparison(arms, figures, common, differing, by_method, left_out, doubled)
 
 
 def spelled(settings: Settings) -> str:

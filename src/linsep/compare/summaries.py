@@ -117,6 +117,9 @@ def notes(comparison: Comparison) -> list[str]:
         first = ", ".join(comparison.left_out[:3])
         more = ", ..." if len(comparison.left_out) > 3 else ""
         said.append(f"{len(comparison.left_out)} not finished, left out: {first}{more}")
+    if comparison.doubled:
+        names = ", ".join(comparison.doubled)
+        said.append(f"left out, since another run has the same settings and seed: {names}")
     if any(figure.pairs for figures in comparison.figures for figure in figures):
         said.append(
             "95 %: Student's interval for the mean; p (t): paired t test; p (flips): sign-flip "

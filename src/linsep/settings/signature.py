@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from ..errors import ConfigError, unknown
+from ..errors import ConfigError, printable, unknown
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -58,7 +58,7 @@ def problem(error: ValidationError, where: str = "", model: type[BaseModel] | No
     message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
     plain = first["type"] in ("missing", "json_invalid")
     found = "" if plain else f", not {_short(first['input'])}"
-    return ": ".join(filter(None, [".".join(path), f"{message}{found}{more}"]))
+    return printable(": ".join(filter(None, [".".join(path), f"{message}{found}{more}"])))
 
 
 def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:

@@ -121,13 +121,12 @@ class Timing(TypedDict):
 class Results(TypedDict):
     key: Text
     data: Text
+    scenario: Text
+    method: Text
+    memory: Whole
+    seed: Whole
     metrics: dict[Setting, dict[Text, Number | None]]
     # What follows is not in every folder: some were made before it was recorded.
-    name: NotRequired[Text]
-    scenario: NotRequired[Text]
-    method: NotRequired[Text]
-    memory: NotRequired[Whole]
-    seed: NotRequired[Whole]
     classes: NotRequired[list[Text]]
     groups: NotRequired[list[list[Place]]]
     matrices: NotRequired[dict[Setting, list[list[Number | None]]]]
@@ -206,10 +205,11 @@ class RunFolder:
         if self.finished and self.digests().get(EVENTS, whole := files.digest(content)) != whole:
             raise StateError(f"{self.path / EVENTS} was changed after the run had finished")
         found = self._lines(_EVENT, EVENTS, content[:end])
-        for event in found:
+        for i, event in enumerate(found):
             if event["event"] == "task_end":
                 if "group" not in event:  # of a time when `task` was the group
-                    event |= {"group": event["task"], "task": tasks}
+                    order = {"event": "task_end", "task": tasks, "group": event.pop("task")}
+                    found[i] = order | event
                 tasks += 1
         return found
 

@@ -81,7 +81,7 @@ class Session:
             return self
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            files.sync_folder(self.folder.parent)
+            files.sync_folder(self.folder.parent)  # so that the name of a new folder lasts
             self.lease.acquire()
         except OSError as error:
             raise StateError(f"cannot use {self.folder}: {error.strerror or error}") from None
