@@ -131,7 +131,7 @@ def test_every_part_of_a_config_may_be_wrong(folder: Path) -> None:
 def test_files_that_are_no_such_thing(name: str, content: bytes, folder: Path) -> None:
     (folder / "digests.json").unlink()
     (folder / name).write_bytes(content)
-    reader = READERS.get(name, RunFolder.config)
+    reader: Any = READERS.get(name, RunFolder.config)
     assert isinstance(read(lambda: reader(RunFolder(folder))), StateError)
 
 
@@ -233,6 +233,34 @@ def test_a_damaged_folder_is_skipped(words: tuple[str, ...], tmp_path: Path) -> 
     assert "warning: skipped er-" in said.stderr
     if words[0] == "runs":
         assert "er-200-s6" in said.stdout
+
+
+@pytest.mark.filterwarnings("always:left out")
+def test_a_grid_with_a_damaged_run_still_makes_its_table(tmp_path: Path) -> None:
+    flags = ("--set", "scenario=blobs", "--set", "scenario.classes=4", "--set", "training.epochs=1")
+    words = ("grid", "--over", "seed=0,1", "--over", "method=ft", *flags, "--workers", "1")
+    assert command(*words, cwd=tmp_path).returncode == 0
+    first, second = sorted((tmp_path / "runs").glob("blobs-*"))
+    for folder in (first, second):
+        (folder / "timing.jsonl").write_text('{"seconds": [1]}\n3\n')
+    (first / "results.json").write_text('{"metrics": 3}')
+    said = command(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert f"left out of the table: runs/{first.name}/results.json: key: Field req" in said.stderr
+    assert "Class-IL" in said.stdout
+
+
+def test_a_file_that_must_not_be_read_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    for words in (("show", folder.name), ("compare", folder.name)):
+        said = command(*words, cwd=folder.parent.parent)
+        assert (said.returncode, said.stderr.count("\n")) == (2, 1), said.stderr
+    assert "cannot read config.toml: Permission denied" in str(read_facts(folder)["progress"])
 
 
 def test_a_damaged_run_alone_is_an_error(folder: Path) -> None:

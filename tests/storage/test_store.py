@@ -237,7 +237,7 @@ def test_damaged_runs_are_shown_as_such(tmp_path: Path) -> None:
     assert [r["progress"] for r in Store(tmp_path).records()] == [
         "results.json: Invalid JSON: EOF while parsing an object at line 1 column 1",
         "config.toml: not TOML: Invalid initial character for a key part (at end of document)",
-        "results.json: should be a valid dictionary, not []",
+        "results.json: should be an object, not []",
         "config.toml: seed: Field required",
     ]
 

@@ -135,12 +135,12 @@ class Session:
             sessions = []
         before: dict[str, Any] = dict(sessions[-1]) if sessions else {}
         self._check_config()
-        resumed = self._restored()
-        self.run = resumed or self.prepared.build()
+        self.run = self.prepared.build()
         learner, wanted = self.run.learner, self.prepared.config.compute.threads
         size = sum(p.numel() for p in learner.net.parameters())
         torch.set_num_threads(wanted or before.get("threads") or environment.threads_for(size))
         here = environment.describe(learner.device)
+        resumed = self._restore()
         for field in environment.DECISIVE if before and resumed else ():
             if before.get(field) != here[field]:
                 warnings.warn(
@@ -167,23 +167,22 @@ class Session:
         else:
             self._write(CONFIG, to_toml(self.prepared.config).encode())
 
-    def _restored(self) -> Run | None:
-        """The run as it was when it was last saved whole; None if it never was."""
-        for name in STATES:
-            if not self.files.has(name):
-                continue
-            run = self.prepared.build()
+    def _restore(self) -> bool:
+        """Resume from the newest state that is whole; False if there is none yet."""
+        assert self.run is not None
+        for path in (self.folder / name for name in STATES if self.files.has(name)):
             try:
-                self._events = self._load(run, self.folder / name)
+                self._events = self._load(self.run, path)
             except StateError as error:
                 warnings.warn(str(error), stacklevel=5)
-                continue
-            return run
+                self.run = self.prepared.build()  # a wrong state may have been loaded in part
+            else:
+                return True
         if self.files.begun:
             raise StateError(
                 f"no saved state in {self.folder} can be read; remove the folder to start afresh"
             )
-        return None
+        return False
 
     def _load(self, run: Run, path: Path) -> bytes:
         """Give the run the state in a file; what was recorded until then."""

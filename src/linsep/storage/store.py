@@ -86,13 +86,11 @@ class Store:
 
     def select(self, condition: str | None = None, sort: str | None = None) -> list[Record]:
         """The runs that a condition holds for, by name, or sorted: 'method,-faa'."""
-        expression = where.parse(condition) if condition is not None else None
+        parsed = where.parse(condition, full_name) if condition is not None else None
         records = self.records()
-        if expression is not None and records:
-            names = known_names(records)
-            check_names(where.fields(expression), names)
-            expression = where.renamed(expression, full_name)
-            records = [record for record in records if where.matches(expression, record.facts)]
+        if parsed is not None and records:
+            check_names(parsed.fields, known_names(records))
+            records = [record for record in records if parsed.holds(record.facts)]
         return ordered(records, sort) if sort else records
 
     def _synchronised(self, stamps: Mapping[str, str]) -> dict[str, dict[str, Value]]:
