@@ -1,5 +1,6 @@
 """Whatever lies in a run's folder: a value that fits, or one line on what does not."""
 
+import ast
 import copy
 import json
 import os
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 import tomli_w
 
+import linsep
 from linsep.errors import StateError, printable
+from linsep.storage import folder as folder_module
 from linsep.storage.folder import RunFolder
 from linsep.storage.store import Store, read_facts
 from tests.helpers.command import command
@@ -204,6 +207,17 @@ def test_timings_are_spelled_as_events_and_old_ones_are_read(folder: Path) -> No
         path.read_text().replace("epoch_end", "EpochEnd").replace("task_end", "TaskEnd")
     )
     assert len(RunFolder(folder).timing()) == len(named)
+
+
+def test_only_the_folder_knows_the_names_of_its_files() -> None:
+    source = Path(linsep.__file__).parent
+    names = {folder_module.CONFIG, folder_module.RESULTS, folder_module.EVENTS,
+             folder_module.TIMING, folder_module.ENVIRONMENT, folder_module.DIGESTS,
+             folder_module.MODEL, *folder_module.STATES}  # fmt: skip
+    for path in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and path.name != "folder.py":
+                assert node.value not in names, f"{path}, line {node.lineno}"
 
 
 # --- commands over many runs ---------------------------------------------------------------------

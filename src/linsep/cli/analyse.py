@@ -92,6 +92,9 @@ def _selected(run: Sequence[Path] | None, where: str | None, runs: Path) -> list
         raise ConfigError("name runs or give --where, not both")
     given = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
     done = [record for record in given if record.finished]
+    for record in given:
+        if record["status"] == "damaged":
+            warnings.warn(f"left out: {record.name}: {record['progress']}", stacklevel=2)
     if not done:
         condition = f" with {where}" if where else ""
         raise StateError(f"there are no finished runs{condition} in {runs}")

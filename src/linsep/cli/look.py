@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, printable, unknown
+from ..errors import ConfigError, StateError, printable, unknown
 from ..learning.metrics import SETTINGS
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ def show(
     found = RunFolder(record.folder)
     for line in found.config_text().splitlines():
         console.print(printable(line), markup=False, highlight=False)
+    if record["status"] == "damaged":
+        raise StateError(f"{record.folder} is damaged: {record['progress']}")
     if not found.finished:
         console.print(f"Not finished: {record['progress']}.", markup=False, highlight=False)
         return

@@ -72,17 +72,14 @@ def _plain(value: Any, depth: int = 0) -> Any:
     return value
 
 
-Table = Annotated[dict[str, Any], AfterValidator(_plain)]
-
-
 @_checked
 class Config(TypedDict):
     method: Text
     seed: Whole
-    scenario: NotRequired[Table]
-    net: NotRequired[Table]
-    training: NotRequired[Table]
-    memory: NotRequired[Table]
+    scenario: NotRequired[dict[str, Any]]
+    net: NotRequired[dict[str, Any]]
+    training: NotRequired[dict[str, Any]]
+    memory: NotRequired[dict[str, Any]]
 
 
 @_checked

@@ -19,14 +19,14 @@ from typing import Any
 import torch
 from safetensors.torch import save as safetensors_bytes
 
-from ..errors import LinsepError, StateError
+from ..errors import StateError
 from ..learning.metrics import audit, summary
 from ..learning.run import EpochEnd, Event, Run, StepEnd, TaskEnd
 from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.names import NO_NUMBERS
 from ..settings.sections import Keep
-from . import environment, files, snapshots
+from . import environment, files, snapshots, states
 from .folder import (
     CONFIG,
     ENVIRONMENT,
@@ -113,7 +113,7 @@ class Session:
         assert self.run is not None
         events = self._events.decode()
         state = {"run": self.run.state_dict(), "key": self.prepared.key, "events": events}
-        _require_finite(self.run)
+        states.require_finite(self.run)
         newest, previous = STATES
         self._write(newest, files.seal(state), keep=self.folder / previous)
         self._saved = time.monotonic()
@@ -172,7 +172,8 @@ class Session:
         assert self.run is not None
         for path in (self.folder / name for name in STATES if self.files.has(name)):
             try:
-                self._events = self._load(self.run, path)
+                known = states.load(self.run, path, self.prepared.key)
+                self._events = self._recorded(known, path)
             except StateError as error:
                 warnings.warn(str(error), stacklevel=5)
                 self.run = self.prepared.build()  # a wrong state may have been loaded in part
@@ -183,22 +184,6 @@ class Session:
                 f"no saved state in {self.folder} can be read; remove the folder to start afresh"
             )
         return False
-
-    def _load(self, run: Run, path: Path) -> bytes:
-        """Give the run the state in a file; what was recorded until then."""
-        state = files.unseal(path)
-        key = state.get("key", self.prepared.key)  # early states have none
-        if key != self.prepared.key:
-            raise StateError(f"{path} is the state of another run, {key!r}")
-        try:
-            run.load_state_dict(state["run"])
-            _require_sound(run, state["run"])
-            return self._recorded(state["events"], path)
-        except LinsepError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
-            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            raise StateError(f"{path} holds no state of this run: {reason}") from None
 
     def _recorded(self, events: str | int, state: Path) -> bytes:
         """What was recorded when a state was saved: it says so, or how long the file was then."""
@@ -297,23 +282,6 @@ def event_record(event: EpochEnd | TaskEnd, run: Run) -> dict[str, Any]:
     task, _, epoch, steps = event.cursor
     place = {"task": task, "stage": event.stage, "epoch": epoch, "steps": steps}
     return {"event": "epoch_end", **place, "losses": event.losses}
-
-
-def _require_sound(run: Run, saved: dict[str, Any]) -> None:
-    """Refuse a state that could be loaded and that no run can be in."""
-    ends = (len(run.scenario.tasks), len(run.learner.method.stages), 10**9, 10**9)
-    at = [type(n) is int and 0 <= n <= end for n, end in zip(saved["cursor"], ends, strict=True)]
-    shapes = [saved[name].shape == run.class_il.shape for name in ("class_il", "task_il")]
-    sums = saved["sums"].keys() == saved["counts"].keys()
-    counts = [type(count) is int and count > 0 for count in saved["counts"].values()]
-    if not all([*at, *shapes, sums, *counts]):
-        raise ValueError("its cursor, accuracies or losses are those of no run")
-
-
-def _require_finite(run: Run) -> None:
-    for name, value in run.learner.net.state_dict().items():
-        if value.is_floating_point() and not torch.isfinite(value).all():
-            raise StateError(f"the net's {name} is no longer finite; the last good state is kept")
 
 
 def _json(content: Any) -> bytes:
