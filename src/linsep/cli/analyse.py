@@ -92,12 +92,13 @@ def _selected(run: Sequence[Path] | None, where: str | None, runs: Path) -> list
         raise ConfigError("name runs or give --where, not both")
     given = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
     done = [record for record in given if record.finished]
-    for record in given:
-        if record["status"] == "damaged":
-            warnings.warn(f"left out: {record.name}: {record['progress']}", stacklevel=2)
+    damaged = [f"{r.name}: {r['progress']}" for r in given if r["status"] == "damaged"]
     if not done:
         condition = f" with {where}" if where else ""
-        raise StateError(f"there are no finished runs{condition} in {runs}")
+        reason = f"; {damaged[0]}" if damaged else ""
+        raise StateError(f"there are no finished runs{condition} in {runs}{reason}")
+    for text in damaged:
+        warnings.warn(f"left out: {text}", stacklevel=2)
     return done
 
 
