@@ -11,6 +11,7 @@
 A message says what was wrong, where, and what would be right.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -49,3 +50,10 @@ def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
     close = get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names)}"
+
+
+def printable(text: str) -> str:
+    """The text on one line, without what a terminal would obey or no encoding can write."""
+    return re.sub(
+        r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text
+    )

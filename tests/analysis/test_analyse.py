@@ -24,7 +24,8 @@ from linsep.prepare import devices, prepare
 from linsep.settings.config import from_settings, to_toml
 from linsep.settings.sections import Keep
 from linsep.storage import snapshots
-from linsep.storage.session import Session, read_results
+from linsep.storage.folder import RunFolder
+from linsep.storage.session import Session
 from linsep.storage.store import Store
 from tests.helpers.command import command
 
@@ -138,7 +139,10 @@ def test_what_was_trained_elsewhere_is_looked_at_here(tmp_path: Path) -> None:
     folder = tmp_path / there.name
     folder.mkdir()
     (folder / "config.toml").write_text(to_toml(there.config))
-    (folder / "results.json").write_text('{"metrics": {}}')
+    names = {"key": there.key, "data": "", "scenario": "blobs", "method": "ft"}
+    metrics = dict.fromkeys(("class_il", "task_il"), dict.fromkeys(("faa", "ff", "ala"), 50.0))
+    results = names | {"memory": 0, "seed": 0, "metrics": metrics}
+    (folder / "results.json").write_text(json.dumps(results))
     again = reopen(folder)
     assert again.name == there.name
     assert again.config.compute.device in devices()
@@ -184,7 +188,7 @@ def test_all_directions_give_the_recorded_accuracies(
     opened: Callable[[str], Features], method: str
 ) -> None:
     run = opened(method)
-    matrix = read_results(run.folder)["matrices"]["class_il"]
+    matrix = RunFolder(run.folder).results()["matrices"]["class_il"]
     for centred in (False, True):
         tasks = analyse(run, "spectrum", Settings(centred=centred))["tasks"]
         assert [t["task"] for t in tasks] == list(range(T))
@@ -255,7 +259,7 @@ def naive_cka(x: Tensor, y: Tensor) -> float:
 
 def test_probes_stand_beside_the_trained_head(opened: Callable[[str], Features]) -> None:
     run = opened("derpp+bfp")
-    results = read_results(run.folder)
+    results = RunFolder(run.folder).results()
     found = analyse(run, "probe", QUICK)
     assert found["head"] == pytest.approx(results["metrics"]["class_il"]["faa"] / 100)
     assert found["head_tasks"] == pytest.approx(results["matrices"]["class_il"][-1])

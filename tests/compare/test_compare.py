@@ -438,3 +438,12 @@ def test_plain_text_marks_the_best_and_parts_groups() -> None:
         "C", "in  method   FAA", "──  ──────  ────", "a   er      1.00", "a   bfp     *2.00*", "",
         "b   er      *3.00*",
     ]  # fmt: skip
+
+
+def test_a_second_run_of_a_seed_is_left_out_with_a_note(tmp_path: Path) -> None:
+    """Two results versions of one run: only one of them counts."""
+    make_run(tmp_path, "er", 0, 50.0)
+    make_run(tmp_path, "er", 0, 60.0, label="-newer")
+    comparison = compare(Store(tmp_path).records())
+    assert comparison.repeated == ["er-200-s0-newer"]
+    assert any("er-200-s0-newer" in note for note in notes(comparison))

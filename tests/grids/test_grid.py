@@ -18,7 +18,8 @@ from linsep.grids.grid import Grid
 from linsep.grids.plan import expand, over, plan, time_left
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
-from linsep.storage.session import Session, read_results
+from linsep.storage.folder import RunFolder
+from linsep.storage.session import Session
 from tests.helpers.command import command
 from tests.helpers.real_runs import contents
 
@@ -95,7 +96,7 @@ def test_a_bad_cell_stops_nobody_and_a_stopped_grid_goes_on(tmp_path: Path) -> N
         grid.stop()
     assert [cell.status for cell in cells] == ["stopped"]
     assert (cells[0].folder / "state.pt").exists()
-    assert read_results(plan(wild, tmp_path)[1].folder)["seed"] == 0
+    assert RunFolder(plan(wild, tmp_path)[1].folder).results()["seed"] == 0
 
 
 # --- what the grid does with what an engine tells, on an engine that tells what it is asked to ----

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linsep.learning import metrics
-from linsep.learning.metrics import accuracy, audit, confusion, forgetting, mean_peak, summary
+from linsep.learning.metrics import (
+    METRICS,
+    REPORTED,
+    accuracy,
+    audit,
+    confusion,
+    forgetting,
+    mean_peak,
+    summary,
+)
 
 NAN = float("nan")
 
@@ -209,3 +218,14 @@ def test_knowing_the_task_never_hurts(rows: int, seed: int) -> None:
     y = torch.randint(2, 4, (rows,), generator=g)
     among = accuracy(scores, y, (2, 3))
     assert accuracy(scores, y) <= among <= 1
+
+
+def test_directions_agree_with_the_metrics() -> None:
+    """Learning everything and keeping it is best in every metric; forgetting it is worse."""
+    kept, lost = torch.ones(3, 3).tril().double(), torch.eye(3).double()
+    for metric in METRICS.values():
+        best, worse = metric.of(kept), metric.of(lost)
+        assert best is not None
+        assert worse is not None
+        assert (best >= worse) if metric.better == "max" else (best <= worse), metric.title
+    assert set(REPORTED) <= set(METRICS)

@@ -286,7 +286,9 @@ def write(runs: Path, place: Place, size: str, seed: int, faa: float) -> None:
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(config)
     metrics = {il: {"faa": faa, "ff": 10.0, "ala": 90.0} for il in ("class_il", "task_il")}
-    (folder / "results.json").write_text(json.dumps({"key": "k", "data": "d", "metrics": metrics}))
+    names = {"key": "k", "data": "d", "scenario": place.scenario, "method": place.method}
+    results = names | {"memory": 200, "seed": seed, "metrics": metrics}
+    (folder / "results.json").write_text(json.dumps(results))
 
 
 def test_the_table_shows_ours_and_dashes(tmp_path: Path) -> None:

@@ -13,6 +13,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from ..errors import StateError
+from ..storage.files import read
+
 FOLDER = "analysis"
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Place = Annotated[int, Field(ge=0, le=100_000)]  # a task, an epoch or a class, counted from 0
@@ -130,8 +133,8 @@ SHAPES: Mapping[str, type[Shape]] = {
 def stored(folder: Path, what: str) -> Content | None:
     """What an analysis of the run in this folder found, if it was made and is whole."""
     try:
-        found = json.loads((folder / FOLDER / f"{what}.json").read_bytes())
+        found = json.loads(read(folder / FOLDER / f"{what}.json"))
         SHAPES[what].model_validate(found)
-    except (OSError, ValueError, RecursionError):  # pydantic raises ValueErrors
+    except (StateError, ValueError, RecursionError):  # pydantic raises ValueErrors
         return None
     return found if isinstance(found, dict) and found.get("what") == what else None

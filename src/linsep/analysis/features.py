@@ -26,10 +26,9 @@ from ..learning.learner import Learner
 from ..nets.heads import DecidesLinearly
 from ..prepare import Prepared, devices, gathered, prepare
 from ..settings.config import from_settings
-from ..settings.layers import read
 from ..storage import files, snapshots
 from ..storage.environment import threads, threads_for
-from ..storage.session import read_results
+from ..storage.folder import RunFolder
 from ..storage.snapshots import Snapshot
 
 Split = Literal["train", "test"]
@@ -50,8 +49,9 @@ def reopen(
     folder: Path, *, opened: dict[str, Any] | None = None, data: str | None = None
 ) -> Prepared:
     """A finished run's config and data again; `data` says where the images are now."""
-    read_results(folder)  # refuses what is not finished
-    settings = gathered(read(folder / "config.toml"))
+    run = RunFolder(folder)
+    run.results()  # refuses what is not finished
+    settings = gathered(run.config())
     scenario, name = settings["scenario"], folder.resolve().name
     if data is not None:
         scenario["data"] = data
@@ -93,7 +93,13 @@ class Features:
 
     @property
     def last(self) -> Snapshot:
-        return self.needed(self.ends)[-1]
+        """Of the last task; what was learned before it is no stand-in."""
+        last, tasks = self.needed(self.ends)[-1], len(self.scenario.groups)
+        if last.task + 1 != tasks:
+            raise StateError(
+                f"{self.folder.name}: the snapshot at the end of task {tasks}, the last, is missing"
+            )
+        return last
 
     def needed(self, found: Sequence[Snapshot], what: str = "") -> Sequence[Snapshot]:
         if not found:
@@ -101,6 +107,8 @@ class Features:
                 f"{self.folder.name}: {what or 'this'} needs the weights at the end of tasks, "
                 "which were not kept; remove its folder and run it with --keep tasks"
             )
+        if gone := snapshots.missing(self.folder):
+            raise StateError(f"{self.folder.name}: {gone[0]} was kept and is missing")
         return found
 
     @cached_property

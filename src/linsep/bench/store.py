@@ -22,6 +22,8 @@ from rich.console import Console
 from ..compare.arms import compare
 from ..compare.summaries import differences, listing, summary
 from ..compare.tables import Table, draw
+from ..learning.metrics import METRICS, SETTINGS
+from ..storage.folder import CONFIG, RESULTS
 from ..storage.store import Store
 
 BOUND = 1.0  # second, for each but the indexing
@@ -73,8 +75,8 @@ def make(runs: Path, count: int) -> None:
         name = f"split-cifar10-{METHODS[method]}-m{config['memory']['rows']}-s{seed}-{number:010x}"
         folder = runs / name
         folder.mkdir()
-        (folder / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
-        (folder / "results.json").write_text(json.dumps(_results(config, number, rng), indent=1))
+        (folder / CONFIG).write_text(tomli_w.dumps(config), encoding="utf-8")
+        (folder / RESULTS).write_text(json.dumps(_results(config, number, rng), indent=1))
 
 
 def _config(method: str, memory: int, seed: int) -> dict[str, Any]:
@@ -98,8 +100,7 @@ def _config(method: str, memory: int, seed: int) -> dict[str, Any]:
 
 
 def _results(config: dict[str, Any], number: int, rng: random.Random) -> dict[str, Any]:
-    names = ("faa", "ff", "ala", "bwt", "aia", "mean_peak")
-    metrics = {il: {name: rng.uniform(0, 100) for name in names} for il in ("class_il", "task_il")}
+    metrics = {il: {name: rng.uniform(0, 100) for name in METRICS} for il in SETTINGS}
     matrix = [[rng.random() for _ in range(5)] for _ in range(5)]
     return {
         "key": f"{number:010x}", "scenario": config["scenario"]["name"], "data": "0" * 32,

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from ..errors import LinsepError
+from ..errors import LinsepError, printable
 from . import analyse, bench, data, grid, look, paper, report, run, search, store
 
 app = typer.Typer(
@@ -69,7 +69,7 @@ def main() -> None:
     except LinsepError as error:
         if debug:
             raise
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {printable(str(error))}\n")
         sys.exit(2)
 
 
@@ -81,4 +81,4 @@ def _warn(
     file: object = None,
     line: str | None = None,
 ) -> None:
-    sys.stderr.write(f"warning: {message}\n")
+    sys.stderr.write(f"warning: {printable(str(message))}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
@@ -91,9 +92,13 @@ def _selected(run: Sequence[Path] | None, where: str | None, runs: Path) -> list
         raise ConfigError("name runs or give --where, not both")
     given = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
     done = [record for record in given if record.finished]
+    damaged = [f"{r.name}: {r['progress']}" for r in given if r["status"] == "damaged"]
     if not done:
         condition = f" with {where}" if where else ""
-        raise StateError(f"there are no finished runs{condition} in {runs}")
+        reason = f"; {damaged[0]}" if damaged else ""
+        raise StateError(f"there are no finished runs{condition} in {runs}{reason}")
+    for text in damaged:
+        warnings.warn(f"left out: {text}", stacklevel=2)
     return done
 
 
@@ -123,14 +128,19 @@ def _analysed(
     found: dict[str, dict[Path, dict[str, Any]]] = {name: {} for name in ANALYSES}
     try:
         for record in records:
-            prepared = reopen(record.folder, opened=opened, data=data)
-            run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
-            allowed = possible(run)
-            for name in whats or allowed:
-                if name not in allowed and len(records) > 1:
-                    typer.echo(f"left out of {name}: {record.name}", err=True)
-                    continue
-                found[name][record.folder] = made(run, name, chosen)
+            try:
+                prepared = reopen(record.folder, opened=opened, data=data)
+                run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
+                allowed = possible(run)
+                for name in whats or allowed:
+                    if name not in allowed and len(records) > 1:
+                        typer.echo(f"left out of {name}: {record.name}", err=True)
+                        continue
+                    found[name][record.folder] = made(run, name, chosen)
+            except StateError as error:
+                if len(records) == 1:
+                    raise
+                warnings.warn(f"left out: {error}", stacklevel=2)
     except KeyboardInterrupt:
         typer.echo("Stopped; what was done is kept. Repeat the command to go on.", err=True)
         raise typer.Exit(INTERRUPTED) from None

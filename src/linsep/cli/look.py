@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, StateError, unknown
+from ..errors import ConfigError, StateError, printable, unknown
+from ..learning.metrics import SETTINGS
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    pass
 
 KINDS = ("methods", "terms", "scenarios", "nets")
 
@@ -64,15 +64,23 @@ def show(
     """What a run did: its settings, accuracies after every task, and metrics."""
     from rich.console import Console
 
-    folder = run if run.is_dir() else runs / run
-    if not (folder / "config.toml").exists():
-        raise StateError(f"{run} is not a run: there is no config.toml in {folder}")
-    console = Console()
-    console.print((folder / "config.toml").read_text(), markup=False, highlight=False)
-    if (folder / "results.json").exists():
-        _show_results(console, folder)
-    else:
-        _show_progress(console, folder)
+    from ..storage.folder import RunFolder
+    from ..storage.store import open_record
+    from .run import show_result
+
+    record, console = open_record(run, runs), Console()
+    found = RunFolder(record.folder)
+    for line in found.config_text().splitlines():
+        console.print(printable(line), markup=False, highlight=False)
+    if record["status"] == "damaged":
+        raise StateError(f"{record.folder} is damaged: {record['progress']}")
+    if not found.finished:
+        console.print(f"Not finished: {record['progress']}.", markup=False, highlight=False)
+        return
+    results = found.results()
+    for setting, rows in results.get("matrices", {}).items():
+        console.print(_matrix(SETTINGS[setting], rows))
+    show_result(console, results, record.folder)
 
 
 def export(
@@ -100,16 +108,6 @@ def export(
     Console().print(f"Written to {output or folder}", highlight=False, soft_wrap=True)
 
 
-def _show_results(console: Console, folder: Path) -> None:
-    from ..storage.session import read_results
-    from .run import show_result
-
-    results = read_results(folder)
-    for setting, title in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
-        console.print(_matrix(title, results["matrices"][setting]))
-    show_result(console, results, folder)
-
-
 def _matrix(title: str, rows: list[list[float | None]]) -> Any:
     from rich.table import Table
 
@@ -121,16 +119,3 @@ def _matrix(title: str, rows: list[list[float | None]]) -> Any:
         cells = ["" if value is None else f"{100 * value:.1f}" for value in row]
         table.add_row(f"task {task + 1}", *cells)
     return table
-
-
-def _show_progress(console: Console, folder: Path) -> None:
-    events = folder / "events.jsonl"
-    lines = events.read_text().splitlines() if events.exists() else []
-    if not lines:
-        console.print("Nothing has been recorded yet.")
-        return
-    last = json.loads(lines[-1])
-    place = f"task {last['task'] + 1}"
-    if "epoch" in last:
-        place += f", epoch {last['epoch'] + 1}"
-    console.print(f"Not finished: {len(lines)} events so far, the last of {place}.")

@@ -117,12 +117,11 @@ def planned(grid: Path, runs: Path) -> list[Record]:
     """A grid's runs, as far as they were begun."""
     from ..grids.plan import plan
     from ..settings.layers import read
+    from ..storage.folder import RunFolder
     from ..storage.store import open_record
 
     cells = plan(read(grid), runs, here=False)
-    return [
-        open_record(cell.folder, runs) for cell in cells if (cell.folder / "config.toml").exists()
-    ]
+    return [open_record(cell.folder, runs) for cell in cells if RunFolder(cell.folder).exists]
 
 
 def write(path: Path, content: bytes) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from ..errors import ConfigError, unknown
+from ..errors import ConfigError, printable, unknown
 from ..settings import sections
 from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 
@@ -114,6 +114,8 @@ def run(
     with Session(prepared, runs, save_every=save_every, keep=kept) as session:
         if session.finished:
             say(console, quiet, f"{prepared.name} is finished already.")
+            if kept:
+                say(console, quiet, "--keep has no effect on a finished run.")
             if log:
                 say(console, quiet, "For its log: linsep export RUN --to LOGGER.")
         else:
@@ -151,7 +153,7 @@ def _train(session: Session, console: Console, quiet: bool, log: Sequence[str] =
                     watcher.see(event)
                 if not isinstance(event, StepEnd):
                     for told in logs:
-                        told.see(event_record(event))
+                        told.see(event_record(event, session.run))
                 if stopping.signal is not None and not session.run.finished:
                     session.save()
                     break
@@ -173,6 +175,6 @@ def show_result(console: Console, results: dict[str, Any], folder: Path) -> None
     from .store import show_arms
 
     show_arms([folder])
-    for flaw in results["audit"]:
-        console.print(f"audit: {flaw}")
-    console.print(f"Everything is in {folder}", highlight=False, soft_wrap=True)
+    for flaw in results.get("audit", ()):
+        console.print(f"audit: {flaw}", markup=False)
+    say(console, False, f"Everything is in {printable(str(folder))}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import ConfigError, unknown
+from ..learning.metrics import REPORTED, SETTINGS
 from .grid import (
     Address,
     On,
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from ..grids.search import Search
 
 TRIALS = 20
-METRICS = ("faa", "ff", "ala")
-SETTINGS = ("class_il", "task_il")
 
 
 def search(
@@ -72,7 +71,7 @@ def search(
     from ..grids.search import Search, on_validation, ranges
     from ..settings.layers import merged, read
 
-    for name, value, allowed in (("metric", metric, METRICS), ("setting", setting, SETTINGS)):
+    for name, value, allowed in (("metric", metric, REPORTED), ("setting", setting, SETTINGS)):
         if value not in allowed:
             raise ConfigError(f"--{name}: {unknown(name, value, allowed)}")
     table = (read(config) if config else {}).get("search", {})

@@ -15,16 +15,15 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ..errors import ConfigError, unknown
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from ..settings.names import NO_NUMBERS
 from ..storage.store import Record, Value
 from .statistics import Paired, Summary, all_paired, summarise
 
-METRICS = {"faa": "FAA", "ff": "FF", "ala": "ALA"}
-SETTINGS = {"class_il": "Class-IL", "task_il": "Task-IL"}
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
 # Fields that never tell arms apart: no number depends on them, or they identify a run in its arm.
-IGNORED = {
-    "name", "key", "status", "progress", "seed", "method", "preset", "scenario.data",
-    "scenario.order_seed", "compute.threads",
+IGNORED = NO_NUMBERS | {
+    "name", "key", "status", "progress", "seed", "method", "scenario.order_seed",
 }  # fmt: skip
 
 Fields = tuple[tuple[str, Value], ...]
@@ -80,7 +79,9 @@ class Estimate:
         if self.pairs is None:
             return None
         higher, lower = self.pairs.wins, self.pairs.losses
-        better, worse = (lower, higher) if self.metric == "ff" else (higher, lower)
+        better, worse = (higher, lower)
+        if METRICS[self.metric].better == "min":
+            better, worse = worse, better
         return better, worse, self.pairs.ties
 
 
@@ -204,7 +205,7 @@ def _rival(arm: Arm, block: Sequence[Arm], against: str | None) -> Arm | None:
 
 
 def _estimates(arm: Arm, rival: Arm | None) -> list[Estimate]:
-    found = [Estimate(arm, s, m, arm.summary(s, m)) for s in SETTINGS for m in METRICS]
+    found = [Estimate(arm, s, m, arm.summary(s, m)) for s in SETTINGS for m in REPORTED]
     if rival is None:
         return found
     sides = [(arm.values(e.setting, e.metric), rival.values(e.setting, e.metric)) for e in found]

@@ -10,7 +10,8 @@ term is its weight 0. Knows arms and their labels. Knows nothing of files, or of
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .arms import METRICS, SETTINGS, Arm, Comparison, Fields, matching, spelled
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from .arms import Arm, Comparison, Fields, matching, spelled
 from .summaries import BEST, counted, located, spread
 from .tables import Table, Value
 
@@ -64,10 +65,10 @@ def table(curves: Sequence[Curve]) -> Table:
         for curve in curves:
             place = f"{located(setting, curve.block)}, {curve.label} over {curve.field}"
             for point in curve.points:
-                cells = [spread(point.arm.summary(setting, metric)) for metric in METRICS]
+                cells = [spread(point.arm.summary(setting, metric)) for metric in REPORTED]
                 rows.append([place, f"{point.weight:g}", len(point.arm.runs), *cells])
     runs = counted([point.arm for curve in curves for point in curve.points])
-    columns = ["setting", "weight", runs, *METRICS.values()]
+    columns = ["setting", "weight", runs, *(METRICS[metric].title for metric in REPORTED)]
     caption = "Stability and plasticity over the weight of the added term"
     return Table(columns, rows, caption=caption, best=BEST, group="setting")
 

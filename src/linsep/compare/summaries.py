@@ -8,12 +8,14 @@ Knows how a comparison is laid out. Knows nothing of files, or of how results ca
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..storage.store import Record
-from .arms import METRICS, SETTINGS, Arm, Comparison, Estimate, Fields, pooled, shown, spelled
+from .arms import Arm, Comparison, Estimate, Fields, pooled, shown, spelled
 from .statistics import Summary
 from .tables import Best, Spread, Table, Value
 
-BEST: Mapping[str, Best] = {"FAA": "max", "FF": "min", "ALA": "max"}
+TITLES = {name: METRICS[name].title for name in REPORTED}
+BEST: Mapping[str, Best] = {METRICS[name].title: METRICS[name].better for name in REPORTED}
 
 
 def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
@@ -32,7 +34,7 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
 def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
     """Mean ± std of every arm, and the 95 % interval for its mean."""
     columns = ["setting", "method", counted(comparison.arms)]
-    for title in METRICS.values():
+    for title in TITLES.values():
         columns += [title, f"{title} 95 %"] if intervals else [title]
     rows = []
     for place, arm, estimates in _placed(comparison):
@@ -57,7 +59,7 @@ def differences(comparison: Comparison) -> Table:
             if pairs is None or score is None or estimate.against is None:
                 continue
             gap = pairs.difference
-            first = [place, arm.label, estimate.against.label, METRICS[estimate.metric]]
+            first = [place, arm.label, estimate.against.label, TITLES[estimate.metric]]
             chances = [_chance(pairs.p), _chance(pairs.sign_flip.p)]
             last = [_interval(gap), *chances, "/".join(map(str, score))]
             rows.append([*first, gap.n, spread(gap), *last])

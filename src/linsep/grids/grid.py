@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..settings.sections import Keep
+from ..storage.folder import RunFolder
 from ..storage.session import SAVE_EVERY
 from .engines import Engine
 from .engines.local import Local, cpu_slots
@@ -151,7 +152,7 @@ class Grid:
         for cell in self.cells:
             if cell.status != "elsewhere":
                 continue
-            if (cell.folder / "results.json").exists():
+            if RunFolder(cell.folder).finished:
                 cell.status, cell.share = "done", 1.0
                 cell.seconds = seconds_taken(cell.folder)
                 yield cell

@@ -6,16 +6,17 @@ Knows settings and what lies in the runs' folder. Knows nothing of how runs are 
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError, LinsepError
+from ..errors import ConfigError, LinsepError, StateError
 from ..prepare import gathered, prepare
 from ..settings.config import Config, from_settings
 from ..settings.layers import assignment, merged, nested
+from ..settings.names import SHORT
+from ..storage.folder import RunFolder
 
 
 def expand(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -96,9 +97,8 @@ def plan(
 def seconds_taken(folder: Path) -> float:
     """By a run, over all its sessions, as far as it has recorded them."""
     try:
-        lines = (folder / "timing.jsonl").read_text(encoding="utf-8").splitlines()
-        return float(sum(json.loads(line)["seconds"] for line in lines))
-    except (OSError, ValueError, KeyError):
+        return sum(entry["seconds"] for entry in RunFolder(folder).timing())
+    except StateError:
         return 0.0
 
 
@@ -130,10 +130,11 @@ def _cell(settings: dict[str, Any], runs: Path, here: bool, opened: dict[str, An
         merged(settings, {"compute": {"device": device}}), prepared.name, runs / prepared.name
     )
     cell.device = device
-    if (cell.folder / "results.json").exists():
+    run = RunFolder(cell.folder)
+    if run.finished:
         cell.status, cell.share, cell.seconds = "done", 1.0, seconds_taken(cell.folder)
     else:
-        cell.begun = (cell.folder / "state.pt").exists()
+        cell.begun = run.begun
     return cell
 
 
@@ -141,6 +142,5 @@ def _spelled(combination: Mapping[str, Any], settings: Mapping[str, Any]) -> str
     """What tells a combination from the others: 'method=er, memory.rows=5'."""
     chosen = flat(combination) | flat(combination.get("options", {}))
     names = flat(settings.get("over", {}))
-    short = {"scenario": "scenario.name", "net": "net.name", "memory": "memory.rows"}
-    values = {name: chosen.get(name, chosen.get(short.get(name, ""))) for name in names}
+    values = {name: chosen.get(name, chosen.get(SHORT.get(name, ""))) for name in names}
     return ", ".join(f"{name}={value}" for name, value in values.items())

@@ -8,6 +8,7 @@ are runs like all others, so a search may be killed at any time and started agai
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -15,10 +16,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..errors import ConfigError, LinsepError
+from ..errors import ConfigError, LinsepError, StateError
+from ..learning.metrics import METRICS
 from ..settings.config import from_settings
 from ..settings.layers import assignment, merged, nested
-from ..storage.session import read_results
+from ..storage.folder import RunFolder
 from .grid import Grid
 from .plan import Cell, flat, plan
 
@@ -160,11 +162,10 @@ class Search:
         name = f"search-{blake2b(asked.encode(), digest_size=5).hexdigest()}"
         self.runs.mkdir(parents=True, exist_ok=True)
         storage = f"sqlite:///{(self.runs / 'search.db').absolute()}"
-        ways = {"ff": "minimize"}
         study = optuna.create_study(
             storage=storage,
             study_name=name,
-            direction=ways.get(self.worth[1], "maximize"),
+            direction="minimize" if METRICS[self.worth[1]].better == "min" else "maximize",
             load_if_exists=True,
         )
         # Continued, it must not propose again what it proposed first.
@@ -206,7 +207,13 @@ class Search:
         if any(cell.status == "failed" for cell in trial.cells):
             self.study.tell(trial.number, state=_import().trial.TrialState.FAIL)
             return
-        found = [read_results(cell.folder)["metrics"][setting][metric] for cell in trial.cells]
+        try:
+            every = [RunFolder(cell.folder).results()["metrics"] for cell in trial.cells]
+            found = [metrics[setting][metric] for metrics in every]
+        except StateError as error:
+            warnings.warn(f"trial {trial.number} counts as failed: {error}", stacklevel=2)
+            self.study.tell(trial.number, state=_import().trial.TrialState.FAIL)
+            return
         self.study.tell(trial.number, fmean(found))
 
 

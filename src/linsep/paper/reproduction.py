@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..compare.arms import METRICS, SETTINGS
 from ..compare.statistics import mean, std
 from ..compare.tables import Spread, Table
 from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
+from ..learning.metrics import METRICS, SETTINGS
 from ..settings.presets import PRESETS
 from ..storage.store import Record, Value, flat
 from .protocol import Scale, scaled
@@ -212,7 +212,7 @@ def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
 
 def _where(row: Beside, size: Scale) -> str:
     p = row.place
-    text = f"{SETTINGS[p.setting]} {METRICS[p.metric]}, {p.scenario}"
+    text = f"{SETTINGS[p.setting]} {METRICS[p.metric].title}, {p.scenario}"
     text += "" if p.memory is None else f"/{p.memory}"
     here = size.memory(p.scenario, p.memory)
     return text if here == p.memory else f"{text} (here {here})"

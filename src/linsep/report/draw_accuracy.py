@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ..compare import statistics
-from ..compare.arms import SETTINGS
 from ..compare.tables import Table, Value
+from ..learning.metrics import SETTINGS
 from . import style
 from .canvas import Axes, Canvas, Figure
 from .draw_lines import Series, legend, plot, series, table

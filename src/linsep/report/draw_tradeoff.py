@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ..compare.arms import METRICS, SETTINGS, spelled
+from ..compare.arms import spelled
 from ..compare.curves import Curve, table
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from . import style
 from .canvas import Canvas, Figure
 from .draw_lines import legend
@@ -24,7 +25,8 @@ def tradeoff(curve: Curve) -> Figure:
         canvas = Canvas(6.4, 3.1)
         row = canvas.panels(1, 2)[0]
         for axes, setting in zip(row, SETTINGS, strict=True):
-            for metric in METRICS:
+            for metric in REPORTED:
+                title = METRICS[metric].title
                 colour, marker, dash = LOOKS[metric]
                 found = [(i, p.arm.summary(setting, metric)) for i, p in enumerate(curve.points)]
                 known = [(i, s) for i, s in found if s is not None]
@@ -34,13 +36,11 @@ def tradeoff(curve: Curve) -> Figure:
                 bars = [s.std or 0.0 for _, s in known]
                 axes.errorbar(
                     xs, means, yerr=bars, color=colour, marker=marker, linestyle=dash, capsize=2,
-                    label=METRICS[metric],
+                    label=title,
                 )  # fmt: skip
                 for i, s in known:
                     spread = f" ± {s.std:.2f}" if s.std is not None else ""
-                    said = (
-                        f"{METRICS[metric]} at {curve.field} = {weights[i]}: {s.mean:.2f}{spread}"
-                    )
+                    said = f"{title} at {curve.field} = {weights[i]}: {s.mean:.2f}{spread}"
                     canvas.spot(axes, i, s.mean, said)
             axes.set_xticks(range(len(weights)), weights)
             axes.set_title(SETTINGS[setting])

@@ -6,6 +6,7 @@ Knows events and timings as runs store them. Knows nothing of files.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from ..compare import statistics
@@ -65,19 +66,18 @@ def _terms(group: Group) -> dict[str, dict[float, list[float]]]:
     found: dict[str, dict[float, list[float]]] = {}
     for run in group.runs:
         for i, event in enumerate(_epochs(run)):
-            for term, value in event.get("losses", {}).items():
-                if isinstance(value, int | float):
-                    found.setdefault(term, {}).setdefault(i + 1, []).append(float(value))
+            for term, value in event["losses"].items():
+                found.setdefault(term, {}).setdefault(i + 1, []).append(value)
     return found
 
 
-def _epochs(run: Run) -> list[dict[str, Any]]:
-    return [e for e in run.events if e.get("event") == "epoch_end" and "losses" in e]
+def _epochs(run: Run) -> list[Mapping[str, Any]]:
+    return [event for event in run.events if event["event"] == "epoch_end"]
 
 
 def _task_ends(group: Group) -> list[int]:
     """After how many epochs each task was done."""
-    tasks = [event.get("task") for event in _epochs(group.runs[0])]
+    tasks = [event["task"] for event in _epochs(group.runs[0])]
     return [i + 1 for i, task in enumerate(tasks) if i + 1 == len(tasks) or tasks[i + 1] != task]
 
 
@@ -108,10 +108,9 @@ def speed(gathered: Gathered) -> Table | None:
 
 def _times(run: Run) -> tuple[float, int] | None:
     """(seconds, images) of all its epochs and tasks."""
-    known = [t for t in run.timing if isinstance(t.get("seconds"), int | float)]
-    if not known:
+    if not run.timing:
         return None
-    return sum(float(t["seconds"]) for t in known), sum(int(t.get("images", 0)) for t in known)
+    return sum(t["seconds"] for t in run.timing), sum(t["images"] for t in run.timing)
 
 
 def _spread(values: tuple[float, ...] | list[float]) -> Spread:

@@ -8,22 +8,22 @@ Knows files of runs as `results` and `analyse` write them. Knows nothing of draw
 
 from __future__ import annotations
 
-import json
-import math
-import tomllib
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..analysis.contents import stored
-from ..compare.arms import SETTINGS, Arm, Comparison, Fields, compare, spelled
+from ..compare.arms import Arm, Comparison, Fields, compare, spelled
 from ..errors import ConfigError, StateError
+from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record
 from . import style
 
 Matrix = list[list[float | None]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,10 @@ class Run:
 
     record: Record
     results: Mapping[str, Any]
+
+    @property
+    def files(self) -> RunFolder:
+        return RunFolder(self.record.folder)
 
     @property
     def name(self) -> str:
@@ -61,39 +65,37 @@ class Run:
         return found if found else None
 
     @cached_property
-    def events(self) -> list[dict[str, Any]]:
-        return _lines(self.record.folder / "events.jsonl")
+    def events(self) -> Sequence[Mapping[str, Any]]:
+        return _or_none(self.files.events)
 
     @cached_property
-    def timing(self) -> list[dict[str, Any]]:
-        return _lines(self.record.folder / "timing.jsonl")
+    def timing(self) -> Sequence[Mapping[str, Any]]:
+        return _or_none(self.files.timing)
 
     @cached_property
-    def environments(self) -> list[dict[str, Any]]:
-        found = _json(self.record.folder / "environment.json")
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    def environments(self) -> Sequence[Mapping[str, Any]]:
+        return _or_none(self.files.environments)
 
     @cached_property
     def config(self) -> str:
         """As it was resolved, in TOML."""
-        return (self.record.folder / "config.toml").read_text(encoding="utf-8")
+        return self.files.config_text()
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        return tomllib.loads(self.config)
+        return self.files.config()
 
     def analysis(self, what: str) -> dict[str, Any] | None:
         return stored(self.record.folder, what)
 
     def memory(self) -> Memory | None:
         """What the learner kept, from its last state; None if there is none, or it is damaged."""
-        path = self.record.folder / "state.pt"
-        if not path.exists():
+        if not self.files.has(STATES[0]):
             return None
         from ..storage.files import unseal
 
         try:
-            table = unseal(path)["run"]["learner"]["memory"]
+            table = unseal(self.record.folder / STATES[0])["run"]["learner"]["memory"]
             labels, images = table["y"].tolist(), table["x"].numpy()
         except (StateError, KeyError, TypeError, AttributeError):
             return None
@@ -169,11 +171,10 @@ def gather(records: Iterable[Record]) -> Gathered:
     left_out = []
     for record in given:
         if record.finished:
-            results, wrong = _results(record.folder)
-            if wrong is None:
-                runs[record.folder] = Run(record, results)
-                continue
-            left_out.append((record.name, f"damaged: {wrong}"))
+            try:
+                runs[record.folder] = Run(record, RunFolder(record.folder).results())
+            except StateError as error:
+                left_out.append((record.name, f"damaged: {error}"))
         else:
             state, progress = record.facts["status"], record.facts.get("progress")
             left_out.append((record.name, f"{state}: {progress}" if progress else str(state)))
@@ -193,61 +194,10 @@ def gather(records: Iterable[Record]) -> Gathered:
     return Gathered(comparison, found, left_out)
 
 
-def _results(folder: Path) -> tuple[dict[str, Any], str | None]:
-    """What came of a run, and what is wrong with it, if anything."""
-    found = _json(folder / "results.json")
-    if not isinstance(found, dict):
-        return {}, "results.json cannot be read"
-    groups, classes = found.get("groups", []), found.get("classes", [])
-    checks: Mapping[str, Callable[[], bool]] = {
-        "groups": lambda: all(
-            type(c) is int and 0 <= c < len(classes) for group in groups for c in group
-        ),
-        "matrices": lambda: all(
-            _is_table(found["matrices"][setting], len(groups), len(groups))
-            for setting in (SETTINGS if "matrices" in found else ())
-        ),
-        "confusion": lambda: (
-            "confusion" not in found or _is_table(found["confusion"], len(classes), len(classes))
-        ),
-    }
-    for name, holds in checks.items():
-        try:
-            good = holds()
-        except (KeyError, TypeError, AttributeError):
-            good = False
-        if not good:
-            return {}, f"results.json has no usable {name}"
-    return found, None
-
-
-def _is_table(rows: Any, height: int, width: int) -> bool:
-    numbers = all(
-        v is None or (isinstance(v, int | float) and math.isfinite(v)) for row in rows for v in row
-    )
-    return numbers and len(rows) == height and all(len(row) == width for row in rows)
-
-
-def _json(path: Path) -> Any:
-    """A file's content; None if there is none, or it is damaged."""
+def _or_none(read: Callable[[], Sequence[T]]) -> Sequence[T]:
+    """What a file holds; nothing, and a warning, if it is damaged."""
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """The whole records of a file with one in each line."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError:
+        return read()
+    except StateError as error:
+        warnings.warn(f"left out: {error}", stacklevel=2)
         return []
-    found = []
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # cut by a kill
-        if isinstance(record, dict):
-            found.append(record)
-    return found

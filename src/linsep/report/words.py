@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..compare.arms import SETTINGS, Arm, Comparison, Estimate, shown, spelled
+from ..compare.arms import Arm, Comparison, Estimate, shown, spelled
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
 from ..compare.tables import Table, Value
+from ..learning.metrics import SETTINGS
 from .gather import Block, Gathered
 from .style import arm_label
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from ..errors import ConfigError, unknown
+from ..errors import ConfigError, printable, unknown
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -29,7 +29,7 @@ def validate(model: type[M], given: Mapping[str, Any], where: str = "") -> M:
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
-        raise ConfigError(_line(error, model, where)) from None
+        raise ConfigError(problem(error, where, model)) from None
 
 
 def _keywords(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -47,17 +47,18 @@ def _model(function: Callable[..., Any]) -> type[BaseModel]:
     return create_model(f"{function.__name__} options", __config__=forbid, **fields)
 
 
-def _line(error: ValidationError, model: type[BaseModel], where: str) -> str:
+def problem(error: ValidationError, where: str = "", model: type[BaseModel] | None = None) -> str:
     """What is wrong, where, and what would be right, of the first thing that is."""
     first, *others = error.errors(include_url=False)
     path = [*filter(None, [where]), *map(str, first["loc"])]
     more = f" (and {len(others)} more)" if others else ""
-    if first["type"] == "extra_forbidden":
+    if model is not None and first["type"] == "extra_forbidden":
         allowed = _fields(model, first["loc"][:-1])
         return f"{'.'.join(path)}: {unknown('field', path[-1], allowed)}{more}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
-    found = "" if first["type"] == "missing" else f", not {_short(first['input'])}"
-    return f"{'.'.join(path)}: {message}{found}{more}"
+    plain = first["type"] in ("missing", "json_invalid")
+    found = "" if plain else f", not {_short(first['input'])}"
+    return printable(": ".join(filter(None, [".".join(path), f"{message}{found}{more}"])))
 
 
 def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
