@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .spectrum import ROWS, check_features, check_labels
+from .matrix import ROWS, check_features, check_labels
 
 
 @dataclass(frozen=True, eq=False)
