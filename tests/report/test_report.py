@@ -35,7 +35,7 @@ from tests.helpers.made_runs import make_run
 PARTS = ("confusion", "events", "timing", "environment", "memory", *ANALYSES)
 SECTION_OF = {
     "confusion": "confusion", "events": "losses", "timing": "time", "memory": "memory",
-    "spectrum": "spectrum", "cka": "cka", "probe": "probe", "tsne": "plane",
+    "spectrum": "spectrum", "cka": "cka", "probe": "probe", "tsne": "tsne",
     "projection": "projection",
 }  # fmt: skip
 ALWAYS = {"numbers", "over-tasks", "runs", "matrices", "forgetting", "audit", "origin"}
@@ -182,7 +182,7 @@ def test_curves_are_the_matrices_and_the_table_is_what_is_drawn(tmp_path: Path) 
     found = two_arms(tmp_path, parts=[])
     one = figure(found, "accuracy-over-tasks")
     expected: dict[tuple[str, str, float], tuple[float, float]] = {}
-    for group in found.groups:
+    for group in found.arms:
         for setting, shown in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
             many = np.array([run.results["matrices"][setting] for run in group.runs], float)
             for t in range(5):
@@ -220,7 +220,7 @@ def test_forgetting_of_tasks_has_ff_as_its_mean(tmp_path: Path) -> None:
 def test_confusion_is_the_sum_over_seeds_as_shares_of_rows(tmp_path: Path) -> None:
     found = two_arms(tmp_path, parts=["confusion"])
     one = figure(found, "confusion-er")
-    counts = sum(np.array(run.confusion) for run in found.groups[0].runs)
+    counts = sum(np.array(run.confusion) for run in found.arms[0].runs)
     body = [list(row.values())[1:] for row in rows(one)]
     assert np.array_equal(np.array(body, int), counts)
     with style.house():
@@ -234,7 +234,7 @@ def test_confusion_is_the_sum_over_seeds_as_shares_of_rows(tmp_path: Path) -> No
 def test_matrices_are_means_over_seeds(tmp_path: Path) -> None:
     found = two_arms(tmp_path, parts=[])
     one = figure(found, "accuracy-matrix-er+bfp")
-    group = found.groups[1]
+    group = found.arms[1]
     many = np.array([run.results["matrices"]["task_il"] for run in group.runs], float)
     listed = [row for row in rows(one) if row["panel"] == "Task-IL"]
     assert len(listed) == 15
@@ -357,7 +357,7 @@ def test_seeds_with_other_settings_are_not_averaged(tmp_path: Path) -> None:
         path = folder / "analysis" / "spectrum.json"
         content = json.loads(path.read_text()) | {"settings": {"centred": centred}}
         path.write_text(json.dumps(content))
-    (group,) = gathered(tmp_path).groups
+    (group,) = gathered(tmp_path).arms
     assert [one["settings"]["centred"] for one in group.analyses("spectrum")] == [False, False]
 
 
@@ -525,7 +525,7 @@ def test_twenty_runs_with_everything_fit_into_three_megabytes(tmp_path: Path) ->
         settings = {"own": {"weight": weight}}
         make_full_run(tmp_path, method, classes=100, label=str(weight), settings=settings)
     found = gathered(tmp_path)
-    assert len(found.groups) == 20
+    assert len(found.arms) == 20
     assert len(page(found).encode()) < 3_000_000
 
 

@@ -1,4 +1,4 @@
-"""Accuracies as tasks come: matrices, averages over tasks, forgetting, and who is taken for whom.
+"""Accuracies as tasks come: matrices, averages over tasks, forgetting, and confusion.
 
 Knows accuracy matrices and counts as runs store them (docs/metrics.md). Knows nothing of files.
 """
@@ -6,6 +6,7 @@ Knows accuracy matrices and counts as runs store them (docs/metrics.md). Knows n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ..compare.tables import Table, Value
 from . import style
 from .canvas import Axes, Canvas, Figure
 from .draw_lines import Series, legend, plot, series, table
-from .gather import Block, Group, Matrix, Run
+from .gather import ArmRuns, Block, Matrix, Run
 
 NAMED = 24  # classes or tasks up to which every one is named, or has its number in its cell
 LIGHT = 0.62  # share from which a cell is so light that its text is dark
@@ -29,7 +30,7 @@ def over_tasks(block: Block) -> Figure | None:
     """Mean accuracy on the tasks seen so far, after each task."""
     return _by_task(
         block,
-        f"accuracy-over-tasks-{block.slug}".strip("-"),
+        "accuracy-over-tasks",
         "Average accuracy on the tasks learned so far",
         "Mean over the tasks seen so far, after each task; the band is one standard deviation over "
         "seeds. Joint training on all data at once is a single point.",
@@ -43,7 +44,7 @@ def forgetting(block: Block) -> Figure | None:
     """What FF is the mean of."""
     return _by_task(
         block,
-        f"forgetting-{block.slug}".strip("-"),
+        "forgetting",
         "Forgetting of each task",
         "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
         "FF is the mean over these tasks. Below 0 a task got better at the end.",
@@ -71,7 +72,7 @@ def forgotten(matrix: Matrix) -> Iterator[tuple[int, float]]:
 
 def _by_task(
     block: Block,
-    name: str,
+    kind: str,
     title: str,
     caption: str,
     points: Callable[[Matrix], Iterator[tuple[int, float]]],
@@ -81,23 +82,22 @@ def _by_task(
 ) -> Figure | None:
     panels: dict[str, list[Series]] = {}
     for setting, shown in SETTINGS.items():
-        for group in block.groups:
+        for arm in block.arms:
             values: dict[float, list[float]] = {}
-            for matrix in group.matrices(setting):
+            for matrix in arm.matrices(setting):
                 for place, value in points(matrix):
                     values.setdefault(place, []).append(value)
-            found = series(group.label, group.look, values)
+            found = series(arm.label, arm.look, values)
             if found:
                 panels.setdefault(shown, []).append(found)
     if not panels:
         return None
 
     def draw() -> Canvas:
-        many = sum(1 for _ in panels[next(iter(panels))])
-        canvas = Canvas(7.6, 3.3 + 0.18 * (many // 4))
+        canvas = Canvas(7.6, 3.3 + 0.18 * (len(next(iter(panels.values()))) // 4))
         row = canvas.panels(1, len(panels))[0]
         for axes, (shown, lines) in zip(row, panels.items(), strict=True):
-            plot(canvas, axes, lines, x=x, unit=" %", digits=1)
+            plot(canvas, axes, lines, f"{x} {{:g}}".format, unit=" %", digits=1)
             axes.set_title(shown)
             axes.set_xlabel(x)
             axes.xaxis.get_major_locator().set_params(integer=True)
@@ -105,25 +105,22 @@ def _by_task(
         legend(canvas, row)
         return canvas
 
-    where = f" ({block.title})" if block.title else ""
     data = table(panels, panel="setting", x=x, y=f"{y} %")
-    return Figure(name, title + where, caption, draw, data, wide=True)
+    return Figure(block.named(kind), block.titled(title), caption, draw, data, wide=True)
 
 
 # --- matrices ------------------------------------------------------------------------------------
 
 
-def matrices(group: Group, place: str) -> Figure | None:
+def matrices(arm: ArmRuns) -> Figure | None:
     """After which task, on which: Class-IL and Task-IL."""
-    found = {shown: group.matrices(setting) for setting, shown in SETTINGS.items()}
     caption = "Accuracy in %, mean over seeds: row = after learning a task, column = on a task."
-    name = "-".join(filter(None, ["accuracy-matrix", style.slug(place), group.slug]))
-    title = f"{group.label}{f' ({place})' if place else ''}"
-    return pair_of_matrices(name, title, caption, {k: v for k, v in found.items() if v})
+    found = {shown: arm.matrices(setting) for setting, shown in SETTINGS.items()}
+    return heat_maps(arm, "accuracy-matrix", caption, {k: v for k, v in found.items() if v})
 
 
-def pair_of_matrices(
-    name: str, title: str, caption: str, found: dict[str, list[Matrix]]
+def heat_maps(
+    arm: ArmRuns, kind: str, caption: str, found: dict[str, list[Matrix]]
 ) -> Figure | None:
     """Means over matrices of one size, a panel for each name."""
     means: dict[str, list[list[float | None]]] = {}
@@ -152,20 +149,23 @@ def pair_of_matrices(
         return canvas
 
     columns = ["panel", "after task", "on task", "accuracy %", "std", "n"]
-    return Figure(name, title, caption, draw, Table(columns, rows))
+    return Figure(arm.named(kind), arm.title, caption, draw, Table(columns, rows))
+
+
+def _image(axes: Axes, values: np.ndarray) -> Any:
+    """Percentages as colours, with nothing around them."""
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return axes.imshow(values, vmin=0, vmax=100)
 
 
 def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) -> None:
     size = len(values)
-    array = np.array([[np.nan if v is None else v for v in row] for row in values])
-    axes.imshow(array, vmin=0, vmax=100)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    step = 1 if size <= NAMED else 5
-    ticks = list(range(0, size, step))
+    _image(axes, np.array(values, float))  # None becomes NaN
+    ticks = range(0, size, 1 if size <= NAMED else 5)
     axes.set_xticks(ticks, [str(t + 1) for t in ticks])
     axes.set_yticks(ticks, [str(t + 1) for t in ticks])
-    axes.tick_params(length=0)
     axes.set_xlabel("on task")
     axes.set_ylabel("after task")
     for t, row in enumerate(values):
@@ -183,9 +183,9 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
 # --- confusion -----------------------------------------------------------------------------------
 
 
-def confusion(group: Group, place: str) -> Figure | None:
+def confusion(arm: ArmRuns) -> Figure | None:
     """Row = the right class, column = the predicted one, summed over seeds."""
-    runs = [run for run in group.runs if run.confusion is not None]
+    runs = [run for run in arm.runs if run.confusion is not None]
     runs = [run for run in runs if run.classes == runs[0].classes]
     if not runs or not any(map(any, runs[0].confusion or [])):
         return None
@@ -207,9 +207,8 @@ def confusion(group: Group, place: str) -> Figure | None:
         _confusion(canvas, canvas.panels(1, 1)[0][0], counts, ends, names)
         return canvas
 
-    name = "-".join(filter(None, ["confusion", style.slug(place), group.slug]))
-    title = f"{group.label}{f' ({place})' if place else ''}"
-    return Figure(name, title, caption, draw, Table(["right class", *names], rows))
+    data = Table(["right class", *names], rows)
+    return Figure(arm.named("confusion"), arm.title, caption, draw, data)
 
 
 def _class_order(runs: Sequence[Run]) -> tuple[list[int], list[int]]:
@@ -226,11 +225,7 @@ def _confusion(
     canvas: Canvas, axes: Axes, counts: np.ndarray, ends: Sequence[int], names: Sequence[str]
 ) -> None:
     shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    image = axes.imshow(shares, vmin=0, vmax=100)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    size = len(counts)
+    image, size = _image(axes, shares), len(counts)
     for end in ends[:-1]:
         for line in (axes.axhline, axes.axvline):
             line(end - 0.5, color="#ffffff", linewidth=0.8, alpha=0.8)
@@ -246,7 +241,6 @@ def _confusion(
         axes.set_yticks(middles, shown)
     axes.set_xlabel("predicted")
     axes.set_ylabel("right")
-    canvas.drawing.colorbar(image, ax=axes, shrink=0.7, label="% of the row").outline.set_visible(
-        False
-    )
+    bar = canvas.drawing.colorbar(image, ax=axes, shrink=0.7, label="% of the row")
+    bar.outline.set_visible(False)
     canvas.grids.append(axes)

@@ -7,7 +7,7 @@ are called and how they look. Knows nothing of what they mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,9 +47,15 @@ def series(label: str, look: Look, values: Mapping[float, Iterable[float]]) -> S
 
 
 def plot(
-    canvas: Canvas, axes: Axes, lines: Sequence[Series], *, x: str, unit: str = "", digits: int = 2
+    canvas: Canvas,
+    axes: Axes,
+    lines: Sequence[Series],
+    where: Callable[[float], str],
+    *,
+    unit: str = "",
+    digits: int = 2,
 ) -> None:
-    """Draw lines into axes; `x` is how a place is said in a spot's text: 'after task'."""
+    """Draw lines into axes; `where` names a place on the x axis in a spot's text: 'task 3'."""
     faint = 0.18 if len(lines) <= FEW else 0.07
     most = max(5, min(SPOTS, ALL_SPOTS // max(1, len(lines))))
     for line in lines:
@@ -67,7 +73,7 @@ def plot(
             axes.errorbar(xs, means, yerr=line.points[0].std, color=look.colour, capsize=2)
         for p in line.points[:: math.ceil(len(xs) / most)]:
             spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
-            said = f"{line.label}, {x} {p.x:g}: {p.mean:.{digits}f}{spread}{unit}"
+            said = f"{line.label}, {where(p.x)}: {p.mean:.{digits}f}{spread}{unit}"
             canvas.spot(axes, p.x, p.mean, said)
 
 
@@ -91,13 +97,8 @@ def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 4) -> None:
     widest = max(map(len, found), default=0)
     room = int(13 * canvas.drawing.get_figwidth())  # letters, of the legend's size
     columns = max(1, min(columns, len(found), room // (widest + 8)))
-    canvas.drawing.legend(
-        list(found.values()),
-        list(found),
-        loc="outside lower center",
-        ncols=columns,
-        handlelength=2.4,
-    )
+    place = {"loc": "outside lower center", "ncols": columns, "handlelength": 2.4}
+    canvas.drawing.legend(list(found.values()), list(found), **place)
 
 
 def borders(axes: Axes, places: Iterable[float]) -> None:

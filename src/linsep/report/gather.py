@@ -1,9 +1,7 @@
 """From run folders to what a report shows: results, events, timings, analyses, memories.
 
-Runs stand in groups, one for each arm, and groups in blocks, which share all settings but those of
-the method. Whatever a run lacks is absent, and a run that cannot be read is left out and named.
-
-Knows files of runs as `results` and `analyse` write them. Knows nothing of drawing.
+Runs are sorted into arms, and arms into blocks, which share all settings but those of the method.
+What a run lacks is absent; a run or an analysis that cannot be read is left out and named.
 """
 
 from __future__ import annotations
@@ -17,7 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..analysis.contents import stored
+from ..analysis import ANALYSES
+from ..analysis.kinds import Content, stored
 from ..compare.arms import IL, Arm, Comparison, Settings, compare, spelled
 from ..errors import ConfigError, StateError
 from ..storage.store import Record
@@ -32,6 +31,7 @@ class Run:
 
     record: Record
     results: Mapping[str, Any]
+    analyses: Mapping[str, Content]  # by name, those that were made
 
     @property
     def name(self) -> str:
@@ -44,6 +44,9 @@ class Run:
     @property
     def classes(self) -> list[str]:
         return [str(name) for name in self.results.get("classes", ())]
+
+    def class_name(self, number: int) -> str:
+        return self.classes[number] if number < len(self.classes) else str(number)
 
     @property
     def tasks(self) -> list[list[int]]:
@@ -82,10 +85,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         return tomllib.loads(self.config)
 
-    def analysis(self, what: str) -> dict[str, Any] | None:
-        return stored(self.record.folder, what)
-
-    def memory(self) -> Memory | None:
+    def memory(self) -> Exemplars | None:
         """What the learner kept, from its last state; None if there is none, or it is damaged."""
         path = self.record.folder / "state.pt"
         if not path.exists():
@@ -97,18 +97,20 @@ class Run:
             labels, images = table["y"].tolist(), table["x"].numpy()
         except (StateError, KeyError, TypeError, AttributeError):
             return None
-        return Memory(labels, images) if labels else None
+        return Exemplars(labels, images) if labels else None
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class Exemplars:
+    """The rows of a memory."""
+
     labels: list[int]
     images: Any  # numpy uint8 (n, c, h, w)
 
 
 @dataclass(frozen=True)
-class Group:
-    """One arm's runs, by seed, and how it is called and drawn."""
+class ArmRuns:
+    """One arm's runs in the order of seeds, and how it is labelled and drawn."""
 
     arm: Arm
     runs: Sequence[Run]
@@ -119,32 +121,48 @@ class Group:
         return style.arm_label(self.arm.method, spelled(self.arm.options))
 
     @property
-    def slug(self) -> str:
-        return style.slug(self.arm.label)
+    def title(self) -> str:
+        """The label, and which block the arm is of if there are several."""
+        return _in_block(self.label, self.arm.block)
+
+    def named(self, kind: str) -> str:
+        """The name of a figure of this kind about this arm alone."""
+        return _joined(kind, spelled(self.arm.block), self.arm.label)
 
     def matrices(self, setting: str) -> list[Matrix]:
         return [m for run in self.runs if (m := run.matrix(setting)) is not None]
 
-    def analyses(self, what: str) -> list[dict[str, Any]]:
-        """Of all seeds that were analysed with the first one's settings: others are no seeds."""
-        found = [one for run in self.runs if (one := run.analysis(what)) is not None]
+    def analyses(self, name: str) -> list[Content]:
+        """Of all seeds that were analysed with the first one's settings; others do not compare."""
+        found = [run.analyses[name] for run in self.runs if name in run.analyses]
         return [one for one in found if one.get("settings") == found[0].get("settings")]
 
 
 @dataclass(frozen=True)
 class Block:
-    """Groups that may be drawn in one figure."""
+    """Arms that may be drawn in one figure."""
 
     settings: Settings
-    groups: Sequence[Group]
+    arms: Sequence[ArmRuns]
 
     @property
     def title(self) -> str:
         return spelled(self.settings)
 
-    @property
-    def slug(self) -> str:
-        return style.slug(self.title)
+    def titled(self, text: str) -> str:
+        return _in_block(text, self.settings)
+
+    def named(self, kind: str) -> str:
+        """The name of a figure of this kind about this block."""
+        return _joined(kind, self.title)
+
+
+def _in_block(text: str, settings: Settings) -> str:
+    return f"{text} ({spelled(settings)})" if settings else text
+
+
+def _joined(*parts: str) -> str:
+    return "-".join(filter(None, map(style.slug, parts)))
 
 
 @dataclass(frozen=True)
@@ -154,16 +172,16 @@ class Gathered:
     left_out: Sequence[tuple[str, str]]  # a run's name, and why
 
     @property
-    def groups(self) -> list[Group]:
-        return [group for block in self.blocks for group in block.groups]
+    def arms(self) -> list[ArmRuns]:
+        return [arm for block in self.blocks for arm in block.arms]
 
     @property
     def runs(self) -> list[Run]:
-        return [run for group in self.groups for run in group.runs]
+        return [run for arm in self.arms for run in arm.runs]
 
 
 def gather(records: Iterable[Record]) -> Gathered:
-    """Finished runs in blocks and groups; ConfigError if none is finished."""
+    """Finished runs in blocks and arms; ConfigError if none is finished."""
     given = {record.folder: record for record in records}.values()
     runs: dict[Path, Run] = {}
     left_out = []
@@ -171,7 +189,9 @@ def gather(records: Iterable[Record]) -> Gathered:
         if record.finished:
             results, wrong = _results(record.folder)
             if wrong is None:
-                runs[record.folder] = Run(record, results)
+                analyses, damaged = _analyses(record.folder)
+                runs[record.folder] = Run(record, results, analyses)
+                left_out += [(record.name, why) for why in damaged]
                 continue
             left_out.append((record.name, f"damaged: {wrong}"))
         else:
@@ -184,13 +204,27 @@ def gather(records: Iterable[Record]) -> Gathered:
         )
     comparison = compare(run.record for run in runs.values())
     looks = style.looks([(arm.method, arm.label) for arm in comparison.arms])
-    blocks: dict[Settings, list[Group]] = {}
+    blocks: dict[Settings, list[ArmRuns]] = {}
     for arm in comparison.arms:
         members = [runs[arm.runs[seed].folder] for seed in sorted(arm.runs)]
         look = looks[arm.method, arm.label]
-        blocks.setdefault(arm.block, []).append(Group(arm, members, look))
-    found = [Block(settings, groups) for settings, groups in blocks.items()]
+        blocks.setdefault(arm.block, []).append(ArmRuns(arm, members, look))
+    found = [Block(settings, arms) for settings, arms in blocks.items()]
     return Gathered(comparison, found, left_out)
+
+
+def _analyses(folder: Path) -> tuple[dict[str, Content], list[str]]:
+    """What analyses of a run found, and what is wrong with those that cannot be read."""
+    found, damaged = {}, []
+    for name in ANALYSES:
+        try:
+            content = stored(folder, name)
+        except StateError as error:
+            damaged.append(str(error))
+        else:
+            if content is not None:
+                found[name] = content
+    return found, damaged
 
 
 def _results(folder: Path) -> tuple[dict[str, Any], str | None]:

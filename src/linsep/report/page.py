@@ -18,7 +18,7 @@ from importlib.resources import files
 from .. import __version__
 from .canvas import Figure
 from .gather import Gathered
-from .sections import Section, Shown, sections
+from .sections import sections
 from .style import clean, needed
 from .words import lead
 
@@ -44,30 +44,17 @@ def page(gathered: Gathered) -> str:
         script=safe(script),
         script_hash=_hash(script),
         data=packed(data),
-        svg=lambda figure: safe(_svg(figure)),
-        table=lambda shown: safe(_table(shown)),
-        wide=_wide,
+        svg=lambda figure: safe(figure.svg().replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)),
+        table=lambda shown: safe(shown.table.to_html(marked=shown.marked)),
     )
     return str(whole)
 
 
 def title(gathered: Gathered) -> str:
     scenarios = sorted({str(run.record["scenario"]) for run in gathered.runs})
-    methods = list(dict.fromkeys(group.label for group in gathered.groups))
+    methods = list(dict.fromkeys(arm.label for arm in gathered.arms))
     shown = ", ".join(methods[:5]) + (f" and {len(methods) - 5} more" if len(methods) > 5 else "")
     return clean(f"{', '.join(scenarios)}: {shown}", 160)
-
-
-def _svg(figure: Figure) -> str:
-    return figure.svg().replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)
-
-
-def _table(shown: Shown) -> str:
-    return shown.table.to_html(marked=shown.marked)
-
-
-def _wide(section: Section) -> bool:
-    return any(figure.wide for figure in section.figures)
 
 
 def packed(data: dict[str, str]) -> str:

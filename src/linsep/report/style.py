@@ -124,9 +124,11 @@ def ramp(n: int) -> list[str]:
     return [to_hex(colormaps["viridis"](0.25 + 0.6 * i / max(1, n - 1))) for i in range(n)]
 
 
-def plain_number(value: float, place: float = 0.0) -> str:
-    """For ticks of logarithmic axes, which would be written as mathematics."""
-    return f"{value:g}"
+def log_scale(axes: Any) -> None:
+    """A logarithmic x axis with plain numbers, which matplotlib would write as powers."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}")
+    axes.minorticks_off()
 
 
 def clean(text: str, longest: int = 60) -> str:

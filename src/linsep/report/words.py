@@ -168,8 +168,8 @@ def common(gathered: Gathered) -> Table:
 
 
 def counted(gathered: Gathered) -> str:
-    runs, arms = len(gathered.runs), len(gathered.groups)
-    seeds = {len(group.runs) for group in gathered.groups}
+    runs, arms = len(gathered.runs), len(gathered.arms)
+    seeds = {len(arm.runs) for arm in gathered.arms}
     each = f"{min(seeds)} each" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)} each"
     scenarios = {str(run.record["scenario"]) for run in gathered.runs}
     where = ", ".join(sorted(scenarios))
