@@ -1,6 +1,7 @@
 """CKA against the n x n kernels it stands for."""
 
 import math
+from collections.abc import Callable
 from unittest.mock import patch
 
 import pytest
@@ -124,7 +125,7 @@ def test_blocks_of_rows_change_nothing(rows: int) -> None:
 
 def test_bad_input_is_refused() -> None:
     x, y = pair()
-    for wrong, message in (
+    cases: list[tuple[Callable[[], float], str]] = [
         (lambda: cka(x, y[:-1]), "the first has 40, the second 39"),
         (lambda: cka(x / 0, y), "first features: there are NaN or infinite"),
         (lambda: cka(x, y[:, :0]), "second features: the matrix is empty"),
@@ -133,6 +134,7 @@ def test_bad_input_is_refused() -> None:
         (lambda: cka(x[:3], y[:3], "debiased"), "at least 4 rows"),
         (lambda: cka(x, 0 * y, "printed"), "zero in every row"),
         (lambda: cka(x, y, "right"), "want one of"),  # type: ignore[arg-type]
-    ):
+    ]
+    for wrong, message in cases:
         with pytest.raises(ValueError, match=message):
             wrong()

@@ -96,6 +96,13 @@ class Features:
         return [s for s in self.snapshots if s.ends_task]
 
     @property
+    def last(self) -> Snapshot:
+        """At the end of the last task."""
+        if reason := self.no_final():
+            raise StateError(f"{self.folder.name}: {reason}")
+        return self.ends[-1]
+
+    @property
     def pairs(self) -> list[tuple[Snapshot, Snapshot]]:
         """(before, after) of every task whose predecessor was kept too."""
         return [(a, b) for a, b in pairwise(self.ends) if b.task == a.task + 1]
@@ -110,13 +117,13 @@ class Features:
         )
 
     def no_final(self) -> str:
-        """Why there are no final features; "" if there are."""
-        last, newest = len(self.scenario.tasks), self.ends[-1]
-        if newest.task == last - 1:
+        """Why there are no final features; "" if there are. An earlier task's are no stand-in."""
+        last = len(self.scenario.tasks)
+        if last - 1 in (end.task for end in self.ends):
             return ""
         return (
-            f"the snapshot at the end of the last task, {last}, is missing, and {newest.name} does "
-            "not hold the final features; remove its folder and run it again with --keep tasks"
+            f"the snapshot at the end of task {last}, the last, is missing; remove its folder and "
+            "run it with --keep tasks"
         )
 
     @cached_property

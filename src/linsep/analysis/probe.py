@@ -144,7 +144,7 @@ def make(
     seed: int = 0,
 ) -> Content:
     """Probes of the final features, and of each task's beside the head it had then."""
-    last, y, test_y = run.ends[-1], run.labels("train"), run.labels("test")
+    last, y, test_y = run.last, run.labels("train"), run.labels("test")
     z, test_z = run.matrix(last, "train"), run.matrix(last, "test")
     final = [
         {

@@ -26,8 +26,8 @@ def tradeoff(curve: Curve) -> Figure:
         for axes, setting in zip(row, IL, strict=True):
             lines = []
             for metric in METRICS:
-                arms = enumerate(point.arm for point in curve.points)
-                values = {i: arm.values(setting, metric).values() for i, arm in arms}
+                arms = [point.arm.values(setting, metric) for point in curve.points]
+                values = {float(i): list(arm.values()) for i, arm in enumerate(arms)}
                 lines.append(series(SHOWN[metric], LOOKS[metric], values))
             known = [line for line in lines if line]
             plot(canvas, axes, known, lambda i: f"{curve.field} = {weights[int(i)]}")

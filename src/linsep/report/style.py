@@ -48,7 +48,7 @@ DASHES = ("-", "--", ":", "-.")
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 RC = {
-    "svg.fonttype": "none", "svg.hashsalt": "linsep", "pdf.fonttype": 42, "text.parse_math": False,
+    "svg.fonttype": "none", "pdf.fonttype": 42, "text.parse_math": False,
     "font.size": 9.0, "axes.titlesize": 9.0, "axes.labelsize": 9.0, "legend.fontsize": 8.0,
     "xtick.labelsize": 8.0, "ytick.labelsize": 8.0, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.color": DIM, "grid.alpha": 0.25,
@@ -147,13 +147,13 @@ def slug(text: str) -> str:
 
 
 @contextmanager
-def house() -> Iterator[None]:
-    """Within it matplotlib draws in this style."""
+def house(figure: str = "") -> Iterator[None]:
+    """Within it matplotlib draws in this style, with ids in SVG that are the figure's own."""
     matplotlib = needed("matplotlib")
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's fonts have it
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(RC)
+        matplotlib.rcParams.update(RC | {"svg.hashsalt": f"linsep {figure}"})
         yield
 
 
