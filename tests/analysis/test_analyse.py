@@ -1,10 +1,15 @@
 """Analyses of finished runs: against the runs' own results and against slow direct computations."""
 
+import errno
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from platform import node
 from typing import Any
 
 import numpy as np
@@ -23,19 +28,12 @@ from linsep.errors import ConfigError, StateError
 from linsep.nets.heads import LinearHead
 from linsep.prepare import devices, prepare
 from linsep.settings.config import from_settings, to_toml
-from linsep.settings.sections import Keep
 from linsep.storage import snapshots
 from linsep.storage.session import Session, read_results
 from linsep.storage.store import Store
+from tests.helpers.analysed_runs import SETTINGS, T, trained
 from tests.helpers.command import command
 
-SETTINGS: dict[str, Any] = {
-    "scenario": {"name": "blobs", "classes": 6, "train": 30, "test": 20},
-    "net": {"name": "cnn", "width": 8},
-    "memory": 24,
-    "training": {"epochs": 2, "batch_size": 10},
-}
-T = 3
 QUICK: dict[str, dict[str, Any]] = {
     "probe": {"portions": (0.1, 1.0), "draws": 2},
     "tsne": {"points": 60, "engine": "pca"},
@@ -48,15 +46,6 @@ def quick(run: Features, name: str) -> dict[str, Any]:
 
 def possible(run: Features) -> list[str]:
     return [name for name in ANALYSES if not lacking(run, name)]
-
-
-def trained(runs: Path, method: str, seed: int = 0, keep: Keep | None = None) -> Path:
-    settings = SETTINGS | {"method": method, "seed": seed}
-    prepared = prepare(from_settings(settings), lenient=True)
-    with Session(prepared, runs, keep=keep) as session:
-        for _ in session:
-            pass
-    return session.folder
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +175,57 @@ def test_a_stopped_extraction_leaves_nothing(
     with pytest.raises(KeyboardInterrupt):
         run.matrix(run.ends[-1], "test")
     assert list((folder / "features").iterdir()) == []
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features are written, not mapped: mapped ones would end in SIGBUS."""
+    folder = trained(tmp_path, "ft")
+    run = Features(folder, reopen(folder))
+    opened = Path.open
+
+    class Full(io.FileIO):
+        def write(self, content: Any) -> int:
+            if self.tell() + len(content) > 1000:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(content)
+
+    def small(path: Path, mode: str = "r", **given: Any) -> Any:
+        return Full(path, mode) if path.suffix == ".tmp" else opened(path, mode, **given)
+
+    monkeypatch.setattr(Path, "open", small)
+    with pytest.raises(StateError, match=r"cannot write .*\.npy: No space left on device"):
+        run.matrix(run.last, "train")
+    assert list((folder / "features").iterdir()) == []
+
+
+def test_remains_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    folder = trained(tmp_path, "ft")
+    run = Features(folder, reopen(folder))
+    (folder / "features").mkdir()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left, alive, elsewhere = (
+        folder / "features" / f".test-task01-0.npy.{host}.{process}.tmp"
+        for host, process in ((node(), dead.pid), (node(), os.getpid()), ("elsewhere", dead.pid))
+    )
+    for path in (left, alive, elsewhere):
+        path.touch()
+    run.matrix(run.last, "test")
+    assert not left.exists()
+    assert alive.exists()
+    assert elsewhere.exists()
+
+
+def test_an_earlier_task_s_features_are_never_called_final(tmp_path: Path) -> None:
+    folder = trained(tmp_path, "ft")
+    (folder / "snapshots" / "task03.safetensors").unlink()
+    run = Features(folder, reopen(folder))
+    assert possible(run) == ["spectrum", "cka", "tsne"]  # of the tasks that there are
+    said = command("analyse", str(folder), "--what", "probe", cwd=tmp_path)
+    assert said.returncode == 2
+    assert "the snapshot at the end of task 3, the last, is missing" in said.stderr
+    with pytest.raises(StateError, match="task 3, the last, is missing"):
+        _ = run.last
 
 
 # --- the analyses --------------------------------------------------------------------------------
@@ -373,6 +413,11 @@ def test_what_was_found_is_read_and_made_anew_when_settings_differ(
         with pytest.raises(StateError, match=r"analysis/probe.json is damaged: "):
             stored(run.folder, "probe")
     assert quick(run, "probe") == made
+
+
+def test_an_unknown_option_is_refused(opened: Callable[[str], Features]) -> None:
+    with pytest.raises(ConfigError, match="unknown option 'drawz'.*draws"):
+        analyse(opened("ft"), "probe", {"drawz": 1})
 
 
 def test_features_that_are_all_alike_are_one_line(tmp_path: Path) -> None:
