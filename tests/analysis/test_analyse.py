@@ -416,7 +416,7 @@ def test_what_was_found_is_read_and_made_anew_when_settings_differ(
 
 
 def test_an_unknown_option_is_refused(opened: Callable[[str], Features]) -> None:
-    with pytest.raises(ConfigError, match="unknown option 'drawz'.*draws"):
+    with pytest.raises(ConfigError, match=r"unknown option 'drawz'.*draws"):
         analyse(opened("ft"), "probe", {"drawz": 1})
 
 

@@ -2,13 +2,14 @@
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import linsep.analysis
 import linsep.report
-from linsep.analysis.kinds import stored
+from linsep.analysis.kinds import find, stored
 from linsep.report.gather import gather
 from linsep.report.sections import sections
 from linsep.storage.store import Store
@@ -16,6 +17,16 @@ from tests.helpers.analysed_runs import trained
 from tests.helpers.command import command
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending-analyses.md"
+
+
+@pytest.mark.parametrize("name", linsep.analysis.ANALYSES)
+def test_every_analysis_has_its_module_and_its_figures(name: str) -> None:
+    kind = find(name)
+    assert kind.title
+    assert None not in (kind.make.__doc__, kind.shape.model_fields)
+    drawing = import_module(f"linsep.report.draw_{name}")
+    assert drawing.TITLE
+    assert drawing.figures
 
 
 def test_the_page_s_analysis_runs_and_is_reported(

@@ -5,7 +5,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import product
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from linsep.analysis.table import table
 from linsep.compare.arms import compare
 from linsep.compare.summaries import differences, summary
 from linsep.compare.tables import Spread
@@ -162,13 +163,13 @@ def test_tables_hold_what_compare_says(tmp_path: Path) -> None:
     records = Store(tmp_path).select()
     read = Page(page(gather(records)))
     comparison = compare(records)
-    for shown, table in zip(
+    for shown, expected in zip(
         read.tables, (summary(comparison), differences(comparison)), strict=False
     ):
         head, *body = shown
-        assert [text for text, _ in head] == list(table.columns)
-        assert len(body) == len(table.rows)
-        for cells, row in zip(body, named(table).rows, strict=True):
+        assert [text for text, _ in head] == list(expected.columns)
+        assert len(body) == len(expected.rows)
+        for cells, row in zip(body, named(expected).rows, strict=True):
             for (text, number), value in zip(cells, row, strict=True):
                 if isinstance(value, Spread):
                     assert number is not None
@@ -367,7 +368,55 @@ def test_analyses_of_another_shape_are_as_good_as_none(tmp_path: Path) -> None:
         found = json.loads(path.read_text())
         found["tasks" if "tasks" in found else "labels" if "labels" in found else "final"] = [7]
         path.write_text(json.dumps(found))
-    assert {section.name for section in sections(gathered(tmp_path))} == ALWAYS
+    read = gathered(tmp_path)
+    assert {section.name for section in sections(read)} == ALWAYS
+    assert [(name, why.split(":")[0]) for name, why in read.left_out] == [
+        (folder.name, f"analysis/{what}.json is damaged")
+        for what in ("spectrum", "probe", "cka", "tsne")
+    ]
+    assert "analysis/cka.json is damaged: tasks.0: " in page(read)
+
+
+def wrong_values(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Places in a file's content where something of another type can be put."""
+    yield path
+    if isinstance(content, dict | list):
+        for key in content if isinstance(content, dict) else range(len(content[:2])):
+            yield from wrong_values(content[key], (*path, key))
+
+
+@pytest.mark.parametrize("what", ANALYSES)
+def test_no_wrong_value_in_an_analysis_ends_in_a_traceback(what: str, tmp_path: Path) -> None:
+    """Each field as text, null, a boolean, a huge number, a deep list: shown or left out."""
+    folder = make_full_run(tmp_path, "er+bfp", parts=[what])
+    path = folder / "analysis" / f"{what}.json"
+    whole = json.loads(path.read_text())
+    deep: Any = 1
+    for _ in range(50):
+        deep = [deep]
+    tried = 0
+    for place in wrong_values(whole):
+        for value in ("x", None, True, 10**400, deep):
+            content = json.loads(json.dumps(whole))
+            part: Any = content
+            for key in place[:-1]:
+                part = part[key]
+            if place:
+                part[place[-1]] = value
+            path.write_text(json.dumps(content if place else value))
+            found = gathered(tmp_path)
+            list(sections(found))
+            table(
+                what,
+                found.comparison.arms,
+                {
+                    run.record.folder: run.analyses[what]
+                    for run in found.runs
+                    if what in run.analyses
+                },
+            )
+            tried += 1
+    assert tried > 50
 
 
 def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
