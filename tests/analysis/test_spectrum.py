@@ -80,7 +80,6 @@ def test_blocks_within_one_matrix_change_nothing(monkeypatch: pytest.MonkeyPatch
     whole = spectrum(z)
     curve = proj_acc(z, y, w, b, whole, allowed=task)
     monkeypatch.setattr("linsep.analysis.matrix.ROWS", 7)
-    monkeypatch.setattr("linsep.analysis.spectrum.ROWS", 7)
     assert torch.equal(proj_acc(z, y, w, b, whole, allowed=task), curve)
 
 

@@ -152,9 +152,6 @@ class Features:
 
     # --- rows: all groups' images, one after another ---------------------------------------------
 
-    def images(self, split: Split) -> Images:
-        return self._images[split]
-
     def labels(self, split: Split) -> Tensor:
         return self._images[split].y
 
@@ -202,7 +199,7 @@ class Features:
         return self.folder / FOLDER / f"{split}-{snapshot.name}-{digest}.npy"
 
     def _extract(self, snapshot: Snapshot, split: Split, path: Path) -> None:
-        images, learner = self.images(split), self.at(snapshot)
+        images, learner = self._images[split], self.at(snapshot)
         self.say(f"features of {len(images)} {split} images, {snapshot.name}")
         files.make_folder(path.parent)
         _remove_remains(path.parent)

@@ -14,10 +14,15 @@ from torch import Tensor
 ROWS = 4096  # rows turned to float64 at a time
 
 
-def blocks(*matrices: Tensor) -> Iterator[list[Tensor]]:
-    """The same rows of each matrix, block by block, as float64."""
-    for parts in zip(*(torch.split(z, ROWS) for z in matrices), strict=True):
-        yield [part.detach().to("cpu", torch.float64) for part in parts]
+def double(x: Tensor) -> Tensor:
+    """On the host, and in float64 unless it holds integers."""
+    return x.detach().to("cpu", torch.float64 if x.is_floating_point() else torch.int64)
+
+
+def blocks(*tensors: Tensor) -> Iterator[list[Tensor]]:
+    """The same rows of each, block by block, as `double`."""
+    for parts in zip(*(torch.split(x, ROWS) for x in tensors), strict=True):
+        yield list(map(double, parts))
 
 
 def mean_row(z: Tensor) -> Tensor:
@@ -49,37 +54,32 @@ def check_labels(y: Tensor, n: int, name: str = "labels") -> None:
         raise ValueError(f"{name}: {int(y.min())} is not a class; classes count from 0")
 
 
-def check_head(weight: Tensor, bias: Tensor | None, width: int, y: Tensor) -> None:
-    """Refuse a head that does not read `width` features or does not know a label."""
+def checked_head(
+    z: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None, allowed: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A head that fits these rows: (C, d), (C,) and what to add to logits, (n, C), in float64.
+
+    `allowed` is (C,) for Class-IL (the classes seen) or (n, C) for Task-IL (each row's own task's);
+    the logits of other classes become -inf, so that they are never predicted.
+    """
+    check_features(z)
+    check_labels(y, len(z))
     check_features(weight, "head weight")
-    classes = len(weight)
-    if weight.shape[1] != width:
-        raise ValueError(f"head weight: reads {weight.shape[1]} features, there are {width}")
-    if bias is not None and (bias.shape != (classes,) or not bias.isfinite().all()):
+    classes, width = weight.shape
+    if width != z.shape[1]:
+        raise ValueError(f"head weight: reads {width} features, there are {z.shape[1]}")
+    bias = torch.zeros(classes) if bias is None else bias
+    if bias.shape != (classes,) or not bias.isfinite().all():
         raise ValueError(f"head bias: want {classes} finite numbers, got {tuple(bias.shape)}")
     if int(y.max()) >= classes:
         raise ValueError(f"labels: {int(y.max())} is beyond the head's {classes} classes")
-
-
-def head_in_double(weight: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """(C, d) and (C,); without a bias, zeros."""
-    w = weight.detach().to("cpu", torch.float64)
-    return w, w.new_zeros(len(w)) if bias is None else bias.detach().to("cpu", torch.float64)
-
-
-def allowed_logits(allowed: Tensor | None, rows: int, classes: int) -> Tensor:
-    """What to add to logits so that other classes are never predicted: (1 or n, C) of 0 and -inf.
-
-    `allowed` is (C,) for Class-IL (the classes seen) or (n, C) for Task-IL (each row's own task's).
-    """
-    if allowed is None:
-        return torch.zeros(1, classes, dtype=torch.float64)
-    if allowed.dtype != torch.bool or allowed.shape not in {(classes,), (rows, classes)}:
+    allowed = torch.ones(classes, dtype=torch.bool) if allowed is None else allowed.cpu()
+    if allowed.dtype != torch.bool or allowed.shape not in {(classes,), (len(z), classes)}:
         raise ValueError(
-            f"allowed: want booleans ({classes},) or ({rows}, {classes}), "
+            f"allowed: want booleans ({classes},) or ({len(z)}, {classes}), "
             f"got {allowed.dtype} {tuple(allowed.shape)}"
         )
-    table = allowed.cpu().reshape(-1, classes)
-    if not table.any(1).all():
+    if not allowed.any(-1).all():
         raise ValueError("allowed: a row has no class to choose from")
-    return torch.zeros(table.shape, dtype=torch.float64).masked_fill(~table, -torch.inf)
+    barred = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, -torch.inf)
+    return double(weight), double(bias), barred.expand(len(z), -1)

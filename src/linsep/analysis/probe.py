@@ -61,8 +61,6 @@ def probe(
     rng: np.random.Generator,
     *,
     c: float = 1.0,
-    gap: float = 1e-5,
-    max_iter: int = 1000,
 ) -> ProbeResult:
     """Fit on a portion of the training rows, drawn per class, and score the test rows.
 
@@ -85,7 +83,7 @@ def probe(
     mean, deviation = _mean_and_deviation(x)
     x = x.sub_(mean).div_(deviation)
     target = torch.searchsorted(labels, y)
-    fit = fit_logistic(x, target, len(labels), c=c, gap=gap, max_iter=max_iter)
+    fit = fit_logistic(x, target, len(labels), c=c)
     test = (test_z.detach().cpu().float() - mean) / deviation
     predicted = labels[fit.scores(test).argmax(1)]
     return ProbeResult(

@@ -15,17 +15,7 @@ from torch import Tensor
 from ..storage.snapshots import projections
 from .features import Features, Rule
 from .kinds import Analysis, Content, Number, Place, Row, Shape
-from .matrix import (
-    ROWS,
-    allowed_logits,
-    blocks,
-    check_features,
-    check_head,
-    check_labels,
-    head_in_double,
-    mean_row,
-    six_digits,
-)
+from .matrix import blocks, check_features, checked_head, double, mean_row, six_digits
 from .spectrum import effective_rank
 
 
@@ -44,7 +34,7 @@ def describe_projection(a: Tensor) -> Projection:
     check_features(a, "projection")
     if a.shape[0] != a.shape[1]:
         raise ValueError(f"projection: want a square matrix, got {tuple(a.shape)}")
-    a = a.detach().to("cpu", torch.float64)
+    a = double(a)
     values = torch.linalg.svdvals(a)
     size = len(a) ** 0.5
     return Projection(
@@ -84,7 +74,6 @@ def old_head_on_projected(
     """
     for matrix, name in ((z, "new features"), (z_old, "old features"), (a, "projection")):
         check_features(matrix, name)
-    check_labels(y, len(z))
     if len(z_old) != len(z):
         raise ValueError(f"there are {len(z)} rows of new features and {len(z_old)} of old ones")
     if a.shape != (z_old.shape[1], z.shape[1]):
@@ -92,14 +81,13 @@ def old_head_on_projected(
             f"projection: want ({z_old.shape[1]}, {z.shape[1]}) to map new features to old ones, "
             f"got {tuple(a.shape)}"
         )
-    if offset is not None and offset.shape != (len(a),):
+    offset = torch.zeros(len(a)) if offset is None else offset
+    if offset.shape != (len(a),):
         raise ValueError(f"offset: want {len(a)} numbers, got {tuple(offset.shape)}")
-    check_head(weight, bias, len(a), y)
-    (matrix, shift), (w, b) = head_in_double(a, offset), head_in_double(weight, bias)
-    mask = allowed_logits(allowed, len(z), len(w)).expand(len(z), -1)
-    mean, sums = mean_row(z_old), torch.zeros(5, dtype=torch.float64)
-    parts = zip(blocks(z, z_old), y.cpu().split(ROWS), mask.split(ROWS), strict=True)
-    for (new, old), labels, barred in parts:
+    w, b, mask = checked_head(z_old, y, weight, bias, allowed)
+    matrix, shift, mean = double(a), double(offset), mean_row(z_old)
+    sums = torch.zeros(5, dtype=torch.float64)
+    for new, old, labels, barred in blocks(z, z_old, y, mask):
         back = new @ matrix.T + shift
         now, then = ((t @ w.T + b + barred).argmax(1) for t in (back, old))
         right = [(now == labels).sum(), (then == labels).sum(), (now == then).sum()]

@@ -17,17 +17,7 @@ from torch import Tensor
 
 from .features import Features
 from .kinds import Analysis, Content, Number, Place, Row, Shape
-from .matrix import (
-    ROWS,
-    allowed_logits,
-    blocks,
-    check_features,
-    check_head,
-    check_labels,
-    head_in_double,
-    mean_row,
-    six_digits,
-)
+from .matrix import blocks, check_features, checked_head, mean_row, six_digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,25 +78,19 @@ def proj_acc(
     logits_k = logits_(k-1) + (u_k^T (z - m)) W u_k, from logits_0 = W m + b, where m is the basis's
     centre (zero unless centred). Ties go to the first class, as in argmax.
     """
-    check_features(z)
-    check_labels(y, len(z))
-    check_head(weight, bias, z.shape[1], y)
+    w, b, barred = checked_head(z, y, weight, bias, allowed)  # (C, d), (C,), (n, C)
     if z.shape[1] != len(basis.centre):
         raise ValueError(f"features have {z.shape[1]} columns, the basis {len(basis.centre)}")
-    w, b = head_in_double(weight, bias)  # (C, d), (C,)
     steps = w @ basis.directions  # (C, d), column k is W u_k
-    mask = allowed_logits(allowed, len(z), len(w))
-    table = (w @ basis.centre + b + mask).expand(len(z), -1)  # (n, C)
+    table = w @ basis.centre + b + barred  # (n, C)
     right = torch.zeros(z.shape[1] + 1, dtype=torch.int64)
-    starts = torch.split(table, ROWS)
-    labels = torch.split(y.cpu().long(), ROWS)
-    for (block,), start, own in zip(blocks(z), starts, labels, strict=True):
+    for block, start, labels in blocks(z, table, y):
         along = ((block - basis.centre) @ basis.directions).T.contiguous()  # (d, r)
         logits = start.T.contiguous()  # (C, r)
-        right[0] += _count_right(logits, own)
+        right[0] += _count_right(logits, labels)
         for k in range(len(along)):
             logits.addcmul_(steps[:, k, None], along[k])
-            right[k + 1] += _count_right(logits, own)
+            right[k + 1] += _count_right(logits, labels)
     return right.double() / len(z)
 
 
