@@ -125,11 +125,11 @@ def test_values_are_shown_by_mouse_and_by_keyboard(opened: Any) -> None:
     assert tip(opened).startswith("ER, tasks learned 1: ")
     grid = opened.find_element("css selector", "#figure-confusion-er .grid")
     hover(opened, grid)
-    assert " taken for " in tip(opened)
+    assert " predicted as " in tip(opened)
     drawing = opened.find_element("css selector", "#figure-confusion-er svg")
     opened.execute_script("arguments[0].focus()", drawing)
     drawing.send_keys("\ue014")  # arrow right
-    assert tip(opened).startswith("0 class 0 taken for 0 class 0: ")
+    assert tip(opened).startswith("0 class 0 predicted as 0 class 0: ")
 
 
 def test_the_theme_is_switched_and_remembered(opened: Any) -> None:

@@ -314,7 +314,7 @@ def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
         make_run(tmp_path, "derpp", seed, 55.0 + seed + 0.1 * seed)
     text = " ".join(lead(gathered(tmp_path)))
     assert "DER++ against ER: +5.10 points, 95 % interval 4.85 to 5.35" in text
-    assert "picked for their places" in text
+    assert "chosen by rank" in text
 
 
 def test_joint_training_is_no_competitor(tmp_path: Path) -> None:

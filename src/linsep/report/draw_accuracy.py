@@ -15,7 +15,7 @@ from ..compare.summaries import SETTINGS
 from ..compare.tables import Table, Value
 from . import style
 from .canvas import Axes, Canvas, Figure
-from .draw_lines import Series, legend, plot, series, table
+from .draw_lines import Series, lines_figure, series
 from .gather import ArmRuns, Block, Matrix, Run
 
 NAMED = 24  # classes or tasks up to which every one is named, or has its number in its cell
@@ -28,40 +28,36 @@ DARK_TEXT, LIGHT_TEXT = "#111111", "#ffffff"
 
 def over_tasks(block: Block) -> Figure | None:
     """Mean accuracy on the tasks seen so far, after each task."""
-    return _by_task(
-        block,
-        "accuracy-over-tasks",
-        "Average accuracy on the tasks learned so far",
+    return lines_figure(
+        block.named("accuracy-over-tasks"),
+        block.titled("Average accuracy on the tasks learned so far"),
         "Mean over the tasks seen so far, after each task; the band is one standard deviation over "
         "seeds. Joint training on all data at once is a single point.",
-        averages,
-        x="tasks learned",
-        y="average accuracy",
-    )
+        _panels(block, averages),
+        panel="setting", x="tasks learned", y="average accuracy", unit=" %", digits=1,
+    )  # fmt: skip
 
 
 def forgetting(block: Block) -> Figure | None:
-    """What FF is the mean of."""
-    return _by_task(
-        block,
-        "forgetting",
-        "Forgetting of each task",
+    """The values that FF is the mean of."""
+    return lines_figure(
+        block.named("forgetting"),
+        block.titled("Forgetting of each task"),
         "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
         "FF is the mean over these tasks. Below 0 a task got better at the end.",
-        forgotten,
-        x="task",
-        y="forgetting",
-    )
+        _panels(block, forgotten),
+        panel="setting", x="task", y="forgetting", unit=" %", digits=1,
+    )  # fmt: skip
 
 
-def averages(matrix: Matrix) -> Iterator[tuple[int, float]]:
+def averages(matrix: Matrix) -> Iterator[tuple[float, float]]:
     for t, row in enumerate(matrix):
         known = [v for v in row[: t + 1] if v is not None]
         if len(known) == t + 1:
             yield t + 1, 100 * statistics.mean(known)
 
 
-def forgotten(matrix: Matrix) -> Iterator[tuple[int, float]]:
+def forgotten(matrix: Matrix) -> Iterator[tuple[float, float]]:
     last = len(matrix) - 1
     for i in range(last):
         peaks = [v for row in matrix[i:last] if (v := row[i]) is not None]
@@ -70,43 +66,17 @@ def forgotten(matrix: Matrix) -> Iterator[tuple[int, float]]:
             yield i + 1, 100 * (max(peaks) - final)
 
 
-def _by_task(
-    block: Block,
-    kind: str,
-    title: str,
-    caption: str,
-    points: Callable[[Matrix], Iterator[tuple[int, float]]],
-    *,
-    x: str,
-    y: str,
-) -> Figure | None:
+def _panels(
+    block: Block, points: Callable[[Matrix], Iterator[tuple[float, float]]]
+) -> dict[str, list[Series]]:
+    """A line for each arm and setting, of points that each seed's matrix gives."""
     panels: dict[str, list[Series]] = {}
     for setting, shown in SETTINGS.items():
         for arm in block.arms:
-            values: dict[float, list[float]] = {}
-            for matrix in arm.matrices(setting):
-                for place, value in points(matrix):
-                    values.setdefault(place, []).append(value)
-            found = series(arm.label, arm.look, values)
-            if found:
-                panels.setdefault(shown, []).append(found)
-    if not panels:
-        return None
-
-    def draw() -> Canvas:
-        canvas = Canvas(7.6, 3.3 + 0.18 * (len(next(iter(panels.values()))) // 4))
-        row = canvas.panels(1, len(panels))[0]
-        for axes, (shown, lines) in zip(row, panels.items(), strict=True):
-            plot(canvas, axes, lines, f"{x} {{:g}}".format, unit=" %", digits=1)
-            axes.set_title(shown)
-            axes.set_xlabel(x)
-            axes.xaxis.get_major_locator().set_params(integer=True)
-        row[0].set_ylabel(f"{y}, %")
-        legend(canvas, row)
-        return canvas
-
-    data = table(panels, panel="setting", x=x, y=f"{y} %")
-    return Figure(block.named(kind), block.titled(title), caption, draw, data, wide=True)
+            found = (point for matrix in arm.matrices(setting) for point in points(matrix))
+            if line := series(arm.label, arm.look, found):
+                panels.setdefault(shown, []).append(line)
+    return panels
 
 
 # --- matrices ------------------------------------------------------------------------------------
@@ -184,7 +154,7 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
 
 
 def confusion(arm: ArmRuns) -> Figure | None:
-    """Row = the right class, column = the predicted one, summed over seeds."""
+    """Rows are true classes, columns predicted ones, summed over seeds."""
     runs = [run for run in arm.runs if run.confusion is not None]
     runs = [run for run in runs if run.classes == runs[0].classes]
     if not runs or not any(map(any, runs[0].confusion or [])):
@@ -197,8 +167,8 @@ def confusion(arm: ArmRuns) -> Figure | None:
         [name, *map(int, row)] for name, row in zip(names, counts.tolist(), strict=True)
     ]
     caption = (
-        "Class-IL after the last task, summed over seeds: row = the right class, column = the "
-        "predicted one; colours are shares of a row. "
+        "Class-IL after the last task, summed over seeds: rows are true classes, columns predicted "
+        "ones; colours are shares of a row. "
     )
     caption += "Lines are borders of tasks." if ends else "Seeds order the classes differently."
 
@@ -207,7 +177,7 @@ def confusion(arm: ArmRuns) -> Figure | None:
         _confusion(canvas, canvas.panels(1, 1)[0][0], counts, ends, names)
         return canvas
 
-    data = Table(["right class", *names], rows)
+    data = Table(["true class", *names], rows)
     return Figure(arm.named("confusion"), arm.title, caption, draw, data)
 
 
@@ -240,7 +210,7 @@ def _confusion(
         axes.set_xticks(middles, shown, rotation=90)
         axes.set_yticks(middles, shown)
     axes.set_xlabel("predicted")
-    axes.set_ylabel("right")
+    axes.set_ylabel("true")
     bar = canvas.drawing.colorbar(image, ax=axes, shrink=0.7, label="% of the row")
     bar.outline.set_visible(False)
     canvas.grids.append(axes)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from .canvas import Canvas, Figure
-from .draw_lines import Series, legend, plot, series, table
+from collections.abc import Iterator
+
+from .canvas import Figure
+from .draw_lines import lines_figure, series
 from .gather import ArmRuns, Block, Gathered
 
 TITLE = "Similarity of features"
+PARTS = {"seen": "classes of earlier tasks", "unseen": "the task's own classes"}
 
 
 def figures(gathered: Gathered) -> list[Figure]:
@@ -15,36 +18,21 @@ def figures(gathered: Gathered) -> list[Figure]:
 
 def _similarity(block: Block) -> Figure | None:
     """CKA before and after each task, on data seen before it and on its own."""
-    parts = ("seen", "unseen")
-    lines = {part: [line for arm in block.arms if (line := _line(arm, part))] for part in parts}
-    if not any(lines.values()):
-        return None
-
-    def draw() -> Canvas:
-        canvas = Canvas(7.2, 3.2 + 0.18 * (len(lines["seen"]) // 4))
-        both = canvas.panels(1, 2, sharex=True, sharey=True)[0]
-        for axes, (part, found) in zip(both, lines.items(), strict=True):
-            plot(canvas, axes, found, f"{part} data, task {{:g}}".format, digits=3)
-            axes.set_title({"seen": "classes of earlier tasks", "unseen": "the task's own"}[part])
-            axes.xaxis.get_major_locator().set_params(integer=True)
-            axes.set_xlabel("task")
-        both[0].set_ylabel("CKA")
-        both[0].set_ylim(top=min(1.02, both[0].get_ylim()[1]))
-        legend(canvas, both)
-        return canvas
-
-    caption = (
+    lines = {
+        shown: [series(arm.label, arm.look, _values(arm, part)) for arm in block.arms]
+        for part, shown in PARTS.items()
+    }
+    return lines_figure(
+        block.named("cka"),
+        block.titled("Similarity of features before and after each task"),
         "Linear CKA (centred) of test images' features before and after learning a task: of "
-        "classes seen in earlier tasks, and of the task's own, unseen before it."
-    )
-    title = block.titled("Similarity of features before and after each task")
-    data = table(lines, panel="data", x="task", y="CKA")
-    return Figure(block.named("cka"), title, caption, draw, data, wide=True)
+        "classes seen in earlier tasks, and of the task's own, unseen before it.",
+        {shown: [line for line in many if line] for shown, many in lines.items()},
+        panel="data", x="task", y="CKA", digits=3, sharey=True,
+    )  # fmt: skip
 
 
-def _line(arm: ArmRuns, part: str) -> Series | None:
-    values: dict[float, list[float]] = {}
-    for one in arm.analyses("cka"):
-        for task in one["tasks"]:
-            values.setdefault(task["task"] + 1, []).append(task[part]["centred"])
-    return series(arm.label, arm.look, values)
+def _values(arm: ArmRuns, part: str) -> Iterator[tuple[float, float]]:
+    for content in arm.analyses("cka"):
+        for task in content["tasks"]:
+            yield task["task"] + 1, task[part]["centred"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..compare import statistics
 from ..compare.tables import Table, Value
-from .canvas import Axes, Canvas
+from .canvas import Axes, Canvas, Figure
 from .style import DIM, Look
 
 SPOTS = 30  # of one line, at most
@@ -36,13 +36,16 @@ class Series:
     points: Sequence[Point]
 
 
-def series(label: str, look: Look, values: Mapping[float, Iterable[float]]) -> Series | None:
-    """From values at each x; None if there is none at all. What is not finite is not drawn."""
-    points = []
-    for x, many in values.items():
-        known = [v for v in many if math.isfinite(v)]
-        if known:
-            points.append(Point(x, statistics.mean(known), statistics.std(known), len(known)))
+def series(label: str, look: Look, found: Iterable[tuple[float, float]]) -> Series | None:
+    """A line over x from (x, value) of all seeds; None without any. Only finite values count."""
+    values: dict[float, list[float]] = {}
+    for x, value in found:
+        if math.isfinite(value):
+            values.setdefault(x, []).append(value)
+    points = [
+        Point(x, statistics.mean(many), statistics.std(many), len(many))
+        for x, many in sorted(values.items())
+    ]
     return Series(label, look, points) if points else None
 
 
@@ -86,6 +89,41 @@ def table(panels: Mapping[str, Sequence[Series]], *, panel: str, x: str, y: str)
         for p in line.points
     ]
     return Table([panel, "method", x, y, "std", "n"], rows)
+
+
+def lines_figure(
+    name: str,
+    title: str,
+    caption: str,
+    panels: Mapping[str, Sequence[Series]],
+    *,
+    panel: str,
+    x: str,
+    y: str,
+    unit: str = "",
+    digits: int = 2,
+    sharey: bool = False,
+) -> Figure | None:
+    """Lines over tasks, a panel for each name; `panel` is what the names are called in the data."""
+    known = {shown: lines for shown, lines in panels.items() if lines}
+    if not known:
+        return None
+
+    def draw() -> Canvas:
+        most = max(map(len, known.values()))
+        canvas = Canvas(3.7 * max(len(known), 1.2), 3.3 + 0.18 * (most // 4))
+        row = canvas.panels(1, len(known), sharey=sharey)[0]
+        for axes, (shown, lines) in zip(row, known.items(), strict=True):
+            plot(canvas, axes, lines, f"{x} {{:g}}".format, unit=unit, digits=digits)
+            axes.set_title(shown)
+            axes.set_xlabel(x)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+        row[0].set_ylabel(f"{y},{unit}" if unit else y)
+        legend(canvas, row)
+        return canvas
+
+    data = table(known, panel=panel, x=x, y=f"{y}{unit}")
+    return Figure(name, title, caption, draw, data, wide=len(known) > 1)
 
 
 def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 4) -> None:

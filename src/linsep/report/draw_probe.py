@@ -25,13 +25,10 @@ def _portions(block: Block) -> Figure | None:
     heads: list[Series] = []
     for arm in block.arms:
         analyses = arm.analyses("probe")
-        values: dict[float, list[float]] = {}
-        for one in analyses:
-            for fit in one["final"]:
-                values.setdefault(float(fit["portion"]), []).append(100 * fit["accuracy"])
-        ordered = {portion: values[portion] for portion in sorted(values)}
-        line = series(arm.label, arm.look, ordered)
-        head = series(arm.label, arm.look, {1.0: [100 * one["head"] for one in analyses]})
+        fits = [fit for one in analyses for fit in one["final"]]
+        probes = ((fit["portion"], 100 * fit["accuracy"]) for fit in fits)
+        line = series(arm.label, arm.look, probes)
+        head = series(arm.label, arm.look, ((1.0, 100 * one["head"]) for one in analyses))
         if line and head:
             lines.append(line)
             heads.append(head)

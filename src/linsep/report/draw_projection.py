@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..compare import statistics
@@ -94,10 +94,14 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
     return Figure(name, title, caption, draw, data, wide=True)
 
 
-def _over(seeds: Sequence[Sequence[Place]], name: str, scale: float) -> dict[float, list[float]]:
+def _over(
+    seeds: Sequence[Sequence[Place]], name: str, scale: float
+) -> Iterator[tuple[float, float]]:
     """Values of all seeds at each place, counted from 1."""
-    same = enumerate(zip(*seeds, strict=True), 1)
-    return {x: [scale * p[name] for p in many if p.get(name) is not None] for x, many in same}
+    for places in seeds:
+        for x, place in enumerate(places, 1):
+            if place.get(name) is not None:
+                yield x, scale * place[name]
 
 
 def _spectra(seeds: Sequence[Sequence[Place]]) -> list[Series]:

@@ -27,7 +27,7 @@ def tradeoff(curve: Curve) -> Figure:
             lines = []
             for metric in METRICS:
                 arms = [point.arm.values(setting, metric) for point in curve.points]
-                values = {float(i): list(arm.values()) for i, arm in enumerate(arms)}
+                values = [(float(i), v) for i, arm in enumerate(arms) for v in arm.values()]
                 lines.append(series(SHOWN[metric], LOOKS[metric], values))
             known = [line for line in lines if line]
             plot(canvas, axes, known, lambda i: f"{curve.field} = {weights[int(i)]}")

@@ -23,11 +23,10 @@ def losses(block: Block) -> Figure | None:
     ends: list[int] = []
     for arm in block.arms:
         for term, values in _terms(arm).items():
-            thin = math.ceil(max(values, default=1) / MOST_EPOCHS)
-            kept = {x: many for x, many in values.items() if (x - 1) % thin == 0}
-            found = series(arm.label, arm.look, kept)
-            if found:
-                panels.setdefault(term, []).append(found)
+            thin = math.ceil(max(x for x, _ in values) / MOST_EPOCHS)
+            kept = [(x, value) for x, value in values if (x - 1) % thin == 0]
+            if line := series(arm.label, arm.look, kept):
+                panels.setdefault(term, []).append(line)
         ends = max(ends, _task_ends(arm), key=len)
     if not panels:
         return None
@@ -59,14 +58,14 @@ def losses(block: Block) -> Figure | None:
     return Figure(block.named("losses"), title, caption, draw, data, wide=True)
 
 
-def _terms(arm: ArmRuns) -> dict[str, dict[float, list[float]]]:
-    """term -> number of the epoch -> its value in each seed."""
-    found: dict[str, dict[float, list[float]]] = {}
+def _terms(arm: ArmRuns) -> dict[str, list[tuple[float, float]]]:
+    """term -> (number of the epoch, value) of all seeds."""
+    found: dict[str, list[tuple[float, float]]] = {}
     for run in arm.runs:
         for i, event in enumerate(_epochs(run)):
             for term, value in event.get("losses", {}).items():
                 if isinstance(value, int | float):
-                    found.setdefault(term, {}).setdefault(i + 1, []).append(float(value))
+                    found.setdefault(term, []).append((i + 1, float(value)))
     return found
 
 

@@ -68,7 +68,7 @@ def _first_two(best: Arm, second: Arm) -> Iterator[str]:
     mine, theirs = (arm.values("class_il", "faa") for arm in (best, second))
     if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
         yield _said(best, second, paired(mine, theirs).difference)
-        yield "(They were picked for their places, which the interval does not know of.)"
+        yield "(These two were chosen by rank, which the interval does not account for.)"
 
 
 def _difference(figure: Figure) -> str:
