@@ -515,6 +515,17 @@ def test_runs_that_do_not_allow_it_are_left_out(runs: Path, tmp_path: Path) -> N
     assert " ft " in said.stdout
 
 
+def test_a_damaged_run_is_left_out_and_the_others_are_analysed(tmp_path: Path) -> None:
+    good, bad = trained(tmp_path / "runs", "ft"), trained(tmp_path / "runs", "ft", 1)
+    (bad / "snapshots" / "task02.safetensors").write_bytes(b"nonsense")
+    said = command("analyse", "--what", "cka,probe", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    for name in ("cka", "probe"):
+        assert stored(good, name) is not None
+        assert stored(bad, name) is None
+        assert f"left out of {name}: " in said.stderr
+
+
 def test_ctrl_c_keeps_what_is_done(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..analysis import ANALYSES
-from ..errors import ConfigError, StateError, unknown
+from ..errors import ConfigError, LinsepError, StateError, unknown
 from .store import Format, Output, Runs, Where, check_format, publish
 from .terminal import INTERRUPTED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ..compare.tables import Table
     from ..storage.store import Record
@@ -124,18 +125,26 @@ def _analysed(
 
     opened: dict[str, Any] = {}
     found: dict[str, dict[Path, dict[str, Any]]] = {name: {} for name in ANALYSES}
+
+    @contextmanager
+    def skipping(what: str) -> Iterator[None]:
+        """What is wrong with one run among many leaves out that run alone."""
+        try:
+            yield
+        except LinsepError as error:
+            if len(records) == 1:
+                raise
+            typer.echo(f"left out of {what}: {error}", err=True)
+
     try:
         for record in records:
-            prepared = reopen(record.folder, opened=opened, data=data)
-            run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
-            for name in names or ANALYSES:
-                reason = lacking(run, name)
-                if reason and (len(records) > 1 or not names):
-                    if names:
-                        typer.echo(f"left out of {name}: {record.name}: {reason}", err=True)
-                    continue
-                own = {key: options[key] for key in find(name).options if key in options}
-                found[name][record.folder] = made(run, name, own)
+            with skipping("all"):
+                prepared = reopen(record.folder, opened=opened, data=data)
+                run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
+                for name in names or [name for name in ANALYSES if not lacking(run, name)]:
+                    with skipping(name):
+                        own = {key: options[key] for key in find(name).options if key in options}
+                        found[name][record.folder] = made(run, name, own)
     except KeyboardInterrupt:
         typer.echo("Stopped; what was done is kept. Repeat the command to resume.", err=True)
         raise typer.Exit(INTERRUPTED) from None

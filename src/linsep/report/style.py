@@ -107,21 +107,20 @@ def looks(arms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
 
 
 def class_colours(n: int) -> list[str]:
-    """Of so many classes: as far as colour-blind safe ones reach, then a range of hues."""
-    if n <= len(PALETTE):
-        return list(PALETTE[:n])
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    return [to_hex(colormaps["turbo"](0.04 + 0.92 * i / (n - 1))) for i in range(n)]
+    """For n classes: colour-blind safe ones as far as they reach, then a range of hues."""
+    return list(PALETTE[:n]) if n <= len(PALETTE) else _shades("turbo", 0.04, 0.96, n)
 
 
 def ramp(n: int) -> list[str]:
-    """Shades of first to last, that can be seen on white and on black."""
+    """Shades from first to last that can be seen on white and on black."""
+    return _shades("viridis", 0.25, 0.85, n)
+
+
+def _shades(name: str, low: float, high: float, n: int) -> list[str]:
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    return [to_hex(colormaps["viridis"](0.25 + 0.6 * i / max(1, n - 1))) for i in range(n)]
+    return [to_hex(colormaps[name](low + (high - low) * i / max(1, n - 1))) for i in range(n)]
 
 
 def log_scale(axes: Any) -> None:
