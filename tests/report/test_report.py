@@ -1,10 +1,12 @@
 """The report: what it shows and when, that its numbers are the runs', and that text stays text."""
 
+import base64
 import csv
 import io
 import json
 import re
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 from itertools import product
@@ -24,7 +26,7 @@ from linsep.errors import ConfigError
 from linsep.report import style
 from linsep.report.canvas import Figure
 from linsep.report.gather import Gathered, gather
-from linsep.report.page import figures, page, unpacked
+from linsep.report.page import figures, page
 from linsep.report.sections import sections
 from linsep.report.words import audit, lead, named
 from linsep.storage import files
@@ -149,7 +151,7 @@ def test_the_page_is_made_of_its_sections(full: tuple[Gathered, str]) -> None:
     names = [given["data-name"] for tag, given in read.tags if "data-name" in given]
     assert names == [one.name for one in figures(found)]
     assert len(set(names)) == len(names)
-    data = unpacked(read.texts["script"][0])
+    data = json.loads(zlib.decompress(base64.b64decode(read.texts["script"][0])))
     assert data == {one.name: one.data.to_csv() for one in figures(found)}
     every = [given["id"] for _, given in read.tags if given.get("id")]
     assert len(set(every)) == len(every)

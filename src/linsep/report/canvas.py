@@ -12,8 +12,9 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from html import escape
+from itertools import count
 from typing import Any
 
 from ..compare.tables import Table
@@ -67,7 +68,7 @@ class Figure:
     caption: str
     draw: Callable[[], Canvas]
     data: Table
-    wide: bool = field(default=False)  # at most two in a row
+    wide: bool = False  # at most two in a row
 
     def svg(self) -> str:
         with style.house(self.name):
@@ -88,18 +89,12 @@ class Figure:
 
 def numbered(figures: Sequence[Figure]) -> list[Figure]:
     """Names that would be alike on a disk get a number."""
-    from dataclasses import replace
-
-    taken: set[str] = set()
-    found = []
+    found: dict[str, Figure] = {}
     for figure in figures:
-        name, n = figure.name, 1
-        while name.lower() in taken:
-            n += 1
-            name = f"{figure.name}-{n}"
-        taken.add(name.lower())
-        found.append(figure if name == figure.name else replace(figure, name=name))
-    return found
+        names = (figure.name if n == 1 else f"{figure.name}-{n}" for n in count(1))
+        name = next(name for name in names if name.lower() not in found)
+        found[name.lower()] = replace(figure, name=name)
+    return list(found.values())
 
 
 # --- SVG -----------------------------------------------------------------------------------------

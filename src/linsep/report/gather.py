@@ -55,13 +55,11 @@ class Run:
 
     def matrix(self, setting: str) -> Matrix | None:
         """Shares: row = after task t, column = on task i; None where nothing was measured."""
-        found = self.results.get("matrices", {}).get(setting)
-        return found if found else None
+        return self.results.get("matrices", {}).get(setting) or None
 
     @property
     def confusion(self) -> list[list[int]] | None:
-        found = self.results.get("confusion")
-        return found if found else None
+        return self.results.get("confusion") or None
 
     @cached_property
     def events(self) -> list[dict[str, Any]]:

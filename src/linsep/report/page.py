@@ -50,6 +50,12 @@ def page(gathered: Gathered) -> str:
     return str(whole)
 
 
+def figures(gathered: Gathered) -> Sequence[Figure]:
+    """Every figure of the page."""
+    needed("matplotlib")
+    return [figure for section in sections(gathered) for figure in section.figures]
+
+
 def title(gathered: Gathered) -> str:
     scenarios = sorted({str(run.record["scenario"]) for run in gathered.runs})
     methods = list(dict.fromkeys(arm.label for arm in gathered.arms))
@@ -63,12 +69,6 @@ def packed(data: dict[str, str]) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def unpacked(text: str) -> dict[str, str]:
-    found = json.loads(zlib.decompress(base64.b64decode(text)))
-    assert isinstance(found, dict)
-    return found
-
-
 def _hash(script: str) -> str:
     """As a Content-Security-Policy names the one script that may run."""
     return "sha256-" + base64.b64encode(sha256(script.encode()).digest()).decode()
@@ -76,9 +76,3 @@ def _hash(script: str) -> str:
 
 def _text(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def figures(gathered: Gathered) -> Sequence[Figure]:
-    """Every figure of the page."""
-    needed("matplotlib")
-    return [figure for section in sections(gathered) for figure in section.figures]
