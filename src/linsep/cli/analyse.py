@@ -74,9 +74,8 @@ def analyse(
         "seed": seed,
     }  # fmt: skip
     records = _selected(run, where, runs)
-    tables: list[Table] = []
-    if names != ["gamma"]:
-        tables += _analysed(records, [name for name in names if name != "gamma"], options, data)
+    own = [name for name in names if name != "gamma"]
+    tables = _analysed(records, own, options, data) if own or not names else []
     publish(tables + (_gamma(records) if "gamma" in names else []), [], format_, output)
 
 
