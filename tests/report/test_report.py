@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+import subprocess
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -674,6 +675,17 @@ def test_names_of_files_never_collide() -> None:
     lower = [one.name.lower() for one in made]
     assert len(set(lower)) == 5
     assert lower[0] == "a"
+
+
+def test_gathering_runs_without_analyses_imports_no_torch(tmp_path: Path) -> None:
+    make_full_run(tmp_path, "er", parts=["confusion", "events", "timing", "environment"])
+    program = (
+        "import sys; from pathlib import Path; from linsep.report.gather import gather; "
+        "import linsep.report.sections; from linsep.storage.store import Store; "
+        "gather(Store(Path(sys.argv[1])).select()); sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
+    assert done.returncode == 0
 
 
 def test_nothing_finished_is_an_error(tmp_path: Path) -> None:

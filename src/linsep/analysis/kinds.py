@@ -3,8 +3,8 @@
 Each module that `ANALYSES` names has an `ANALYSIS` of the class below. What was found of a run is
 kept in its folder as `analysis/<name>.json`; reading it back checks every field that is used.
 
-Imports no torch, and a module of an analysis only when there is something to do for it, so that a
-report of runs that were not analysed is quick.
+Imports no torch, and a module of an analysis only when there is something to do for it, so that
+gathering runs that were not analysed is quick.
 """
 
 from __future__ import annotations
