@@ -101,7 +101,12 @@ def show_arms(folders: Sequence[Path]) -> None:
     from ..compare.summaries import remarks, summary
     from ..storage.store import Record, read_facts
 
-    comparison = compare(Record(folder, read_facts(folder)) for folder in folders)
+    records = [Record(folder, read_facts(folder)) for folder in folders]
+    for record in records:
+        if record["status"] == "damaged":
+            text = f"left out of the table: {record.folder}/{record['progress']}"
+            warnings.warn(text, stacklevel=2)
+    comparison = compare(record for record in records if record.finished)
     publish([summary(comparison, intervals=False)], remarks(comparison), "terminal", None)
 
 

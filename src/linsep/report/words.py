@@ -68,7 +68,7 @@ def _first_two(best: Arm, second: Arm) -> Iterator[str]:
     mine, theirs = (arm.values("class_il", "faa") for arm in (best, second))
     if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
         yield _said(best, second, paired(mine, theirs).difference)
-        yield "(They were picked for their places, which the interval does not know of.)"
+        yield "(These two were chosen by rank, which the interval does not account for.)"
 
 
 def _difference(figure: Estimate) -> str:
@@ -168,8 +168,8 @@ def common(gathered: Gathered) -> Table:
 
 
 def counted(gathered: Gathered) -> str:
-    runs, arms = len(gathered.runs), len(gathered.groups)
-    seeds = {len(group.runs) for group in gathered.groups}
+    runs, arms = len(gathered.runs), len(gathered.arms)
+    seeds = {len(arm.runs) for arm in gathered.arms}
     each = f"{min(seeds)} each" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)} each"
     scenarios = {str(run.record["scenario"]) for run in gathered.runs}
     where = ", ".join(sorted(scenarios))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linsep.analysis.drift import describe_projection, old_head_on_projected
+from linsep.analysis.projection import describe_projection, old_head_on_projected
 
 
 def normal(*shape: int, seed: int) -> Tensor:
@@ -67,7 +67,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     z, z_old, a, w = (normal(*s, seed=i) for i, s in enumerate(((50, 3), (50, 4), (4, 3), (5, 4))))
     y = torch.arange(50) % 5
     whole = old_head_on_projected(z, z_old, y, a, None, w, None)
-    monkeypatch.setattr("linsep.analysis.drift.ROWS", 7)
+    monkeypatch.setattr("linsep.analysis.matrix.ROWS", 7)
     parts = old_head_on_projected(z, z_old, y, a, None, w, None)
     assert parts.residual == pytest.approx(whole.residual)
     assert parts.accuracy == whole.accuracy

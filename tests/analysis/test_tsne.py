@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linsep.analysis.embed import Engine, available_engine, embed, principal_components
+from linsep.analysis.tsne import Engine, best_engine, embed, principal_components
 
 MODULES = {"opentsne": "openTSNE", "sklearn": "sklearn"}
 
@@ -43,18 +43,14 @@ def test_pca_by_hand() -> None:
     torch.testing.assert_close(torch.cat(points).double(), want)
 
 
-def test_the_best_installed_engine_is_chosen_and_pca_without_any(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    found: set[str] = {"openTSNE", "sklearn"}
+def test_the_best_installed_engine_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: set[str] = {"openTSNE"}
     monkeypatch.setattr(
-        "linsep.analysis.embed.find_spec", lambda name: name if name in found else None
+        "linsep.analysis.tsne.find_spec", lambda name: name if name in found else None
     )
-    assert available_engine() == "opentsne"
-    found.discard("openTSNE")
-    assert available_engine() == "sklearn"
+    assert best_engine() == "opentsne"
     found.clear()
-    assert embed([clusters(0)]).engine == "pca"
+    assert best_engine() == "sklearn"
 
 
 def test_too_little_to_embed_falls_back_to_pca() -> None:
@@ -73,11 +69,11 @@ def test_few_rows_get_a_smaller_perplexity(engine: Engine) -> None:
 def test_bad_input_is_refused() -> None:
     z = clusters(0)
     cases: list[tuple[Callable[[], object], str]] = [
-        (lambda: embed([]), "no feature matrices"),
-        (lambda: embed([z, z[:, :3]]), "features 1 have 3 columns, the first 8"),
-        (lambda: embed([z / 0]), "features 0: there are NaN"),
-        (lambda: embed([z, z[:0]]), "features 1: the matrix is empty"),
-        (lambda: embed([z], perplexity=0), "perplexity"),
+        (lambda: embed([], engine="pca"), "no feature matrices"),
+        (lambda: embed([z, z[:, :3]], engine="pca"), "features 1 have 3 columns, the first 8"),
+        (lambda: embed([z / 0], engine="pca"), "features 0: there are NaN"),
+        (lambda: embed([z, z[:0]], engine="pca"), "features 1: the matrix is empty"),
+        (lambda: embed([z], engine="pca", perplexity=0), "perplexity"),
         (lambda: embed([z], engine="umap"), "want one of"),  # type: ignore[arg-type]
     ]
     for wrong, message in cases:

@@ -1,40 +1,35 @@
-"""Features on a plane, before and after a task, on the same axes.
-
-Knows the content of `analysis/tsne.json`. Knows nothing of files, or of how the plane was found.
-"""
+"""Features on a plane, before and after a task, on the same axes: figure 1 of the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
-from .gather import Group
+from .gather import ArmRuns, Gathered
 
+TITLE = "Features before and after a task"
 SIDES = {"before": "before task {}", "after": "after task {}"}
 LEGEND = 24  # classes up to which each is named
 ALL_POINTS = 6000  # of all planes of a report
 
 
-def planes(groups: Sequence[tuple[Group, str]]) -> list[Figure]:
-    """Of every group that has one; where there are many, with fewer points each."""
-    having = [(group, place) for group, place in groups if group.analyses("tsne")]
+def figures(gathered: Gathered) -> list[Figure]:
+    """One for every arm that has a plane; where there are many, with fewer points each."""
+    having = [arm for arm in gathered.arms if arm.analyses("tsne")]
     most = max(200, ALL_POINTS // max(1, len(having)))
-    return [figure for group, place in having if (figure := plane(group, place, most))]
+    return [_plane(arm, most) for arm in having]
 
 
-def plane(group: Group, place: str, most: int = 1000) -> Figure | None:
-    """The first seed that has one: a mean of planes would be none."""
-    found = [(run, a) for run in group.runs if (a := run.analysis("tsne")) is not None]
-    if not found:
-        return None
-    run, whole = found[0]
+def _plane(arm: ArmRuns, most: int) -> Figure:
+    """The plane of the first seed that has one: planes have no mean."""
+    run = next(run for run in arm.runs if "tsne" in run.analyses)
+    whole = run.analyses["tsne"]
     every = -(-len(whole["labels"]) // most)
     content = whole | {name: whole[name][::every] for name in ("labels", *SIDES)}
     task, labels, new = content["task"] + 1, content["labels"], set(content["new"])
-    names = {c: run.classes[c] if c < len(run.classes) else str(c) for c in sorted(set(labels))}
+    names = {c: run.class_name(c) for c in sorted(set(labels))}
     pairs = zip(labels, content["before"], content["after"], strict=True)
     rows: list[list[Value]] = [
         [names[c], "new" if c in new else "old", *before, *after] for c, before, after in pairs
@@ -67,10 +62,8 @@ def plane(group: Group, place: str, most: int = 1000) -> Figure | None:
         f"{engine.get(content['engine'], content['engine'])} of both together, so that places can "
         f"be compared. Dots: classes of earlier tasks; strokes: those of task {task}."
     )
-    name = "-".join(filter(None, ["plane", style.slug(place), group.slug]))
-    title = f"{group.label}{f' ({place})' if place else ''}"
     data = Table(["class", "kind", "x before", "y before", "x after", "y after"], rows)
-    return Figure(name, title, caption, draw, data)
+    return Figure(arm.named("plane"), arm.title, caption, draw, data)
 
 
 def _dots(
