@@ -228,7 +228,7 @@ def test_an_earlier_task_s_features_are_never_called_final(tmp_path: Path) -> No
     assert possible(run) == ["spectrum", "cka", "tsne"]  # of the tasks that there are
     said = command("analyse", str(folder), "--what", "probe", cwd=tmp_path)
     assert said.returncode == 2
-    assert "snapshots/task03.safetensors was kept and is missing" in said.stderr
+    assert "the snapshot at the end of task 3, the last, is missing" in said.stderr
     with pytest.raises(StateError, match="task 3, the last, is missing"):
         _ = run.last
 

@@ -118,8 +118,6 @@ class Features:
 
     def no_final(self) -> str:
         """Why there are no final features; "" if there are. An earlier task's are no stand-in."""
-        if gone := snapshots.missing(self.folder):
-            return f"{gone[0]} was kept and is missing"
         last = len(self.scenario.tasks)
         if last - 1 in (end.task for end in self.ends):
             return ""
