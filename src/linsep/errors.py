@@ -43,6 +43,13 @@ class DivergedError(LinsepError):
     pass
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether it was memory that could not be had, of the machine or of an accelerator."""
+    text = str(error)  # torch raises a RuntimeError on a CPU, and a class of its own on a GPU
+    lacking = "can't allocate memory" in text or "out of memory" in text
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and lacking)
+
+
 def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
     """'unknown method 'derp'; did you mean 'derpp'? (allowed: ...)'."""
     names = sorted(allowed)

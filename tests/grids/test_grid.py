@@ -16,6 +16,7 @@ from linsep.grids.engines import open_engine
 from linsep.grids.engines.local import Local, cpu_slots, gpu_slots
 from linsep.grids.grid import Grid
 from linsep.grids.plan import expand, over, plan, time_left
+from linsep.grids.worker import Job, Message
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.storage.session import Session, read_results
@@ -108,7 +109,7 @@ class Scripted:
 
     def __init__(self, *endings: str, further: float = 0.0, slots: int = 2) -> None:
         self.endings, self.slots, self.further, self.reached = list(endings), slots, further, 0.0
-        self.jobs: list[dict[str, Any]] = []
+        self.jobs: list[Job] = []
         self.most_beside: dict[int, int] = {}  # how many other runs at most, by the try's number
         self.tries = 0
         self.on_hear: list[Any] = []
@@ -121,17 +122,16 @@ class Scripted:
         self.tries += len(jobs)
         self.most_beside[self.tries] = len(self.jobs) - 1
 
-    def hear(self, timeout: float) -> list[dict[str, Any]]:
+    def hear(self, timeout: float) -> list[Message]:
         for then in self.on_hear:
             then()
         if not self.jobs:
             return []
         job = self.jobs.pop(0)
         kind, _, reason = self.endings.pop(0).partition(" ")
-        facts = {"seconds": 1.0} if kind == "done" else {"reason": reason}
-        begun = {"kind": "progress", "done": self.reached, "total": 1, "images_per_second": 5.0}
+        begun = Message("progress", job.index, steps=round(100 * self.reached), total=100, rate=5.0)
         self.reached += self.further
-        return [begun | {"index": job["index"]}, {"kind": kind, "index": job["index"], **facts}]
+        return [begun, Message(kind, job.index, reason, seconds=1.0)]  # type: ignore[arg-type]
 
     def stop(self) -> None: ...
 
@@ -224,11 +224,10 @@ def test_a_worker_gets_what_its_slot_says(tmp_path: Path) -> None:
     """The number of a GPU, as a rule; here something that a worker without one tells us."""
     engine = Local(tmp_path, [{"LINSEP_DATA": f"/nowhere/{i}"} for i in range(2)])
     asks = {"scenario": {"name": "split-mnist"}, "compute": {"threads": 1}}
-    job = {"settings": asks, "runs": str(tmp_path), "save_every": 1.0}
-    engine.start([job | {"index": i} for i in range(2)])
+    engine.start([Job(i, asks, tmp_path, 1.0) for i in range(2)])
     said: list[str] = []
     while len(said) < 2:
-        said += [message["reason"] for message in engine.hear(1.0)]
+        said += [message.reason for message in engine.hear(1.0)]
     engine.close()
     assert all(any(f"/nowhere/{i}" in reason for reason in said) for i in range(2)), said
 
@@ -255,8 +254,8 @@ def test_unknown_places_and_stray_options_are_one_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_grids_on_one_folder_share_the_work(tmp_path: Path) -> None:
     """As two machines would that share a disk."""
-    fork = multiprocessing.get_context("fork")
-    both = [fork.Process(target=_whole_grid, args=(tmp_path,)) for _ in range(2)]
+    spawn = multiprocessing.get_context("spawn")
+    both = [spawn.Process(target=_whole_grid, args=(tmp_path,)) for _ in range(2)]
     for process in both:
         process.start()
     for process in both:

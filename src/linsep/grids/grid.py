@@ -102,23 +102,18 @@ class Grid:
         return bool(under_way) and (last or any(cell.tries == TRIES for cell in under_way))
 
     def _job(self, cell: Cell) -> Job:
-        return {
-            "index": self.cells.index(cell),
-            "settings": cell.settings,
-            "runs": str(self.runs.absolute()),
-            "save_every": self.save_every,
-            "keep": self.keep,
-        }
+        runs = self.runs.absolute()
+        return Job(self.cells.index(cell), cell.settings, runs, self.save_every, self.keep)
 
     def _take(self, message: Message) -> Cell:
-        cell = self.cells[message["index"]]
-        cell.reason = message.get("reason", "")
-        match message["kind"]:
+        cell = self.cells[message.index]
+        cell.reason = message.reason
+        match message.kind:
             case "progress":
                 self._follow(cell, message)
             case "done":
                 cell.status, cell.share = "done", 1.0
-                cell.seconds = seconds_taken(cell.folder) or message["seconds"]
+                cell.seconds = seconds_taken(cell.folder) or message.seconds
             case "held":
                 cell.status, cell.again = "elsewhere", time.monotonic() + RETRY
                 cell.tries -= 1
@@ -129,8 +124,8 @@ class Grid:
         return cell
 
     def _follow(self, cell: Cell, message: Message) -> None:
-        cell.share = message["done"] / max(message["total"], 1)
-        cell.rate = message["images_per_second"]
+        cell.share = message.steps / max(message.total, 1)
+        cell.rate = message.rate
         if cell.status != "running":
             cell.status = "running"
             if cell.share > cell.reached:  # the try before was not for nothing
