@@ -117,7 +117,7 @@ def test_help_and_import_stay_light() -> None:
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(
+def test_a_signal_finishes_the_step_saves_and_tells_how_to_resume(
     kind: signal.Signals, tmp_path: Path, finished: tuple[Path, str]
 ) -> None:
     program = "import sys; from linsep.cli import main; sys.argv[0] = 'linsep'; main()"
@@ -137,7 +137,7 @@ def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(
     process.send_signal(kind)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[kind]
-    assert "Repeat the command to go on" in said
+    assert "Repeat the command to resume" in said
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "state.pt").exists()
     assert not (folder / "results.json").exists()

@@ -238,7 +238,7 @@ def test_a_device_elsewhere_is_believed_in(tmp_path: Path) -> None:
         with pytest.raises(DeviceError):
             plan(settings, tmp_path)
     cells = plan(settings, tmp_path, here=False)
-    assert {cell.device for cell in cells} == {"cuda"}
+    assert {cell.settings["compute"]["device"] for cell in cells} == {"cuda"}
 
 
 def test_unknown_places_and_stray_options_are_one_line(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_ranges_are_read_from_words_and_tables() -> None:
     assert read_range("training.lr", "1e-3..1:log") == Range(1e-3, 1, log=True)
     assert read_range("memory.rows", "50..500") == Range(50, 500)
     assert read_range("method", "er,derpp") == Range(choices=("er", "derpp"))
-    found = ranges({"trials": 5, "training": {"lr": "0.1..1"}}, {"method": "er,der"})
+    found = ranges({"trials": 5, "training": {"lr": "0.1..1"}}, ["method=er,der"])
     assert set(found) == {"training.lr", "method"}
 
 
@@ -47,7 +47,7 @@ def test_the_test_images_are_out_of_reach() -> None:
             on_validation(given)
     for name in ("scenario.validation", "scenario", "seed"):
         with pytest.raises(ConfigError, match="part of the question"):
-            ranges({}, {name: "0..1"})
+            ranges({}, [f"{name}=0..1"])
 
 
 def test_a_search_over_nothing_or_the_test_set_is_one_line(tmp_path: Path) -> None:
@@ -73,8 +73,7 @@ def test_a_search_stopped_goes_on_and_ends_with_its_trials(tmp_path: Path) -> No
         return Search(
             SETTINGS,
             {"training.lr": Range(1e-3, 1.0, log=True)},
-            tmp_path,
-            lambda cells: Grid(cells, tmp_path, workers=1),
+            Grid([], tmp_path, workers=1),
             trials=3,
         )
 

@@ -338,6 +338,7 @@ OTHER: Settings = {
     "evaluation.chunk": 100,
     "compute.device": "mps",
     "compute.precision": "bf16",
+    "compute.deterministic": False,
     "compute.channels_last": "flip",
     "compute.compile": True,
     "options": {"derpp": {"replay_ce": 0.4}},

@@ -28,7 +28,7 @@ from ..prepare import Prepared, devices, gathered, prepare
 from ..settings.config import from_settings
 from ..settings.layers import read
 from ..storage import files, snapshots
-from ..storage.environment import threads, threads_for
+from ..storage.environment import threads
 from ..storage.session import read_results
 from ..storage.snapshots import Snapshot
 
@@ -186,7 +186,7 @@ class Features:
         try:
             shape = len(images), learner.spec.features
             out = np.lib.format.open_memmap(temporary, "w+", np.float32, shape)
-            with threads(threads_for(learner.spec.parameters)):
+            with threads(1):
                 for start in range(0, len(images), CHUNK):
                     part = images.take(torch.arange(start, min(start + CHUNK, len(images))))
                     out[start : start + CHUNK] = learner.embed(part).cpu().numpy()

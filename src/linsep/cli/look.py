@@ -1,4 +1,4 @@
-"""`linsep list`, `show` and `export`: what there is, what came of it, and told to others."""
+"""`linsep list`, `show` and `export`: what can be chosen, what a run did, and its log."""
 
 from __future__ import annotations
 
@@ -9,34 +9,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, StateError, unknown
+from ..errors import StateError
+from . import flags
+from .terminal import open_console, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+RunFolder = Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")]
 KINDS = ("methods", "terms", "scenarios", "nets")
 
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help="methods, terms, scenarios or nets; all if left out.")
+        str | None,
+        typer.Argument(
+            parser=flags.one_of("", "kind", KINDS),
+            metavar="[KIND]",
+            help="methods, terms, scenarios or nets; all if left out.",
+        ),
     ] = None,
 ) -> None:
-    """What there is to choose from, a line each.
+    """List the methods, terms, scenarios and nets.
 
     Terms are added to methods: derpp+bfp, er+fd, ft+bfp2.
     """
-    from rich.console import Console
     from rich.table import Table
 
-    if kind is not None and kind not in KINDS:
-        raise ConfigError(unknown("kind", kind, KINDS))
-    console = Console()
     for name in [kind] if kind else KINDS:
         table = Table(title=name, title_justify="left", box=None, show_header=False)
         for row in _rows(name):
             table.add_row(*row)
-        console.print(table)
+        open_console().print(table)
 
 
 def _rows(kind: str) -> Sequence[tuple[str, ...]]:
@@ -58,16 +62,14 @@ def _rows(kind: str) -> Sequence[tuple[str, ...]]:
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")],
-    runs: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
+    run: RunFolder,
+    runs: flags.Runs = Path("runs"),
 ) -> None:
-    """What a run did: its settings, accuracies after every task, and metrics."""
-    from rich.console import Console
-
+    """Show a run's config, its accuracies after every task, and its metrics."""
     folder = run if run.is_dir() else runs / run
     if not (folder / "config.toml").exists():
         raise StateError(f"{run} is not a run: there is no config.toml in {folder}")
-    console = Console()
+    console = open_console()
     console.print((folder / "config.toml").read_text(), markup=False, highlight=False)
     if (folder / "results.json").exists():
         _show_results(console, folder)
@@ -76,9 +78,9 @@ def show(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")],
+    run: RunFolder,
     to: Annotated[str, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")],
-    runs: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
+    runs: flags.Runs = Path("runs"),
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Instead of the run's own folder."),
@@ -86,18 +88,14 @@ def export(
 ) -> None:
     """Write a run's log for TensorBoard, Weights & Biases or MLflow, from what it recorded.
 
-    [bold]Example[/bold]
-
-      linsep export RUN --to tensorboard -o logs
+    linsep export RUN --to tensorboard -o logs
     """
-    from rich.console import Console
-
     from ..storage.loggers import replay
     from ..storage.store import open_record
 
     folder = open_record(run, runs).folder
     replay(to, folder, output)
-    Console().print(f"Written to {output or folder}", highlight=False, soft_wrap=True)
+    say(open_console(), f"Written to {output or folder}")
 
 
 def _show_results(console: Console, folder: Path) -> None:

@@ -10,8 +10,7 @@ import typer
 
 from ..errors import ConfigError
 from ..paper.tables import TABLES
-from .grid import Address, On, PerGpu, Slurm, Workers
-from .run import Keep, SaveEvery, checked_keep
+from .flags import Address, DryRun, Keep, On, PerGpu, Place, Quiet, SaveEvery, Slurm, Workers
 from .store import Format, Output, Runs, check_format, publish, wide_console
 
 app = typer.Typer(no_args_is_help=True, help="The BFP paper's tables beside our runs.")
@@ -85,10 +84,10 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Of all runs: compute.device=cuda"),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
 ) -> None:
-    """The grid that fills a table; repeat the command to go on.
+    """Make the runs that fill a table. Repeat the command to resume.
 
     [bold]Example[/bold]
 
@@ -98,10 +97,9 @@ def run(
     from ..paper.protocol import scale as sized
     from ..paper.reproduction import chosen, grid
     from ..settings.layers import assignment, merged
-    from .grid import announced, conclude, engine_for, slots_for, watch
-    from .terminal import say
+    from .grid import conclude, make
 
-    size, kept = sized(scale), checked_keep(keep)
+    size = sized(scale)
     found, cells = chosen(table, scenario, memory, method)
     possible = [place for place in cells if scenario or place.scenario not in size.absent]
     if not possible:
@@ -126,19 +124,13 @@ def run(
             )
             console.print(f"{place} seed {s['seed']}", highlight=False, markup=False)
         return
-    planned = plan(wanted, runs, here=on == "local")
-    slots = slots_for(planned, workers, per_gpu, here=on == "local")
-    engine = engine_for(on, runs, slots, address, slurm)
-    say(console, quiet, announced(planned, len(slots) if on == "local" else None))
-    if any(cell.status == "waiting" for cell in planned):
-        from ..grids.grid import Grid
-
-        work = Grid(planned, runs, save_every=save_every, keep=kept, engine=engine)
-        watch(work, len(slots), console, quiet)
+    where = Place(on, address, slurm, workers, per_gpu)
+    planned = plan(wanted, runs, here=where.here)
+    make(planned, runs, where, save_every, keep, quiet)
     _command(found.name)(
         scale=scale, scenario=scenario, memory=memory, method=method, preset=preset, runs=runs
     )
-    conclude(planned, runs, console)
+    conclude(planned, runs)
 
 
 @app.command("audit")

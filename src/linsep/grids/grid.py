@@ -36,10 +36,10 @@ class Grid:
         self,
         cells: list[Cell],
         runs: Path,
-        workers: int = 1,
         save_every: float = SAVE_EVERY,
         keep: Keep | None = None,
         engine: Engine | None = None,
+        workers: int = 1,
     ) -> None:
         self.cells, self.runs, self.save_every, self.keep = cells, runs, save_every, keep
         self.engine = engine or Local(runs, cpu_slots(workers))
@@ -79,8 +79,7 @@ class Grid:
                 if cell.status in ("waiting", "elsewhere"):
                     cell.status = "stopped"
             self._waiting = []
-        open_ = ("waiting", "queued", "running", "elsewhere")
-        return any(cell.status in open_ for cell in self.cells)
+        return any(cell.open for cell in self.cells)
 
     def _hand_out(self) -> None:
         if self.stopping:

@@ -121,12 +121,11 @@ class Session:
         self.run = self.prepared.build()
         learner, wanted = self.run.learner, self.prepared.config.compute.threads
         before = sessions[-1] if sessions else {}
-        size = sum(p.numel() for p in learner.net.parameters())
-        torch.set_num_threads(wanted or before.get("threads") or environment.threads_for(size))
+        torch.set_num_threads(wanted or before.get("threads") or 1)
         here = environment.describe(learner.device)
         if self._restore(self.run):
             for field in environment.DECISIVE:
-                if before and before.get(field) != here[field]:
+                if field in before and before[field] != here[field]:
                     warnings.warn(
                         f"this run was begun with {field} = {before.get(field)!r} and goes on with "
                         f"{here[field]!r}: the rest may differ in the last bits",
