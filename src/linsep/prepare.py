@@ -304,8 +304,6 @@ def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> st
     """Covers what changes numbers: the resolved values, the data's content, a results version."""
     content = config.model_dump(mode="json", exclude={"preset": True})
     del content["scenario"]["data"], content["compute"]["threads"]
-    if content["compute"]["deterministic"]:  # as every run was before there was a choice
-        del content["compute"]["deterministic"]
     content |= {"data": fingerprint, "results": RESULTS_VERSION}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 import typer
 
 from ..errors import ConfigError, StateError, unknown
+from .selection import selected
 from .store import Format, Output, Runs, Where, check_format, publish
 from .terminal import INTERRUPTED
 
@@ -76,25 +77,12 @@ def analyse(
         engine=cast("Engine | None", engine),
         seed=seed,
     )
-    records = _selected(run, where, runs)
+    records = selected(run, where, runs, finished=True)
     tables = _gamma(records) if "gamma" in whats else []
     own = [name for name in whats if name != "gamma"]
     if own or not whats:
         tables = [*_analysed(records, own, chosen, data), *tables]
     publish(tables, [], format_, output)
-
-
-def _selected(run: Sequence[Path] | None, where: str | None, runs: Path) -> list[Record]:
-    from ..storage.store import Store, open_record
-
-    if run and where:
-        raise ConfigError("name runs or give --where, not both")
-    given = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
-    done = [record for record in given if record.finished]
-    if not done:
-        condition = f" with {where}" if where else ""
-        raise StateError(f"there are no finished runs{condition} in {runs}")
-    return done
 
 
 def _gamma(records: Sequence[Record]) -> list[Table]:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import StateError
 from . import flags
 from .terminal import open_console, say
 
@@ -66,10 +65,9 @@ def show(
     runs: flags.Runs = Path("runs"),
 ) -> None:
     """Show a run's config, its accuracies after every task, and its metrics."""
-    folder = run if run.is_dir() else runs / run
-    if not (folder / "config.toml").exists():
-        raise StateError(f"{run} is not a run: there is no config.toml in {folder}")
-    console = open_console()
+    from ..storage.store import open_record
+
+    folder, console = open_record(run, runs).folder, open_console()
     console.print((folder / "config.toml").read_text(), markup=False, highlight=False)
     if (folder / "results.json").exists():
         _show_results(console, folder)

@@ -89,16 +89,10 @@ def compare(
     """
     from ..compare.arms import compare as compared
     from ..compare.summaries import differences, long, notes, summary
-    from ..storage.store import Store, open_record
+    from .selection import selected
 
     check_format(format_)
-    if run and where:
-        raise ConfigError("name runs or give --where, not both")
-    records = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
-    if not records:
-        condition = f" with {where}" if where else ""
-        raise StateError(f"there are no runs{condition} in {runs}")
-    comparison = compared(records, against)
+    comparison = compared(selected(run, where, runs), against)
     tables = [summary(comparison), differences(comparison)]
     if format_ in ("csv", "json"):
         tables = [long(comparison)]

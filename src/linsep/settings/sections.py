@@ -7,7 +7,14 @@ scenario and the method suggest, before these defaults.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 MOST = 10**9  # of anything that is counted
 LARGEST = 1e30  # a float32 overflows not far above
@@ -125,3 +132,11 @@ class Compute(Section):
     deterministic: bool = True  # on CUDA: the same bits every time, at some cost
     channels_last: bool | Literal["auto"] = "auto"  # faster for convolutions; auto: where it can be
     compile: bool = False
+
+    @model_serializer(mode="wrap")
+    def _chosen(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without what every run was before there was a choice, so that keys and files stay."""
+        content: dict[str, Any] = serialize(self)
+        if content.get("deterministic"):
+            del content["deterministic"]
+        return content

@@ -1,0 +1,45 @@
+"""The runs that a command is about: by name, by condition, of a grid, or all in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigError, StateError
+
+if TYPE_CHECKING:
+    from ..storage.store import Record
+
+
+def selected(
+    named: Sequence[Path] | None,
+    where: str | None,
+    runs: Path,
+    grid: Path | None = None,
+    finished: bool = False,
+) -> list[Record]:
+    """At least one run; `finished` leaves out the others."""
+    from ..storage.store import Store, open_record
+
+    if sum(map(bool, (named, where, grid))) > 1:
+        raise ConfigError("name runs, or give --where, or --grid: only one of them")
+    if named:
+        found = [open_record(one, runs) for one in named]
+    else:
+        found = _of_grid(grid, runs) if grid else Store(runs).select(where)
+    found = [record for record in found if record.finished or not finished]
+    if not found:
+        condition = f" with {where}" if where else f" of {grid}" if grid else ""
+        raise StateError(f"there are no {'finished ' * finished}runs{condition} in {runs}")
+    return found
+
+
+def _of_grid(grid: Path, runs: Path) -> list[Record]:
+    """A grid's runs, as far as they were begun."""
+    from ..grids.plan import plan
+    from ..settings.layers import read
+    from ..storage.store import open_record
+
+    folders = [cell.folder for cell in plan(read(grid), runs, here=False)]
+    return [open_record(folder, runs) for folder in folders if (folder / "config.toml").exists()]
