@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,8 @@ def test_lists_on_the_command_line() -> None:
         over("seed")
     with pytest.raises(ConfigError, match="should be a list"):
         expand({"over": {"seed": 3}})
+    with pytest.raises(ConfigError, match="should be a table"):
+        expand({"over": 1})
 
 
 def test_a_plan_gives_each_method_what_concerns_it(tmp_path: Path) -> None:
@@ -230,6 +233,28 @@ def test_a_worker_gets_what_its_slot_says(tmp_path: Path) -> None:
         said += [message.reason for message in engine.hear(1.0)]
     engine.close()
     assert all(any(f"/nowhere/{i}" in reason for reason in said) for i in range(2)), said
+
+
+SCRIPT = """
+from pathlib import Path
+from linsep.grids.grid import Grid, plan
+print("executed", __name__)
+settings = {"scenario": {"name": "blobs", "train": 10, "test": 5}, "training": {"epochs": 1}}
+cells = plan(settings | {"over": {"method": ["ft"]}}, Path("runs"))
+for _ in Grid(cells, Path("runs")):
+    pass
+print([cell.status for cell in cells])
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_is_executed_once(tmp_path: Path) -> None:
+    """multiprocessing executes a script once more in every worker, unless it is kept from it."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    words = [sys.executable, "script.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "executed __main__\n['done']\n"
+    assert done.stderr == ""
 
 
 def test_a_device_elsewhere_is_believed_in(tmp_path: Path) -> None:

@@ -28,7 +28,22 @@ def test_ranges_are_read_from_words_and_tables() -> None:
     assert set(found) == {"training.lr", "method"}
 
 
-@pytest.mark.parametrize("text", ["1..0", "0..1 log", "a..b", "0..1 cubic", 3, []])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1..0",
+        "0..1 log",
+        "a..b",
+        "0..1 cubic",
+        "0..inf",
+        "0..1e999",
+        "2026-01-01",
+        "[]",
+        3,
+        [],
+        [[]],
+    ],
+)
 def test_a_range_that_is_none_is_refused(text: Any) -> None:
     with pytest.raises(ConfigError, match=r"search\.training\.lr"):
         read_range("training.lr", text)
@@ -45,6 +60,10 @@ def test_the_test_images_are_out_of_reach() -> None:
     ):
         with pytest.raises(ConfigError, match="validation split only"):
             on_validation(given)
+    wrongs: list[dict[str, Any]] = [{"scenario": []}, {"scenario": 1}, {"over": 1}]
+    for wrong in wrongs:
+        with pytest.raises(ConfigError, match="should be a table"):
+            on_validation(wrong)
     for name in ("scenario.validation", "scenario", "seed"):
         with pytest.raises(ConfigError, match="part of the question"):
             ranges({}, [f"{name}=0..1"])

@@ -15,6 +15,7 @@ from .terminal import INTERRUPTED, plain
 if TYPE_CHECKING:
     from .commands import app as app
 
+LONGEST = 500  # characters of an error; what was typed may be longer
 # Optional packages by the name under which they are imported, and the extra that installs them.
 EXTRAS = {
     "datasets": "huggingface", "jinja2": "plot", "matplotlib": "plot", "mlflow": "mlflow",
@@ -48,7 +49,9 @@ def main() -> None:
         line = explained(error)
         if debug or line is None:
             raise
-        sys.stderr.write(f"error: {plain(line)}\n")
+        line = plain(line)
+        line = line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+        sys.stderr.write(f"error: {line}\n")
         sys.exit(2)
 
 

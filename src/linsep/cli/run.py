@@ -61,11 +61,7 @@ def run(
 
 
 def _prepared(
-    config: Path | None,
-    given: dict[str, Any],
-    set_: list[str] | None,
-    paper: str | None,
-    quiet: bool,
+    config: Path | None, given: dict[str, Any], set_: flags.Set, paper: str | None, quiet: bool
 ) -> Prepared:
     from ..paper.protocol import named
     from ..prepare import gathered, prepare
@@ -84,12 +80,7 @@ def _prepared(
 
 
 def _train(
-    prepared: Prepared,
-    runs: Path,
-    save_every: float,
-    keep: flags.Keep,
-    log: Sequence[str],
-    quiet: bool,
+    prepared: Prepared, runs: Path, save_every: float, keep: flags.Keep, log: list[str], quiet: bool
 ) -> None:
     from ..storage.loggers import check
     from ..storage.session import Session

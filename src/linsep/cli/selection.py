@@ -22,8 +22,10 @@ def selected(
     """At least one run; `finished` leaves out the others."""
     from ..storage.store import Store, open_record
 
-    if sum(map(bool, (named, where, grid))) > 1:
-        raise ConfigError("name runs, or give --where, or --grid: only one of them")
+    if grid and (named or where):
+        raise ConfigError("name runs, or give --where, or --grid: one of them")
+    if named and where:
+        raise ConfigError("name runs or give --where, not both")
     if named:
         found = [open_record(one, runs) for one in named]
     else:

@@ -25,10 +25,7 @@ MOST = 100_000  # runs of one grid
 def expand(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every combination of the lists under `over`, the first list varying slowest."""
     fixed = {k: v for k, v in settings.items() if k != "over"}
-    lists = settings.get("over", {})
-    if not isinstance(lists, Mapping):
-        raise ConfigError(f"over: should be a table of lists, not {lists!r}")
-    lists = flat(lists)
+    lists = flat(settings.get("over", {}))
     for name, values in lists.items():
         if not isinstance(values, list) or not values:
             raise ConfigError(f"over.{name}: should be a list of values, not {values!r}")

@@ -8,6 +8,7 @@ are runs like all others, so a search may be killed at any time and started agai
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -45,17 +46,16 @@ class Range:
 def read_range(name: str, given: Any) -> Range:
     """'1e-3..1 log' (or '1e-3..1:log'), '50..500', 'er,derpp', or a list of choices."""
     wrong = f"search.{name}: should look like '0.001..1 log', '50..500' or ['er', 'derpp']"
-    if isinstance(given, list) and given:
+    if isinstance(given, str) and ".." not in given:
+        given = [parsed(value) for value in given.split(",")]
+    if isinstance(given, list) and given and all(isinstance(v, str | int | float) for v in given):
         return Range(choices=tuple(given))
     if not isinstance(given, str):
         raise ConfigError(f"{wrong}, not {given!r}")
     text, _, scale = given.strip().replace(":", " ").partition(" ")
-    low, dots, high = text.partition("..")
-    if not dots:
-        return Range(choices=tuple(map(parsed, given.split(","))))
-    ends = [parsed(low), parsed(high)]
+    ends = [parsed(end) for end in text.split("..", 1)]
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
-    if not numbers or scale.strip() not in ("", "log"):
+    if not numbers or not all(map(math.isfinite, ends)) or scale.strip() not in ("", "log"):
         raise ConfigError(f"{wrong}, not {given!r}")
     if not ends[0] < ends[1] or (scale.strip() and ends[0] <= 0):
         raise ConfigError(f"search.{name}: {given!r} is empty" + (" or not above 0" * bool(scale)))
@@ -81,7 +81,7 @@ def ranges(table: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Range]:
 def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with the test images out of reach."""
     result = merged({"scenario": {"validation": VALIDATION}}, settings)
-    asked = [result["scenario"]["validation"]]
+    asked = [flat(result["scenario"])["validation"]]
     asked += flat(result.get("over", {})).get("scenario.validation", [])
     if not all(isinstance(share, int | float) and share > 0 for share in asked):
         raise ConfigError(

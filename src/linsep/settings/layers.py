@@ -36,7 +36,7 @@ def assignment(text: str) -> dict[str, Any]:
 def split(text: str, flag: str, example: str) -> tuple[str, str]:
     """'name=value' -> ('name', 'value')."""
     name, equals, value = (part.strip() for part in text.partition("="))
-    if not equals or not name or not value:
+    if not equals or not value or not name.isprintable() or not name:
         raise ConfigError(f"{flag} {_short(text)}: should look like {example}")
     return name, value
 
@@ -60,6 +60,8 @@ def _loads(text: str) -> dict[str, Any]:
     level: list[Any] = [found]
     for _ in range(DEEPEST + 1):
         level = [inner for value in level for inner in _contents(value)]
+        if any(isinstance(value, int) and value.bit_length() > 64 for value in level):
+            raise ValueError("an integer of more than 64 bits")
     if level:
         raise ValueError("nested too deeply")
     return found
@@ -82,6 +84,8 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 
 def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"training": {"lr": 1}} -> {"training.lr": 1}."""
+    if not isinstance(tables, Mapping):
+        raise ConfigError(f"should be a table, not {_short(str(tables))}")
     found: dict[str, Any] = {}
     for name, value in tables.items():
         inner = isinstance(value, Mapping)

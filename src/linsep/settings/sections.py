@@ -8,6 +8,7 @@ scenario and the method suggest, before these defaults.
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -24,6 +25,7 @@ Rate = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Weight = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]  # that a file can hold
 
 # Which snapshots of a run to keep: the last task's, all tasks', or all epochs'.
 Keep = Literal["end", "tasks", "epochs"]
@@ -48,6 +50,8 @@ class Named(Section):
             return given
         own = {k: v for k, v in given.items() if k in cls.model_fields}
         rest = {k: v for k, v in given.items() if k not in cls.model_fields}
+        if not isinstance(own.get("options", {}), dict):
+            return own  # to be refused
         return own | ({"options": own.get("options", {}) | rest} if rest else {})
 
 
@@ -55,7 +59,7 @@ class Scenario(Named):
     """Which classes come when, and from which images."""
 
     name: str = "fashion-mini"
-    data: str | None = None  # the folder or file that holds the images; not part of a run's key
+    data: Text | None = None  # the folder or file that holds the images; not part of a run's key
     per_task: Count | None = None  # classes per task; None: what is usual for the data
     first_task: Count | None = None  # classes of the first task, where that is larger
     order: Literal["natural", "shuffled"] = "natural"

@@ -3,7 +3,8 @@
 A slot is the environment variables that its process gets: nothing for a core, the number of the
 device for a GPU. Importing torch takes seconds, so on Linux workers are forked by multiprocessing's
 fork server, which has torch imported, runs no computation, and ends with this process. Elsewhere
-forking a process that has torch loaded is not safe, and every worker imports it.
+forking a process that has torch loaded is not safe, and every worker imports it. The server belongs
+to the process that first needed it: a process forked from that one cannot start workers.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 
 from ..worker import Job, Message, Order, work
 
@@ -110,13 +112,8 @@ class Local:
         context = _context()
         ours, theirs = context.Pipe()
         process = context.Process(target=work, args=(theirs, self._slots[slot], self._log))
-        before = os.environ.copy()
-        os.environ.update(ONE_THREAD)  # a fork server is as many threads as torch started in it
-        try:
+        with _apart():
             process.start()
-        finally:
-            os.environ.clear()
-            os.environ.update(before)
         theirs.close()
         self._workers.append(_Worker(slot, ours, process))
         return self._workers[-1]
@@ -148,6 +145,25 @@ def _context() -> ForkServerContext | SpawnContext:
     found = get_context("forkserver")
     found.set_forkserver_preload(PRELOAD)
     return found
+
+
+@contextmanager
+def _apart() -> Iterator[None]:
+    """What is started here computes on one thread and does not execute the user's script again.
+
+    multiprocessing would import the main module in every worker, and run a script that has no
+    `if __name__ == "__main__"` once more.
+    """
+    main, environment = sys.modules["__main__"], os.environ.copy()
+    sys.modules["__main__"] = ModuleType("__main__")
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        for name in ONE_THREAD:
+            del os.environ[name]
+        os.environ.update(environment)
 
 
 def last_words(code: int | None) -> str:
