@@ -11,7 +11,6 @@
 A message says what was wrong, where, and what would be right.
 """
 
-import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -44,6 +43,13 @@ class DivergedError(LinsepError):
     pass
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether it was memory that could not be had, of the machine or of an accelerator."""
+    text = str(error)  # torch raises a RuntimeError on a CPU, and a class of its own on a GPU
+    lacking = "can't allocate memory" in text or "out of memory" in text
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and lacking)
+
+
 def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
     """'unknown method 'derp'; did you mean 'derpp'? (allowed: ...)'."""
     names = sorted(allowed)
@@ -53,7 +59,5 @@ def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """The text on one line, without what a terminal would obey or no encoding can write."""
-    return re.sub(
-        r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text
-    )
+    """The text on one line, control characters and lone surrogates written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -221,6 +221,7 @@ def test_remains_of_killed_processes_are_removed(tmp_path: Path) -> None:
     assert elsewhere.exists()
 
 
+@pytest.mark.filterwarnings("ignore:.*was kept and is missing")
 def test_an_earlier_task_s_features_are_never_called_final(tmp_path: Path) -> None:
     folder = trained(tmp_path, "ft")
     (folder / "snapshots" / "task03.safetensors").unlink()

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from linsep.bench.store import measure, table
 from linsep.errors import ConfigError, StateError
 from linsep.learning.run import StepEnd
 from linsep.storage.session import Session
@@ -301,10 +300,3 @@ sys.exit("torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_benchmark_runs() -> None:
-    figures = measure(count=80, repeats=1)
-    assert [f.bound for f in figures] == [None, 1.0, 1.0, 1.0]
-    assert all(f.wall < 1.0 for f in figures)
-    assert "without Python's start-up" in table(figures, 80).to_markdown()

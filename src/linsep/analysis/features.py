@@ -8,6 +8,7 @@ Knows how a run is opened again, and files. Knows nothing of what features are g
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from ..nets.heads import DecidesLinearly
 from ..prepare import Prepared, devices, gathered, prepare
 from ..settings.config import from_settings
 from ..storage import files, snapshots
-from ..storage.environment import threads, threads_for
+from ..storage.environment import threads
 from ..storage.folder import RunFolder
 from ..storage.snapshots import Snapshot
 
@@ -87,6 +88,9 @@ class Features:
         self.scenario = prepared.data.scenario  # the tasks, also of a run that learned jointly
         self.snapshots = snapshots.found(folder)
         self._restored: Snapshot | None = None
+        for name in snapshots.missing(folder):
+            text = f"{folder.name}: {name} was kept and is missing; analyses do without it"
+            warnings.warn(text, stacklevel=2)
 
     # --- snapshots -------------------------------------------------------------------------------
 
@@ -208,7 +212,7 @@ class Features:
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         try:
             # Written and not mapped: a full disk is then an error and no SIGBUS.
-            with temporary.open("wb") as file, threads(threads_for(learner.spec.parameters)):
+            with temporary.open("wb") as file, threads(1):
                 np.lib.format.write_array_header_1_0(file, header)
                 for start in range(0, len(images), CHUNK):
                     part = images.take(torch.arange(start, min(start + CHUNK, len(images))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,7 @@ import typer
 
 from ..analysis import ANALYSES
 from ..errors import ConfigError, LinsepError, StateError, unknown
+from .selection import selected
 from .store import Format, Output, Runs, Where, check_format, publish
 from .terminal import INTERRUPTED
 
@@ -74,7 +74,7 @@ def analyse(
         "centred": centred, "draws": draws, "task": task - 1, "points": points, "engine": engine,
         "seed": seed,
     }  # fmt: skip
-    records = _selected(run, where, runs)
+    records = selected(run, where, runs, finished=True)
     own = [name for name in names if name != "gamma"]
     tables = _analysed(records, own, options, data) if own or not names else []
     publish(tables + (_gamma(records) if "gamma" in names else []), [], format_, output)
@@ -84,23 +84,6 @@ def _check(option: str, kind: str, names: Sequence[str], known: Sequence[str]) -
     for name in names:
         if name not in known:
             raise ConfigError(f"{option}: {unknown(kind, name, known)}")
-
-
-def _selected(run: Sequence[Path] | None, where: str | None, runs: Path) -> list[Record]:
-    from ..storage.store import Store, open_record
-
-    if run and where:
-        raise ConfigError("name runs or give --where, not both")
-    given = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
-    done = [record for record in given if record.finished]
-    damaged = [f"{r.name}: {r['progress']}" for r in given if r["status"] == "damaged"]
-    if not done:
-        condition = f" with {where}" if where else ""
-        reason = f"; {damaged[0]}" if damaged else ""
-        raise StateError(f"there are no finished runs{condition} in {runs}{reason}")
-    for text in damaged:
-        warnings.warn(f"left out: {text}", stacklevel=2)
-    return done
 
 
 def _gamma(records: Sequence[Record]) -> list[Table]:

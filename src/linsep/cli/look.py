@@ -1,4 +1,4 @@
-"""`linsep list`, `show` and `export`: what there is, what came of it, and told to others."""
+"""`linsep list`, `show` and `export`: what can be chosen, what a run did, and its log."""
 
 from __future__ import annotations
 
@@ -8,35 +8,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, StateError, printable, unknown
+from ..errors import StateError
 from ..learning.metrics import SETTINGS
+from . import flags
+from .terminal import open_console, say
 
 if TYPE_CHECKING:
     pass
 
+RunFolder = Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")]
 KINDS = ("methods", "terms", "scenarios", "nets")
 
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help="methods, terms, scenarios or nets; all if left out.")
+        str | None,
+        typer.Argument(
+            parser=flags.one_of("", "kind", KINDS),
+            metavar="[KIND]",
+            help="methods, terms, scenarios or nets; all if left out.",
+        ),
     ] = None,
 ) -> None:
-    """What there is to choose from, a line each.
+    """List the methods, terms, scenarios and nets.
 
     Terms are added to methods: derpp+bfp, er+fd, ft+bfp2.
     """
-    from rich.console import Console
     from rich.table import Table
 
-    if kind is not None and kind not in KINDS:
-        raise ConfigError(unknown("kind", kind, KINDS))
-    console = Console()
     for name in [kind] if kind else KINDS:
         table = Table(title=name, title_justify="left", box=None, show_header=False)
         for row in _rows(name):
             table.add_row(*row)
-        console.print(table)
+        open_console().print(table)
 
 
 def _rows(kind: str) -> Sequence[tuple[str, ...]]:
@@ -58,24 +62,22 @@ def _rows(kind: str) -> Sequence[tuple[str, ...]]:
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")],
-    runs: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
+    run: RunFolder,
+    runs: flags.Runs = Path("runs"),
 ) -> None:
-    """What a run did: its settings, accuracies after every task, and metrics."""
-    from rich.console import Console
-
+    """Show a run's config, its accuracies after every task, and its metrics."""
     from ..storage.folder import RunFolder
     from ..storage.store import open_record
     from .run import show_result
 
-    record, console = open_record(run, runs), Console()
+    record, console = open_record(run, runs), open_console()
     found = RunFolder(record.folder)
     for line in found.config_text().splitlines():
-        console.print(printable(line), markup=False, highlight=False)
+        say(console, line)
     if record["status"] == "damaged":
         raise StateError(f"{record.folder} is damaged: {record['progress']}")
     if not found.finished:
-        console.print(f"Not finished: {record['progress']}.", markup=False, highlight=False)
+        say(console, f"Not finished: {record['progress']}.")
         return
     results = found.results()
     for setting, rows in results.get("matrices", {}).items():
@@ -84,9 +86,9 @@ def show(
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")],
+    run: RunFolder,
     to: Annotated[str, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")],
-    runs: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
+    runs: flags.Runs = Path("runs"),
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Instead of the run's own folder."),
@@ -94,18 +96,14 @@ def export(
 ) -> None:
     """Write a run's log for TensorBoard, Weights & Biases or MLflow, from what it recorded.
 
-    [bold]Example[/bold]
-
-      linsep export RUN --to tensorboard -o logs
+    linsep export RUN --to tensorboard -o logs
     """
-    from rich.console import Console
-
     from ..storage.loggers import replay
     from ..storage.store import open_record
 
     folder = open_record(run, runs).folder
     replay(to, folder, output)
-    Console().print(f"Written to {output or folder}", highlight=False, soft_wrap=True)
+    say(open_console(), f"Written to {output or folder}")
 
 
 def _matrix(title: str, rows: list[list[float | None]]) -> Any:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import ConfigError
 from ..paper.tables import TABLES
-from .grid import Address, On, PerGpu, Slurm, Workers
-from .run import Keep, Quiet, SaveEvery, Set, checked_keep
-from .store import Format, Output, Runs, publish, wide_console
-
-if TYPE_CHECKING:
-    from ..grids.plan import Cell
+from .flags import Address, DryRun, Keep, On, PerGpu, Place, Quiet, SaveEvery, Set, Slurm, Workers
+from .store import Format, Output, Runs, publish
 
 app = typer.Typer(no_args_is_help=True, help="The BFP paper's tables beside our runs.")
 
@@ -82,27 +78,28 @@ def run(
     save_every: SaveEvery = 30.0,
     keep: Keep = None,
     set_: Set = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and stop.")] = False,
+    dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run the grid that fills a table. Repeat the command to resume.
+    """Make the runs that fill a table. Repeat the command to resume.
 
     [bold]Example[/bold]
 
       linsep paper run table1 --scale small --scenario split-cifar10 --method derpp,derpp+bfp
     """
     from ..grids.plan import plan
-    from .grid import conclude
+    from .grid import conclude, make
 
     which = scale, scenario, memory, method
     wanted = _wanted(table, *which, preset, data, set_ or [], quiet)
     if dry_run:
         typer.echo("\n".join(map(_experiment, wanted)))
         return
-    cells = plan(wanted, runs, here=on == "local")
-    _make(cells, runs, on, address, slurm, workers, per_gpu, save_every, keep, quiet)
+    place = Place(on, address, slurm, workers, per_gpu)
+    cells = plan(wanted, runs, here=place.here)
+    make(cells, runs, place, save_every, keep, quiet)
     _command(table)(*which, preset, runs)
-    conclude(cells, runs, wide_console())
+    conclude(cells, runs)
 
 
 def _wanted(
@@ -132,24 +129,6 @@ def _experiment(settings: Mapping[str, Any]) -> str:
     memory = str(settings.get("memory", {}).get("rows", ""))
     parts = filter(None, (settings["scenario"]["name"], memory, settings["method"]))
     return f"{'/'.join(parts)} seed {settings['seed']}"
-
-
-def _make(
-    cells: list[Cell], runs: Path, on: str, address: str | None, slurm: list[str] | None,
-    workers: int | None, per_gpu: int, save_every: float, keep: str | None, quiet: bool,
-) -> None:  # fmt: skip
-    """Run what is not finished, with its progress on the terminal."""
-    from ..grids.grid import Grid
-    from .grid import announced, engine_for, slots_for, watch
-    from .terminal import say
-
-    kept, console = checked_keep(keep), wide_console()
-    slots = slots_for(cells, workers, per_gpu, here=on == "local")
-    engine = engine_for(on, runs, slots, address, slurm)
-    say(console, quiet, announced(cells, len(slots) if on == "local" else None))
-    if any(cell.status == "waiting" for cell in cells):
-        work = Grid(cells, runs, save_every=save_every, keep=kept, engine=engine)
-        watch(work, len(slots), console, quiet)
 
 
 @app.command("audit")

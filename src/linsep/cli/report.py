@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigError, StateError, unknown
+from .selection import selected
 from .store import Runs, Where, wide_console
 
 if TYPE_CHECKING:
     from ..report.gather import Gathered
-    from ..storage.store import Record
 
 Chosen = Annotated[
     list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders, or names.")
@@ -99,28 +98,8 @@ def figures(
 def _chosen(run: list[Path] | None, where: str | None, grid: Path | None, runs: Path) -> Gathered:
     """The runs that were asked for: by name, by condition, by grid, or all."""
     from ..report.gather import gather
-    from ..storage.store import Store, open_record
 
-    if sum(bool(way) for way in (run, where, grid)) > 1:
-        raise ConfigError("name runs, or give --where, or --grid: one of them")
-    named = run or (_planned(grid, runs) if grid else [])
-    records: Sequence[Record] = [open_record(one, runs) for one in named]
-    if not run and not grid:
-        records = Store(runs).select(where)
-    if not records:
-        condition = f" with {where}" if where else f" of {grid}" if grid else ""
-        raise StateError(f"there are no runs{condition} in {runs}")
-    return gather(records)
-
-
-def _planned(grid: Path, runs: Path) -> list[Path]:
-    """The folders of a grid's runs, as far as they were begun."""
-    from ..grids.plan import plan
-    from ..settings.layers import read
-    from ..storage.folder import RunFolder
-
-    folders = [cell.folder for cell in plan(read(grid), runs, here=False)]
-    return [folder for folder in folders if RunFolder(folder).exists]
+    return gather(selected(run, where, runs, grid))
 
 
 def _write(path: Path, content: bytes) -> None:

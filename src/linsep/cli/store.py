@@ -83,14 +83,10 @@ def compare(
     """
     from ..compare.arms import compare as compared
     from ..compare.summaries import differences, long, notes, summary
-    from ..storage.store import Store, open_record
+    from .selection import selected
 
-    if run and where:
-        raise ConfigError("name runs or give --where, not both")
-    records = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
-    if not records:
-        raise StateError(f"there are no runs{' with ' + where if where else ''} in {runs}")
-    comparison = compared(records, against)
+    check_format(format_)
+    comparison = compared(selected(run, where, runs), against)
     in_full = format_ in ("csv", "json")
     tables = [long(comparison)] if in_full else [summary(comparison), differences(comparison)]
     publish([table for table in tables if table.rows], notes(comparison), format_, output)

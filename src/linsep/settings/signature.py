@@ -5,9 +5,9 @@ Knows functions and pydantic. Knows no recipe and no file. Errors are one line a
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from ..errors import ConfigError, printable, unknown
 
@@ -40,15 +40,21 @@ def _keywords(function: Callable[..., Any]) -> list[inspect.Parameter]:
 def _model(function: Callable[..., Any]) -> type[BaseModel]:
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
-        p.name: (hints[p.name], ... if p.default is p.empty else p.default)
+        p.name: (_lists_too(hints[p.name]), ... if p.default is p.empty else p.default)
         for p in _keywords(function)
     }
-    forbid = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-    return create_model(f"{function.__name__} options", __config__=forbid, **fields)
+    strict = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+    return create_model(f"{function.__name__} options", __config__=strict, **fields)
+
+
+def _lists_too(hint: Any) -> Any:
+    """A tuple is written as a list in TOML; otherwise types are strict."""
+    bare = hint.__origin__ if get_origin(hint) is Annotated else hint
+    return Annotated[hint, Field(strict=False)] if get_origin(bare) is tuple else hint
 
 
 def problem(error: ValidationError, where: str = "", model: type[BaseModel] | None = None) -> str:
-    """What is wrong, where, and what would be right, of the first thing that is."""
+    """The first mistake in one line: what is wrong, where, and what would be right."""
     first, *others = error.errors(include_url=False)
     path = [*filter(None, [where]), *map(str, first["loc"])]
     more = f" (and {len(others)} more)" if others else ""

@@ -137,12 +137,11 @@ class Session:
         self._check_config()
         self.run = self.prepared.build()
         learner, wanted = self.run.learner, self.prepared.config.compute.threads
-        size = sum(p.numel() for p in learner.net.parameters())
-        torch.set_num_threads(wanted or before.get("threads") or environment.threads_for(size))
+        torch.set_num_threads(wanted or before.get("threads") or 1)
         here = environment.describe(learner.device)
         resumed = self._restore()
         for field in environment.DECISIVE if before and resumed else ():
-            if before.get(field) != here[field]:
+            if field in before and before[field] != here[field]:
                 warnings.warn(
                     f"this run was begun with {field} = {before.get(field)!r} and resumes with "
                     f"{here[field]!r}: the rest may differ in the last bits",
