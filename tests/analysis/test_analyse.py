@@ -27,7 +27,8 @@ from linsep.bench import analysis as bench
 from linsep.compare.arms import compare
 from linsep.errors import ConfigError, StateError
 from linsep.nets.heads import LinearHead
-from linsep.prepare import devices, prepare
+from linsep.prepare import prepare
+from linsep.resolve import devices
 from linsep.settings.config import from_settings, to_toml
 from linsep.storage import snapshots
 from linsep.storage.folder import RunFolder
@@ -440,6 +441,7 @@ def test_features_that_are_all_alike_are_one_line(tmp_path: Path) -> None:
     assert said.stderr.splitlines()[-1].startswith(f"error: {folder.name}: cka cannot be made")
 
 
+@pytest.mark.filterwarnings("ignore:.*was kept and is missing")
 def test_without_snapshots_it_says_what_to_do(tmp_path: Path) -> None:
     folder = trained(tmp_path, "ft", keep="end")
     run = Features(folder, reopen(folder))

@@ -22,7 +22,7 @@ from linsep.grids.plan import expand
 from linsep.paper.protocol import FIELDS, named, scale, scaled, scales, settings
 from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
 from linsep.paper.tables import SCENARIOS, TABLES, Place, entries, protocol, table
-from linsep.prepare import gathered, resolve
+from linsep.resolve import gathered, resolve
 from linsep.settings.config import from_settings, to_toml
 from linsep.settings.layers import merged, read
 from linsep.storage.store import Record, flat

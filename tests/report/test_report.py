@@ -619,7 +619,7 @@ def test_the_commands_write_what_they_say(tmp_path: Path) -> None:
         (("report", "--runs", "unfinished"), "no finished run among the 1 asked for"),
         (("report", "nowhere"), "nowhere is not a run"),
         (("report", "--runs", "good", "--where", "faa>>1"), ""),
-        (("report", "er-200-s0", "--runs", "good", "--where", "faa>1"), "one of them"),
+        (("report", "er-200-s0", "--runs", "good", "--where", "faa>1"), "not both"),
         (("report", "--runs", "good", "-o", "a-file/page.html"), "cannot write"),
         (("figures", "--runs", "good", "--format", "svg,gif"), "unknown format 'gif'"),
         (("figures", "--runs", "good", "--format", ","), "at least one of svg, pdf, png"),

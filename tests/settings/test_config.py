@@ -15,11 +15,12 @@ from pydantic import BaseModel
 
 from linsep.errors import ConfigError, DeviceError, LinsepError
 from linsep.methods import METHODS, TERMS
-from linsep.prepare import gathered, key, prepare, resolve
+from linsep.prepare import key, prepare
+from linsep.randomness import Randomness
+from linsep.resolve import gathered, resolve
 from linsep.settings import presets
 from linsep.settings.config import Config, from_settings, to_toml
 from linsep.settings.layers import assignment, merged, read
-from linsep.streams import Streams
 
 Settings = dict[str, Any]
 BLOBS: Settings = {"scenario": "blobs"}
@@ -440,13 +441,13 @@ def test_key_and_streams_are_the_same_in_another_process() -> None:
     code = (
         "from linsep.prepare import prepare\n"
         "from linsep.settings.config import from_settings\n"
-        "from linsep.streams import Streams\n"
+        "from linsep.randomness import Randomness\n"
         "print(prepare(from_settings({'scenario': 'blobs', 'method': 'er+bfp'})).name)\n"
-        "print(Streams(3).at('bfp/rows', 1, 2).bytes(8).hex())\n"
+        "print(Randomness(3).at('bfp/rows', 1, 2).bytes(8).hex())\n"
     )
     here = [
         prepare(config(BLOBS | {"method": "er+bfp"})).name,
-        Streams(3).at("bfp/rows", 1, 2).bytes(8).hex(),
+        Randomness(3).at("bfp/rows", 1, 2).bytes(8).hex(),
     ]
     salted = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(

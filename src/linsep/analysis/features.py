@@ -27,7 +27,8 @@ from ..data.images import Images, join
 from ..errors import ConfigError, StateError
 from ..learning.learner import Learner
 from ..nets.heads import DecidesLinearly
-from ..prepare import Prepared, devices, gathered, prepare
+from ..prepare import Prepared, prepare
+from ..resolve import devices, gathered
 from ..settings.config import from_settings
 from ..storage import files, snapshots
 from ..storage.environment import threads

@@ -93,7 +93,7 @@ def _warm_run(width: int, memory: int) -> Run:
     learner.begin_task(first)
     table, logits = learner.memory, torch.zeros(len(first.train), learner.spec.classes)
     while len(table) < table.capacity:
-        table.observe(first.train, logits, learner.streams.at("fill", len(table)))
+        table.observe(first.train, logits, learner.randomness.at("fill", len(table)))
     learner.end_task(first)
     run.cursor = run.cursor._replace(task=1)
     learner.begin_task(second)

@@ -19,7 +19,7 @@ from ..compare.arms import compare
 from ..compare.summaries import differences, listing, summary
 from ..compare.tables import Table, draw
 from ..learning.metrics import METRICS, SETTINGS
-from ..prepare import resolve
+from ..resolve import resolve
 from ..settings.config import Config, to_toml
 from ..storage.folder import CONFIG, RESULTS
 from ..storage.store import Store

@@ -123,7 +123,7 @@ class Place:
     def slots(self, computes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         """One per GPU, or per core or cores that a run needs; a cluster may have GPUs unseen."""
         from ..grids.engines.local import cpu_slots, gpu_slots
-        from ..prepare import devices
+        from ..resolve import devices
         from ..storage.environment import cores
 
         named = {compute.get("device", "auto") for compute in computes}

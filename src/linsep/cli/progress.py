@@ -22,7 +22,7 @@ from rich.progress import (
 )
 
 from ..learning.run import EpochEnd, Event, Run, StepEnd, TaskEnd
-from ..streams import Cursor
+from ..randomness import Cursor
 from .terminal import say
 
 REFRESH = 0.2  # seconds between looks at the losses: reading one waits for the device

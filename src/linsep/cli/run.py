@@ -64,7 +64,8 @@ def _prepared(
     config: Path | None, given: dict[str, Any], set_: flags.Set, paper: str | None, quiet: bool
 ) -> Prepared:
     from ..paper.protocol import named
-    from ..prepare import gathered, prepare
+    from ..prepare import prepare
+    from ..resolve import gathered
     from ..settings.config import from_settings
     from ..settings.layers import merged, nested
     from .progress import counting

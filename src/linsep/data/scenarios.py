@@ -12,9 +12,9 @@ from typing import NamedTuple
 import torch
 
 from ..errors import ConfigError, DataError
+from ..randomness import Randomness
 from ..settings import sections
 from ..settings.signature import complete
-from ..streams import Streams
 from .augment import Augment
 from .images import Dataset, Images, Tasks, check
 from .registry import Source, source
@@ -74,7 +74,9 @@ def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset
 def _split(data: Dataset, wanted: sections.Scenario, found: Source) -> Scenario:
     kept, order = reduced(data, wanted), None
     if wanted.order == "shuffled":
-        order = Streams(wanted.order_seed).at("class order").permutation(len(kept.names)).tolist()
+        order = (
+            Randomness(wanted.order_seed).at("class order").permutation(len(kept.names)).tolist()
+        )
     return split(wanted.name, kept, _counts(wanted, found, len(kept.names)), order)
 
 
@@ -102,16 +104,16 @@ def _check_tasks(scenario: Scenario, names: tuple[str, ...]) -> None:
 def reduced(data: Dataset, wanted: sections.Scenario) -> Dataset:
     """Hold out validation images instead of the test images, and keep fewer per class, if asked."""
     train, test = data.train, data.test
-    streams = Streams(0)  # the same images whatever the run's seed
+    randomness = Randomness(0)  # the same images whatever the run's seed
     if wanted.validation:
-        rows = _rows_by_class(train, len(data.names), streams, "validation")
+        rows = _rows_by_class(train, len(data.names), randomness, "validation")
         held = {c: max(1, round(wanted.validation * len(r))) for c, r in enumerate(rows)}
         if any(n >= len(rows[c]) for c, n in held.items()):
             raise ConfigError("scenario.validation: leaves a class without training images")
         test = train.take(torch.cat([r[: held[c]] for c, r in enumerate(rows)]).sort().values)
         train = train.take(torch.cat([r[held[c] :] for c, r in enumerate(rows)]).sort().values)
-    train = _few(train, wanted.per_class, len(data.names), streams, "train")
-    test = _few(test, wanted.test_per_class, len(data.names), streams, "test")
+    train = _few(train, wanted.per_class, len(data.names), randomness, "train")
+    test = _few(test, wanted.test_per_class, len(data.names), randomness, "test")
     return data._replace(train=train, test=test)
 
 
@@ -160,17 +162,19 @@ def _counts(wanted: sections.Scenario, found: Source, classes: int) -> list[int]
     return [first] + [per_task] * (rest // per_task)
 
 
-def _few(images: Images, n: int | None, classes: int, streams: Streams, name: str) -> Images:
+def _few(images: Images, n: int | None, classes: int, randomness: Randomness, name: str) -> Images:
     if n is None:
         return images
-    rows = _rows_by_class(images, classes, streams, f"subset/{name}")
+    rows = _rows_by_class(images, classes, randomness, f"subset/{name}")
     return images.take(torch.cat([r[:n] for r in rows]).sort().values)
 
 
-def _rows_by_class(images: Images, classes: int, streams: Streams, name: str) -> list[torch.Tensor]:
+def _rows_by_class(
+    images: Images, classes: int, randomness: Randomness, name: str
+) -> list[torch.Tensor]:
     """Return each class's rows in a random order of its own."""
     found = []
     for c in range(classes):
         rows = (images.y == c).nonzero()[:, 0]
-        found.append(rows[torch.from_numpy(streams.at(name, c).permutation(len(rows)))])
+        found.append(rows[torch.from_numpy(randomness.at(name, c).permutation(len(rows)))])
     return found

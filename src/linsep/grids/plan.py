@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, LinsepError, StateError
-from ..prepare import gathered, prepare
+from ..prepare import prepare
+from ..resolve import gathered
 from ..settings.config import from_settings
 from ..settings.layers import flat, merged, nested, parsed, split
 from ..settings.names import SHORT

@@ -17,8 +17,8 @@ from linsep.data.images import Batch, Dataset, Images
 from linsep.learning.method import BoundStage
 from linsep.learning.run import Run
 from linsep.prepare import build
+from linsep.randomness import Cursor, Randomness
 from linsep.settings.config import from_settings
-from linsep.streams import Cursor, Streams
 
 NAMES = ["order", "augment", "memory", "bfp/rows", "bfp/augment", "backbone", ""]
 SEEDS = [0, 1, 2, 2**31, 2**32, 2**32 + 1, 2**63, 2**64]
@@ -26,11 +26,11 @@ PLACES: list[tuple[int, ...]] = [(), (0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 
 
 
 def drawn(seed: int, name: str, place: tuple[int, ...]) -> bytes:
-    return Streams(seed).at(name, *place).bytes(16)
+    return Randomness(seed).at(name, *place).bytes(16)
 
 
 def initialised(seed: int, name: str, place: tuple[int, ...]) -> bytes:
-    with Streams(seed).initialising(name, *place):
+    with Randomness(seed).initialising(name, *place):
         return nn.Linear(3, 2).weight.detach().numpy().tobytes()
 
 
@@ -64,13 +64,13 @@ def test_keys_are_equal_only_if_all_of_their_parts_are(
 
 
 def test_taking_from_one_generator_does_not_move_another() -> None:
-    streams = Streams(0)
-    alone = streams.at("order", 0).permutation(10)
-    other = streams.at("augment", 0)
+    randomness = Randomness(0)
+    alone = randomness.at("order", 0).permutation(10)
+    other = randomness.at("augment", 0)
     other.random(1000)
-    held = streams.at("order", 0)
+    held = randomness.at("order", 0)
     held.random(3)
-    assert (streams.at("order", 0).permutation(10) == alone).all()
+    assert (randomness.at("order", 0).permutation(10) == alone).all()
 
 
 def global_states() -> list[Any]:
@@ -80,15 +80,15 @@ def global_states() -> list[Any]:
 
 def test_the_global_generators_are_left_alone() -> None:
     before = global_states()
-    Streams(5).at("order", 0).random(7)
-    with Streams(5).initialising("backbone"):
+    Randomness(5).at("order", 0).random(7)
+    with Randomness(5).initialising("backbone"):
         nn.Linear(3, 3)
     assert global_states() == before
 
 
 def test_the_global_generator_comes_back_after_an_error() -> None:
     before = global_states()
-    with pytest.raises(TypeError), Streams(0).initialising("backbone"):
+    with pytest.raises(TypeError), Randomness(0).initialising("backbone"):
         nn.Linear(2, torch.rand(3))  # type: ignore[arg-type]
     assert global_states() == before
 

@@ -15,7 +15,7 @@ import torch
 
 
 class Cursor(NamedTuple):
-    """The next thing a run will do. As an index of a stream it is written `*cursor`."""
+    """The next thing a run will do. As an index of a generator it is written `*cursor`."""
 
     task: int = 0  # place in the order of learning
     stage: int = 0
@@ -24,7 +24,7 @@ class Cursor(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Streams:
+class Randomness:
     seed: int
 
     def at(self, name: str, *index: int) -> np.random.Generator:
