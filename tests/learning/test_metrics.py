@@ -38,25 +38,23 @@ MIXED = matrix([0.5], [0.8, 0.9], [0.85, 0.4, 0.7])
 # with the last row ((85 - 85) + 50) / 2; BWT ((85 - 50) + (40 - 90)) / 2;
 # AIA (50 + 85 + 65) / 3; peaks before the end 80, 90, and 70.
 GAINS = matrix([0.5], [0.5, 0.5], [0.9, 0.9, 0.9])
-# FF (50 - 90): negative, and 0 where the last row counts as a peak.
+# FF (50 - 90): negative, since the last row is no peak (D18).
 
 
 @pytest.mark.parametrize(
-    ("found", "faa", "ff", "ff_last", "ala", "bwt", "aia", "peak"),
+    ("found", "faa", "ff", "ala", "bwt", "aia", "peak"),
     [
-        (FORGETS, 60, 25, 25, 230 / 3, -25, 220 / 3, 230 / 3),
-        (MIXED, 65, 22.5, 25, 70, -7.5, 200 / 3, 80),
-        (GAINS, 90, -40, 0, 190 / 3, 40, 190 / 3, 190 / 3),
+        (FORGETS, 60, 25, 230 / 3, -25, 220 / 3, 230 / 3),
+        (MIXED, 65, 22.5, 70, -7.5, 200 / 3, 80),
+        (GAINS, 90, -40, 190 / 3, 40, 190 / 3, 190 / 3),
     ],
     ids=["forgets", "mixed", "gains"],
 )
 def test_by_hand(
-    found: Tensor, faa: float, ff: float, ff_last: float, ala: float, bwt: float, aia: float,
-    peak: float,
-) -> None:  # fmt: skip
+    found: Tensor, faa: float, ff: float, ala: float, bwt: float, aia: float, peak: float
+) -> None:
     expected = {"faa": faa, "ff": ff, "ala": ala, "bwt": bwt, "aia": aia, "mean_peak": peak}
     assert summary(found) == pytest.approx(expected)
-    assert forgetting(found, include_last=True) == pytest.approx(ff_last)
 
 
 def test_one_task() -> None:
@@ -65,7 +63,7 @@ def test_one_task() -> None:
     assert found.pop("ff") is None
     assert found.pop("bwt") is None
     assert found == pytest.approx(dict.fromkeys(("faa", "ala", "aia", "mean_peak"), 80))
-    assert forgetting(matrix([0.8]), include_last=True) is None
+    assert forgetting(matrix([0.8])) is None
 
 
 def test_joint_training_has_only_a_last_row() -> None:
@@ -103,12 +101,7 @@ def test_definitions_in_words(found: Tensor) -> None:
     """Against sums written out in plain Python."""
     a, last = (100 * found).tolist(), len(found) - 1
     drops = [max(a[j][i] for j in range(i, last)) - a[last][i] for i in range(last)]
-    strict = [max(a[j][i] for j in range(i, last + 1)) - a[last][i] for i in range(last)]
     assert forgetting(found) == pytest.approx(sum(drops) / last, abs=1e-9)
-    kept = forgetting(found, include_last=True)
-    assert kept == pytest.approx(sum(strict) / last, abs=1e-9)
-    assert kept is not None
-    assert kept >= 0
     rows = [sum(a[t][: t + 1]) / (t + 1) for t in range(last + 1)]
     assert metrics.incremental_average(found) == pytest.approx(sum(rows) / (last + 1), abs=1e-9)
     gains = [a[last][i] - a[i][i] for i in range(last)]
@@ -123,7 +116,7 @@ def test_what_a_matrix_can_have_passes_the_audit(found: Tensor) -> None:
 def test_a_matrix_is_not_changed() -> None:
     found = MIXED.clone()
     summary(found)
-    forgetting(found, include_last=True)
+    forgetting(found)
     assert torch.equal(found.nan_to_num(-1), MIXED.nan_to_num(-1))
 
 

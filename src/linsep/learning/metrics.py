@@ -41,16 +41,15 @@ def final_average(matrix: Tensor) -> float | None:
     return _percent(matrix[-1].mean())
 
 
-def forgetting(matrix: Tensor, *, include_last: bool = False) -> float | None:
+def forgetting(matrix: Tensor) -> float | None:
     """FF: mean over all tasks but the last of (best before the end - at the end).
 
-    The best is over rows i..T-2, so FF may be negative; with `include_last` over i..T-1, as the
-    authors' program has it (D18), so that it may not.
+    The best is over rows i..T-2, in the paper and in the figures its authors log, so FF may be
+    negative (D18).
     """
     if len(matrix) < 2:
         return None
-    rows = matrix if include_last else matrix[:-1]
-    return _percent((_peak(rows[:, :-1]) - matrix[-1, :-1]).mean())
+    return _percent((_peak(matrix[:-1, :-1]) - matrix[-1, :-1]).mean())
 
 
 def learning_accuracy(matrix: Tensor) -> float | None:
