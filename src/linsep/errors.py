@@ -43,9 +43,21 @@ class DivergedError(LinsepError):
     pass
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether it was memory that could not be had, of the machine or of an accelerator."""
+    text = str(error)  # torch raises a RuntimeError on a CPU, and a class of its own on a GPU
+    lacking = "can't allocate memory" in text or "out of memory" in text
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and lacking)
+
+
 def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
     """'unknown method 'derp'; did you mean 'derpp'? (allowed: ...)'."""
     names = sorted(allowed)
     close = get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names)}"
+
+
+def printable(text: str) -> str:
+    """The text on one line, control characters and lone surrogates written as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,179 +1,33 @@
-"""From settings to a run: check, resolve, name, build.
+"""From a config to a run: open its data, give it its name, build it.
 
-Knows every section and the recipes by name; nothing above it does. Imports torch only where
-something is built, so that a mistake in a file is reported at once.
+Imports torch only where something is built, so that a mistake in a file is reported at once.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .errors import ConfigError, DeviceError, unknown
+from .errors import ConfigError, DataError
+from .resolve import resolve
 from .settings import sections
 from .settings.config import Config
-from .settings.layers import merged
-from .settings.signature import complete, validate
+from .settings.signature import validate
 
 if TYPE_CHECKING:
     from torch import nn
 
     from .data.images import Dataset
-    from .data.scenarios import Stream
-    from .learning.method import Method
+    from .data.scenarios import Opened
     from .learning.run import Run
     from .nets.net import Backbone
 
 RESULTS_VERSION = 1  # raise it when the same config gives other numbers than before
-# Fields added since, and the value that earlier runs had: at that, a key stays what it was.
-ADDED = (("evaluation", "batchnorm", "running"),)
-
-
-# --- checking ------------------------------------------------------------------------------------
-
-
-def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables that are no section of a config go to `options`, where the method's parts look."""
-    from .methods import METHODS, TERMS
-
-    own = {k: v for k, v in settings.items() if k in Config.model_fields}
-    rest = {k: v for k, v in settings.items() if k not in Config.model_fields}
-    for name, value in rest.items():
-        if name not in METHODS and name not in TERMS:
-            allowed = [*Config.model_fields, *METHODS, *TERMS]
-            raise ConfigError(unknown("field", name, allowed))
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{name}: should be a table of options, not {value!r}")
-    return merged(own, {"options": rest}) if rest else own
-
-
-# --- resolving -----------------------------------------------------------------------------------
-
-
-def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Config:
-    """Every value that decides the run, written out.
-
-    What the user gave comes first, then the preset, what the scenario suggests, what the method
-    does, and last the sections' defaults. `lenient` drops what does not concern the method (memory
-    settings where it keeps none, options of other parts), which otherwise is refused: a grid gives
-    one set of settings to many methods. Unless it is to run `here`, a device is believed in.
-    """
-    from .data import scenarios
-    from .methods import assemble, parts
-    from .nets import backbones
-    from .settings.presets import PRESETS
-
-    named = parts(config.method)
-    given = config.model_dump(exclude_unset=True)
-    preset = dict(PRESETS[config.preset]) if config.preset else {}
-    chosen = _options(named, preset.pop("options", {}), given.pop("options", {}), lenient)
-    method = assemble("+".join(named), chosen)
-    found = scenarios.recipe(config.scenario.name)
-    suggested = _suggested(method, found.suggests)
-    resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
-    scenario, net = resolved.scenario, resolved.net
-    net_options = backbones.fitting(net.name, method.net_options) | net.options
-    return resolved.model_copy(
-        update={
-            "method": "+".join(named),
-            "training": _training(resolved.training),
-            "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
-            "net": sections.Net(name=net.name, options=backbones.options(net.name, net_options)),
-            "scenario": scenario.model_copy(
-                update={
-                    "options": complete(found.load, scenario.options, "scenario"),
-                    "per_task": scenario.per_task or found.per_task,
-                }
-            ),
-            "compute": _compute(resolved.compute, here),
-        }
-    )
-
-
-def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """What the scenario suggests over what the method does.
-
-    A scenario's learning rate is for SGD without momentum on a cross-entropy; with momentum m,
-    steps of the same length need 1 - m times that, and a method whose loss has smaller gradients
-    names a factor of its own.
-    """
-    layers = merged({"training": {"lr": method.lr} | dict(method.suggests)}, scenario)
-    if "lr" in scenario.get("training", {}):
-        training = layers["training"]
-        factor = method.rate_factor * (1 - training.get("momentum", 0.0))
-        training["lr"] = round(training["lr"] * factor, 12)
-    return layers
-
-
-def _options(
-    named: tuple[str, ...], preset: Mapping[str, Any], given: Mapping[str, Any], lenient: bool
-) -> dict[str, dict[str, Any]]:
-    from .methods import recipe
-
-    strays = [part for part in given if part not in named]
-    if strays and not lenient:
-        raise ConfigError(f"{strays[0]}: is no part of the method {'+'.join(named)!r}")
-    layers = merged(preset, given)
-    return {part: complete(recipe(part), layers.get(part, {}), part) for part in named}
-
-
-def _training(wanted: sections.Training) -> sections.Training:
-    """Milestones that are shares of the epochs, written out."""
-    marks = tuple(
-        max(1, round(m * wanted.epochs)) if m < 1 else m for m in wanted.schedule.milestones
-    )
-    return wanted.model_copy(
-        update={"schedule": wanted.schedule.model_copy(update={"milestones": marks})}
-    )
-
-
-def _memory(
-    method: Method, name: str, config: Config, given: Mapping[str, Any], lenient: bool
-) -> sections.Memory:
-    if not method.memories:
-        if given.get("rows", bool(given)) and not lenient:
-            raise ConfigError(f"memory: method {name!r} keeps no memory; leave it out")
-        return sections.Memory(rows=0)
-    wanted, suggested = config.memory, {"policy": method.memories[0]}
-    if wanted.rows < 1:
-        raise ConfigError(f"memory.rows: method {name!r} needs at least 1, not {wanted.rows}")
-    if given.get("policy", method.memories[0]) not in method.memories:
-        allowed = unknown(f"policy for {name!r}", wanted.policy, method.memories)
-        raise ConfigError(f"memory.policy: {allowed}")
-    defaults = suggested | {"draw": config.training.batch_size}
-    missing = {k: v for k, v in defaults.items() if k not in given}
-    return wanted.model_copy(update=missing)
-
-
-def _compute(wanted: sections.Compute, here: bool) -> sections.Compute:
-
-    if not here and wanted.device != "auto":
-        return wanted
-    usable = devices()
-    device = usable[0] if wanted.device == "auto" else wanted.device
-    if device not in usable:
-        only = ", ".join(usable)
-        raise DeviceError(f"compute.device: {device!r} was asked for, but there is only {only}")
-    return wanted.model_copy(update={"device": device})
-
-
-def devices() -> list[str]:
-    """What this machine can compute on, the fastest first."""
-    import torch
-
-    there = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    return [name for name, present in there.items() if present]
-
-
-# --- building ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -181,7 +35,7 @@ class Prepared:
     """A resolved config with its data: known by its key, and ready to be built."""
 
     config: Config
-    stream: Stream
+    data: Opened
     key: str
     module: nn.Module | None = None  # a backbone that was handed in
 
@@ -196,17 +50,19 @@ class Prepared:
         from .learning.learner import Learner
         from .learning.run import Run
         from .methods import assemble
-        from .streams import Streams
+        from .randomness import Randomness
 
         c = self.config
+        if c.compute.device == "cuda":
+            set_deterministic(c.compute.deterministic)
         method = assemble(c.method, c.options)
-        scenario = method.curriculum(self.stream.scenario)
+        scenario = method.curriculum(self.data.scenario)
         learner = Learner(
             method,
             self._backbone,
             scenario,
-            Streams(c.seed),
-            self.stream.augment,
+            Randomness(c.seed),
+            self.data.augment,
             c.training,
             c.memory,
             c.evaluation,
@@ -218,11 +74,27 @@ class Prepared:
         from .nets.backbones import make
         from .nets.net import Wrapped
 
-        shape = (self.stream.scenario.shape[0], *self.stream.augment.size)
+        shape = (self.data.scenario.shape[0], *self.data.augment.size)
         layers = {t for part in self.config.options.values() for t in part.get("layers", ())}
         if self.module is not None:
             return Wrapped(copy.deepcopy(self.module), shape, layers)
         return make(self.config.net.name, shape, self.config.net.options, layers)
+
+
+def set_deterministic(on: bool) -> None:
+    """Choose between the same bits and the last bit of speed on CUDA, for this process.
+
+    An operation without a deterministic form warns and names itself.
+    """
+    import torch
+
+    if on:  # read when cuBLAS is first used
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(on, warn_only=True)
+    torch.backends.cudnn.deterministic = on
+    torch.backends.cudnn.benchmark = not on
+    torch.backends.cudnn.allow_tf32 = not on
+    torch.backends.cuda.matmul.allow_tf32 = not on
 
 
 def prepare(
@@ -232,16 +104,21 @@ def prepare(
     net: nn.Module | None = None,
     lenient: bool = False,
     here: bool = True,
-    opened: dict[str, Stream] | None = None,
+    opened: dict[str, Opened] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Prepared:
     """Resolve a config and open its data; a data set or a backbone of your own may be handed in.
 
-    `opened` remembers streams from call to call, so that many runs on the same data load it once;
+    `opened` remembers scenarios from call to call, so that many runs on the same data load it once;
     `progress` is told how many images are decoded, of how many.
     """
-    from .data.scenarios import open_stream
+    from .data.images import Dataset
+    from .data.scenarios import open_scenario
 
+    if not isinstance(config, Config):
+        raise ConfigError(f"config: should be a linsep.Config, not {type(config).__name__}")
+    if data is not None and not isinstance(data, Dataset):
+        raise DataError(f"data: should be a linsep.Dataset, not {type(data).__name__}")
     if data is not None:
         scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
         update = {"scenario": validate(sections.Scenario, scenario)}
@@ -250,15 +127,15 @@ def prepare(
     opened = {} if opened is None else opened
     which = resolved.scenario.model_dump_json()
     if data is not None or which not in opened:
-        opened[which] = open_stream(resolved.scenario, data, progress)
-    stream = opened[which]
-    memory, classes = resolved.memory.rows, stream.scenario.num_classes
+        opened[which] = open_scenario(resolved.scenario, data, progress)
+    found = opened[which]
+    memory, classes = resolved.memory.rows, found.scenario.num_classes
     if 0 < memory < classes:
         raise ConfigError(
             f"memory.rows: {memory} rows cannot hold one of each of {classes} classes; "
             f"at least {classes}"
         )
-    return Prepared(resolved, stream, key(resolved, stream.fingerprint, net), net)
+    return Prepared(resolved, found, key(resolved, found.fingerprint, net), net)
 
 
 def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:
@@ -271,9 +148,6 @@ def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> st
     from .methods import revisions
 
     content = config.model_dump(mode="json", exclude={"preset": True})
-    for section, field, former in ADDED:
-        if content[section][field] == former:
-            del content[section][field]
     del content["scenario"]["data"], content["compute"]["threads"]
     content |= {"data": fingerprint, "results": RESULTS_VERSION + revisions(config.method)}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)

@@ -23,8 +23,8 @@ from .learning.method import Method, Stage, Summand
 from .learning.run import Run, StepEnd, TaskEnd
 from .methods import TERMS
 from .nets.net import Backbone, Blocks, Shape
+from .randomness import Randomness
 from .settings import sections
-from .streams import Streams
 
 RAW: Shape = (1, 8, 8)
 SIZE = (6, 6)  # what the net reads
@@ -67,7 +67,7 @@ def toy_run(
         method,
         toy_backbone,
         scenario,
-        Streams(seed),
+        Randomness(seed),
         Augment(size=SIZE, pad=0, flip=True, mean=(0.5,), std=(0.25,)),
         sections.Training.model_validate(chosen),
         sections.Memory.model_validate(kept),

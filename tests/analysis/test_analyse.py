@@ -1,10 +1,15 @@
 """Analyses of finished runs: against the runs' own results and against slow direct computations."""
 
+import errno
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from platform import node
 from typing import Any
 
 import numpy as np
@@ -12,39 +17,38 @@ import pytest
 import torch
 from torch import Tensor
 
-from linsep.analysis.analyse import ANALYSES, Settings, analyse, possible
-from linsep.analysis.contents import stored
+from linsep.analysis import ANALYSES, cka
+from linsep.analysis.analyse import analyse, lacking
 from linsep.analysis.features import Features, reopen
-from linsep.analysis.findings import directions_for, findings
-from linsep.analysis.studies import similarities
+from linsep.analysis.kinds import stored
+from linsep.analysis.spectrum import directions_for
+from linsep.analysis.table import table
+from linsep.bench import analysis as bench
 from linsep.compare.arms import compare
 from linsep.errors import ConfigError, StateError
 from linsep.nets.heads import LinearHead
-from linsep.prepare import devices, prepare
+from linsep.prepare import prepare
+from linsep.resolve import devices
 from linsep.settings.config import from_settings, to_toml
-from linsep.settings.sections import Keep
 from linsep.storage import snapshots
-from linsep.storage.session import Session, read_results
+from linsep.storage.folder import RunFolder
+from linsep.storage.session import Session
 from linsep.storage.store import Store
+from tests.helpers.analysed_runs import SETTINGS, T, trained
 from tests.helpers.command import command
 
-SETTINGS: dict[str, Any] = {
-    "scenario": {"name": "blobs", "classes": 6, "train": 30, "test": 20},
-    "net": {"name": "cnn", "width": 8},
-    "memory": 24,
-    "training": {"epochs": 2, "batch_size": 10},
+QUICK: dict[str, dict[str, Any]] = {
+    "probe": {"portions": (0.1, 1.0), "draws": 2},
+    "tsne": {"points": 60, "engine": "pca"},
 }
-T = 3
-QUICK = Settings(portions=(0.1, 1.0), draws=2, points=60, engine="pca")
 
 
-def trained(runs: Path, method: str, seed: int = 0, keep: Keep | None = None) -> Path:
-    settings = SETTINGS | {"method": method, "seed": seed}
-    prepared = prepare(from_settings(settings), lenient=True)
-    with Session(prepared, runs, keep=keep) as session:
-        for _ in session:
-            pass
-    return session.folder
+def quick(run: Features, name: str) -> dict[str, Any]:
+    return analyse(run, name, QUICK.get(name, {}))
+
+
+def possible(run: Features) -> list[str]:
+    return [name for name in ANALYSES if not lacking(run, name)]
 
 
 @pytest.fixture(scope="module")
@@ -95,19 +99,19 @@ def test_features_are_the_nets_own_in_the_order_of_tasks(
 
 def test_features_are_made_once(opened: Callable[[str], Features]) -> None:
     first = opened("ft")
-    made = first.matrix(first.last, "test").clone()
+    made = first.matrix(first.ends[-1], "test").clone()
     said: list[str] = []
     again = Features(first.folder, first.prepared, said.append)
-    assert torch.equal(again.matrix(again.last, "test"), made)
+    assert torch.equal(again.matrix(again.ends[-1], "test"), made)
     assert said == []
-    (path,) = (first.folder / "features").glob(f"test-{first.last.name}-*.npy")
+    (path,) = (first.folder / "features").glob(f"test-{first.ends[-1].name}-*.npy")
     other = io.BytesIO()
     np.save(other, np.zeros((3, 2)))
     for damaged in (b"nonsense", b"", other.getvalue()):
         path.write_bytes(damaged)
         with pytest.raises(StateError, match="damaged"):
-            again.matrix(again.last, "test")
-        assert torch.equal(again.matrix(again.last, "test"), made)
+            again.matrix(again.ends[-1], "test")
+        assert torch.equal(again.matrix(again.ends[-1], "test"), made)
 
 
 def test_a_run_of_other_data_or_another_name_is_refused(runs: Path, tmp_path: Path) -> None:
@@ -138,7 +142,10 @@ def test_what_was_trained_elsewhere_is_looked_at_here(tmp_path: Path) -> None:
     folder = tmp_path / there.name
     folder.mkdir()
     (folder / "config.toml").write_text(to_toml(there.config))
-    (folder / "results.json").write_text('{"metrics": {}}')
+    names = {"key": there.key, "data": "", "scenario": "blobs", "method": "ft"}
+    metrics = dict.fromkeys(("class_il", "task_il"), dict.fromkeys(("faa", "ff", "ala"), 50.0))
+    results = names | {"memory": 0, "seed": 0, "metrics": metrics}
+    (folder / "results.json").write_text(json.dumps(results))
     again = reopen(folder)
     assert again.name == there.name
     assert again.config.compute.device in devices()
@@ -172,8 +179,60 @@ def test_a_stopped_extraction_leaves_nothing(
 
     monkeypatch.setattr(run.learner, "embed", stopped)
     with pytest.raises(KeyboardInterrupt):
-        run.matrix(run.last, "test")
+        run.matrix(run.ends[-1], "test")
     assert list((folder / "features").iterdir()) == []
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features are written, not mapped: mapped ones would end in SIGBUS."""
+    folder = trained(tmp_path, "ft")
+    run = Features(folder, reopen(folder))
+    opened = Path.open
+
+    class Full(io.FileIO):
+        def write(self, content: Any) -> int:
+            if self.tell() + len(content) > 1000:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(content)
+
+    def small(path: Path, mode: str = "r", **given: Any) -> Any:
+        return Full(path, mode) if path.suffix == ".tmp" else opened(path, mode, **given)
+
+    monkeypatch.setattr(Path, "open", small)
+    with pytest.raises(StateError, match=r"cannot write .*\.npy: No space left on device"):
+        run.matrix(run.last, "train")
+    assert list((folder / "features").iterdir()) == []
+
+
+def test_remains_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    folder = trained(tmp_path, "ft")
+    run = Features(folder, reopen(folder))
+    (folder / "features").mkdir()
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    left, alive, elsewhere = (
+        folder / "features" / f".test-task01-0.npy.{host}.{process}.tmp"
+        for host, process in ((node(), dead.pid), (node(), os.getpid()), ("elsewhere", dead.pid))
+    )
+    for path in (left, alive, elsewhere):
+        path.touch()
+    run.matrix(run.last, "test")
+    assert not left.exists()
+    assert alive.exists()
+    assert elsewhere.exists()
+
+
+@pytest.mark.filterwarnings("ignore:.*was kept and is missing")
+def test_an_earlier_task_s_features_are_never_called_final(tmp_path: Path) -> None:
+    folder = trained(tmp_path, "ft")
+    (folder / "snapshots" / "task03.safetensors").unlink()
+    run = Features(folder, reopen(folder))
+    assert possible(run) == ["spectrum", "cka", "tsne"]  # of the tasks that there are
+    said = command("analyse", str(folder), "--what", "probe", cwd=tmp_path)
+    assert said.returncode == 2
+    assert "the snapshot at the end of task 3, the last, is missing" in said.stderr
+    with pytest.raises(StateError, match="task 3, the last, is missing"):
+        _ = run.last
 
 
 # --- the analyses --------------------------------------------------------------------------------
@@ -184,9 +243,9 @@ def test_all_directions_give_the_recorded_accuracies(
     opened: Callable[[str], Features], method: str
 ) -> None:
     run = opened(method)
-    matrix = read_results(run.folder)["matrices"]["class_il"]
+    matrix = RunFolder(run.folder).results()["matrices"]["class_il"]
     for centred in (False, True):
-        tasks = analyse(run, "spectrum", Settings(centred=centred))["tasks"]
+        tasks = analyse(run, "spectrum", {"centred": centred})["tasks"]
         assert [t["task"] for t in tasks] == list(range(T))
         for t, found in enumerate(tasks):
             assert found["proj_acc"]["newest"][-1] == pytest.approx(matrix[t][t], abs=1e-6)
@@ -204,14 +263,14 @@ def test_singular_values_are_those_of_the_stacked_features(
     learner = run.at(at)
     z = torch.cat([learner.embed(task.train) for task in run.scenario.tasks[:2]])
     expected = torch.linalg.svdvals(z.double())
-    found = analyse(run, "spectrum", QUICK)["tasks"][1]["values"]
+    found = quick(run, "spectrum")["tasks"][1]["values"]
     assert torch.tensor(found) == pytest.approx(expected, abs=1e-3 * float(expected[0]))
 
 
 def test_joint_training_has_one_spectrum_of_everything(opened: Callable[[str], Features]) -> None:
     run = opened("jt")
     assert possible(run) == ["spectrum", "probe"]
-    (only,) = analyse(run, "spectrum", QUICK)["tasks"]
+    (only,) = quick(run, "spectrum")["tasks"]
     assert (only["task"], only["classes"], only["rows"]) == (T - 1, 6, 180)
 
 
@@ -219,7 +278,7 @@ def test_cka_is_of_the_images_seen_before_and_of_the_new_ones(
     opened: Callable[[str], Features],
 ) -> None:
     run = opened("derpp+bfp")
-    tasks = analyse(run, "cka", QUICK)["tasks"]
+    tasks = quick(run, "cka")["tasks"]
     assert [t["task"] for t in tasks] == [1, 2]
     tests = [group.test for group in run.scenario.groups]
     for t in (1, 2):
@@ -238,7 +297,7 @@ def test_unseen_are_the_classes_that_the_task_brings(opened: Callable[[str], Fea
     first, second, third = run.scenario.tasks
     tasks = first, replace(second, classes=(3,)), replace(third, classes=())
     run.scenario = replace(run.scenario, tasks=tasks)
-    (found,) = similarities(run, QUICK)["tasks"]
+    (found,) = cka.make(run)["tasks"]
     own = run.rows("test", 1, 2)
     rows = own.start + (run.labels("test")[own] == 3).nonzero()[:, 0]
     assert len(rows) == 20
@@ -255,8 +314,8 @@ def naive_cka(x: Tensor, y: Tensor) -> float:
 
 def test_probes_stand_beside_the_trained_head(opened: Callable[[str], Features]) -> None:
     run = opened("derpp+bfp")
-    results = read_results(run.folder)
-    found = analyse(run, "probe", QUICK)
+    results = RunFolder(run.folder).results()
+    found = quick(run, "probe")
     assert found["head"] == pytest.approx(results["metrics"]["class_il"]["faa"] / 100)
     assert found["head_tasks"] == pytest.approx(results["matrices"]["class_il"][-1])
     assert [f["portion"] for f in found["final"]] == [0.1, 0.1, 1.0]
@@ -276,24 +335,24 @@ def test_a_first_task_of_one_class_has_no_probe(tmp_path: Path) -> None:
         for _ in session:
             pass
     run = Features(session.folder, reopen(session.folder))
-    assert [r["task"] for r in analyse(run, "probe", QUICK)["rounds"]] == [1, 2, 3, 4, 5]
+    assert [r["task"] for r in quick(run, "probe")["rounds"]] == [1, 2, 3, 4, 5]
 
 
 def test_a_plane_shows_the_same_images_before_and_after(opened: Callable[[str], Features]) -> None:
     run = opened("derpp+bfp")
-    found = analyse(run, "tsne", QUICK)
+    found = quick(run, "tsne")
     assert (found["task"], found["engine"], found["new"]) == (1, "pca", [2, 3])
     assert sorted(set(found["labels"])) == [0, 1, 2, 3]
     assert [found["labels"].count(c) for c in range(4)] == [15] * 4  # 60 points of 4 classes
     assert len(found["before"]) == len(found["after"]) == 60
     with pytest.raises(ConfigError, match="one of 2, 3"):
-        analyse(run, "tsne", Settings(task=3, engine="pca"))
+        analyse(run, "tsne", {"task": 3, "engine": "pca"})
 
 
 @pytest.mark.parametrize("method", ["derpp+bfp", "derpp+fd", "derpp+bfp2"])
 def test_the_old_head_on_projected_features(opened: Callable[[str], Features], method: str) -> None:
     run = opened(method)
-    places = analyse(run, "projection", QUICK)["places"]
+    places = quick(run, "projection")["places"]
     epochs = method == "derpp+bfp"  # which kept every epoch
     assert len(places) == (T - 1) * (3 if epochs else 1)
     for t in (1, 2):
@@ -333,7 +392,7 @@ def test_the_old_head_on_projected_features(opened: Callable[[str], Features], m
 def test_equal_runs_and_settings_give_equal_bytes(opened: Callable[[str], Features]) -> None:
     run = opened("derpp+fd")
     for what in possible(run):
-        analyse(run, what, QUICK)
+        quick(run, what)
     folder = run.folder / "analysis"
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert sorted(first) == sorted(f"{what}.json" for what in ANALYSES)
@@ -341,7 +400,7 @@ def test_equal_runs_and_settings_give_equal_bytes(opened: Callable[[str], Featur
         path.unlink()
     again = Features(run.folder, run.prepared)
     for what in possible(again):
-        analyse(again, what, QUICK)
+        quick(again, what)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
 
 
@@ -349,17 +408,23 @@ def test_what_was_found_is_read_and_made_anew_when_settings_differ(
     opened: Callable[[str], Features],
 ) -> None:
     run = opened("icarl")
-    made = analyse(run, "probe", QUICK)
+    made = quick(run, "probe")
     path = run.folder / "analysis" / "probe.json"
     marked = json.dumps(made | {"head": -1.0})
     path.write_text(marked)
-    assert analyse(run, "probe", QUICK)["head"] == -1.0  # read
-    other = Settings(portions=(1.0,), draws=1)
+    assert quick(run, "probe")["head"] == -1.0  # read
+    other = {"portions": (1.0,), "draws": 1}
     assert analyse(run, "probe", other)["head"] == made["head"]  # made
     for damaged in ("{", "[]", '{"what": "probe"}', marked.replace("-1.0", "NaN")):
         path.write_text(damaged)
-        assert stored(run.folder, "probe") is None
-    assert analyse(run, "probe", QUICK) == made
+        with pytest.raises(StateError, match=r"analysis/probe.json is damaged: "):
+            stored(run.folder, "probe")
+    assert quick(run, "probe") == made
+
+
+def test_an_unknown_option_is_refused(opened: Callable[[str], Features]) -> None:
+    with pytest.raises(ConfigError, match=r"unknown option 'drawz'.*draws"):
+        analyse(opened("ft"), "probe", {"drawz": 1})
 
 
 def test_features_that_are_all_alike_are_one_line(tmp_path: Path) -> None:
@@ -376,18 +441,19 @@ def test_features_that_are_all_alike_are_one_line(tmp_path: Path) -> None:
     assert said.stderr.splitlines()[-1].startswith(f"error: {folder.name}: cka cannot be made")
 
 
+@pytest.mark.filterwarnings("ignore:.*was kept and is missing")
 def test_without_snapshots_it_says_what_to_do(tmp_path: Path) -> None:
     folder = trained(tmp_path, "ft", keep="end")
     run = Features(folder, reopen(folder))
     assert possible(run) == ["spectrum", "probe"]  # of the end
     with pytest.raises(StateError, match="--keep tasks"):
-        analyse(run, "cka", QUICK)
+        quick(run, "cka")
     for path in (folder / "snapshots").iterdir():
         path.unlink()
     bare = Features(folder, reopen(folder))
     assert possible(bare) == []
     with pytest.raises(StateError, match="--keep tasks"):
-        analyse(bare, "spectrum", QUICK)
+        quick(bare, "spectrum")
 
 
 # --- tables and the command line -----------------------------------------------------------------
@@ -401,9 +467,9 @@ def test_tables_gather_seeds(runs: Path) -> None:
         for a, h in ((0.5, 0.25), (0.7, 0.35))
     ]
     found = {r.folder: c for r, c in zip(records, contents, strict=True)}
-    table = findings("probe", arms, found)
-    assert table.columns == ["method", "seeds", "trained head", "100 %"]
-    ((method, seeds, head, probe),) = table.rows
+    shown = table("probe", arms, found)
+    assert shown.columns == ["method", "seeds", "trained head", "100 %"]
+    ((method, seeds, head, probe),) = shown.rows
     assert (method, seeds) == ("derpp+bfp", 2)
     assert head.mean == pytest.approx(30.0)  # type: ignore[union-attr]
     assert probe.mean == pytest.approx(60.0)  # type: ignore[union-attr]
@@ -457,13 +523,24 @@ def test_runs_that_do_not_allow_it_are_left_out(runs: Path, tmp_path: Path) -> N
     assert " ft " in said.stdout
 
 
+def test_a_damaged_run_is_left_out_and_the_others_are_analysed(tmp_path: Path) -> None:
+    good, bad = trained(tmp_path / "runs", "ft"), trained(tmp_path / "runs", "ft", 1)
+    (bad / "snapshots" / "task02.safetensors").write_bytes(b"nonsense")
+    said = command("analyse", "--what", "cka,probe", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    for name in ("cka", "probe"):
+        assert stored(good, name) is not None
+        assert stored(bad, name) is None
+        assert f"left out of {name}: " in said.stderr
+
+
 def test_ctrl_c_keeps_what_is_done(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(run: Features, what: str, chosen: Settings) -> dict[str, Any]:
+    def interrupted(run: Features, what: str, options: dict[str, Any]) -> dict[str, Any]:
         if what == "probe":
             raise KeyboardInterrupt
-        return analyse(run, what, chosen)
+        return analyse(run, what, options)
 
     (folder,) = runs.glob("blobs-derpp+fd-*")
     for path in (folder / "analysis").glob("*.json"):
@@ -473,3 +550,11 @@ def test_ctrl_c_keeps_what_is_done(
     assert said.returncode == 130
     assert "Repeat the command" in said.stderr
     assert stored(folder, "cka") is not None
+
+
+def test_the_benchmark_measures_every_analysis(tmp_path: Path) -> None:
+    run = bench.trained(bench.made_up(20, 10, 16), tmp_path)
+    cost = bench.measure(run, lambda line: None)
+    assert set(cost.seconds) == set(ANALYSES)
+    assert cost.total_seconds > 0
+    assert cost.peak_mib > 0

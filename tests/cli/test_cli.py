@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import linsep
+from linsep.cli import EXTRAS, explained
 from linsep.errors import ConfigError
 from tests.helpers.command import TINY, command
 
@@ -87,6 +89,22 @@ WRONG = {
     "a run": (["show", "nothing"], "nothing is not a run"),
     "a kind": (["list", "metods"], "Did you mean 'methods'?"),
     "a grid": (["grid", "nothing.toml"], "nothing.toml"),
+    "a nested value": (["run", "--set", f"seed={'[' * 3000}{']' * 3000}"], "nested too deeply"),
+    "many digits": (["run", "--set", f"seed={'9' * 5000}"], "digits"),
+    "superscripts": (["grid", "--over", "seed=0..²"], "seed"),
+    "a long name": (["run", "x" * 300], "File name too long"),
+    "a long folder": ([*TINY, "--runs", "x" * 300], "File name too long"),
+    "an odd place": ([*TINY, "--runs", "/proc/runs"], "/proc/runs"),
+    "no UTF-8": (["run", "--set", "method=\udcff"], "method"),
+    "an escape": (["show", "\x1b[31mred"], r"\x1b[31mred is not a run"),
+    "a huge memory": (["run", "--memory", "1000000000000"], "memory.rows"),
+    "a huge rate": (["run", "--lr", "1e39"], "training.lr"),
+    "a huge grid": (["grid", "--over", "seed=0..99999999999"], "1 to 100000 values"),
+    "a huge product": (
+        ["grid", "--over", "seed=0..9999", "--over", "scenario.order_seed=0..9999"],
+        "100000000 combinations; a grid has at most 100000",
+    ),
+    "a kind to keep": ([*TINY, "--keep", "task"], "--keep: unknown kind 'task'"),
 }
 
 
@@ -99,7 +117,56 @@ def test_bad_input_is_one_line_and_exit_code_2(what: str, tmp_path: Path) -> Non
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1, result.stderr
     assert expected in result.stderr
+    assert len(result.stderr) < 600
     assert not (tmp_path / "runs").exists()
+
+
+def test_names_with_markup_are_printed_as_they_are(tmp_path: Path) -> None:
+    for name in ("a[/b]", "exp[bold]1"):
+        done = command(*TINY, "--quiet", "--runs", name, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"Everything is in {name}/blobs" in done.stdout
+
+
+def test_errors_that_are_not_ours_are_explained() -> None:
+    missing = ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib.pyplot")
+    assert explained(missing) == "matplotlib is not installed: pip install 'linsep[plot]'"
+    full = OSError(28, "No space left on device", "runs/x")
+    assert explained(full) == "runs/x: No space left on device"
+    assert "out of memory" in str(
+        explained(RuntimeError("DefaultCPUAllocator: can't allocate memory"))
+    )
+    assert explained(ValueError("a mistake of ours")) is None
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(EXTRAS.values()) <= set(known)
+
+
+def test_a_progress_bar_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    from linsep.cli.progress import counting
+
+    for quiet in (False, True):
+        with counting("decoding", quiet=quiet) as report:
+            report(1, 2)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("moment", [0.05, 0.15, 0.3])
+def test_ctrl_c_in_the_first_second_prints_no_traceback(moment: float, tmp_path: Path) -> None:
+    program = "from linsep.cli import main; print(flush=True); main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *TINY],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(moment)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode in (1, 130)
+    assert "Traceback" not in said
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:
@@ -117,7 +184,7 @@ def test_help_and_import_stay_light() -> None:
 
 
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(
+def test_a_signal_finishes_the_step_saves_and_tells_how_to_resume(
     kind: signal.Signals, tmp_path: Path, finished: tuple[Path, str]
 ) -> None:
     program = "import sys; from linsep.cli import main; sys.argv[0] = 'linsep'; main()"
@@ -137,7 +204,7 @@ def test_a_signal_finishes_the_step_saves_and_says_how_to_go_on(
     process.send_signal(kind)
     said, _ = process.communicate(timeout=60)
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[kind]
-    assert "Repeat the command to go on" in said
+    assert "Repeat the command to resume" in said
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "state.pt").exists()
     assert not (folder / "results.json").exists()

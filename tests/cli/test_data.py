@@ -1,5 +1,6 @@
 """`linsep data`, as a user types it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -8,12 +9,14 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from linsep.cli.data import app
+from linsep.data.registry import SOURCES, full_name, get
 from linsep.data.sources.arrays import from_arrays
 from linsep.data.sources.download import Remote
 from linsep.data.sources.measure import class_counts, duplicates, pixel_statistics
 from linsep.data.sources.places import cache_home, data_folder
-from linsep.data.sources.registry import SOURCES, get, source
 from linsep.errors import ConfigError, DataError, LinsepError
+from linsep.prepare import prepare
+from linsep.settings.config import from_settings
 from tests.helpers.made_data import noise, write_folder, write_image
 
 
@@ -33,6 +36,9 @@ def run(*arguments: object) -> str:
 def test_list_names_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "cifar-100-python").mkdir()
+    for name in ("train", "test", "meta"):
+        (tmp_path / "cifar-100-python" / name).touch()
+    (tmp_path / "cifar-10-batches-py").mkdir()  # which is empty
     output = run("list", "--data", tmp_path)
     lines = {line.split()[0]: line for line in output.splitlines() if line}
     assert set(SOURCES) <= set(lines)
@@ -49,7 +55,7 @@ def test_prepare_check_and_show_a_folder(tmp_path: Path) -> None:
     output = run("check", "folder", "--data", root)
     assert "training images per class: 3 to 3" in output
     assert "also training images: 0" in output
-    assert "12 images, all as they were written" in output
+    assert "12 images, unchanged" in output
     run("show", "folder", "--data", root, "-o", tmp_path / "x.png", "--per-task", 1, "--images", 2)
     with Image.open(tmp_path / "x.png") as picture:
         pixels = np.asarray(picture)
@@ -63,6 +69,56 @@ def test_prepare_check_and_show_a_folder(tmp_path: Path) -> None:
         if np.array_equal(pixels[y : y + 56, x : x + 56], first)
     ]
     assert len(places) == 1  # the first image of the first class, in the first column
+
+
+@pytest.mark.parametrize("per_task", [None, 1, 2, 3])
+@pytest.mark.parametrize("name", ["blobs", "folder", "table"])
+@pytest.mark.filterwarnings("ignore::linsep.data.sources.measure.DuplicateWarning")
+def test_show_draws_what_run_would_learn_and_refuses_what_run_refuses(
+    tmp_path: Path, name: str, per_task: int | None
+) -> None:
+    root = write_folder(tmp_path / "d", count=8)
+    files = sorted((root / "train").rglob("*.png"))
+    lines = [f"{file.relative_to(tmp_path)},{i % 2},{i // 8}" for i, file in enumerate(files)]
+    (tmp_path / "t.csv").write_text("\n".join(["file,label,task", *lines]))
+    place = {"blobs": None, "folder": root, "table": tmp_path / "t.csv"}[name]
+    given = {"name": name, "per_task": per_task, "data": str(place) if place else None}
+    options = [
+        *(("--data", place) if place else ()),
+        *(("--per-task", per_task) if per_task else ()),
+    ]
+
+    def outcome(work: Callable[[], str]) -> str:
+        try:
+            return work()
+        except LinsepError as error:
+            return str(error)
+
+    def learned() -> str:
+        config = from_settings({"scenario": given, "method": "ft", "net": "mlp"})
+        return f"{len(prepare(config).data.scenario.tasks)} tasks"
+
+    drawn = outcome(lambda: run("show", name, *options, "-o", tmp_path / "x.png"))
+    assert outcome(learned) in drawn
+
+
+def test_check_verifies_its_own_cache_and_no_other(tmp_path: Path) -> None:
+    for i in range(2):
+        run("prepare", "folder", "--data", write_folder(tmp_path / str(i), count=2 + i))
+    lines = run("check", "folder", "--data", tmp_path / "0").splitlines()
+    assert [line for line in lines if "unchanged" in line] == lines[-1:]
+    assert "8 images, unchanged" in lines[-1]
+    (Path(lines[-1].rpartition(": ")[0]) / "digests.bin").unlink()
+    with pytest.raises(DataError, match=r"digests\.bin cannot be read: No such file"):
+        run("check", "folder", "--data", tmp_path / "0")
+
+
+@pytest.mark.parametrize("place", ["file/x.png", "folder.png", "/proc/none/x.png"])
+def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(DataError, match="cannot be written"):
+        run("show", "blobs", "-o", tmp_path / place)
 
 
 def test_show_draws_a_tables_own_tasks(tmp_path: Path) -> None:
@@ -79,8 +135,8 @@ def test_show_draws_a_tables_own_tasks(tmp_path: Path) -> None:
     ("arguments", "error", "message"),
     [
         (("check", "cifar10"), DataError, "linsep data get cifar10"),
-        (("check", "cifar1"), ConfigError, "Did you mean 'cifar10'"),
-        (("check", "folder"), ConfigError, "--data is missing"),
+        (("check", "cifar1"), ConfigError, "Did you mean 'split-cifar10'"),
+        (("check", "folder"), ConfigError, r"scenario.data is missing \(--data\)"),
         (("check", "cifar10", "--size", 3), ConfigError, "size"),
         (("get", "imagenet100"), DataError, "cannot be fetched"),
         (("get", "folder"), DataError, "yours to bring"),
@@ -95,11 +151,15 @@ def test_mistakes_are_told(
 
 
 def test_sources_are_found_by_both_names() -> None:
-    assert source("split-cifar10") is source("cifar10")
-    for found in SOURCES.values():
-        assert len(found.mean) == len(found.std)
-        assert found.own or found.classes % found.per_task == 0
-        assert all(r.url.startswith("https://") and len(r.md5) == 32 for r in found.remotes)
+    assert full_name("split-cifar10") == full_name("cifar10") == "split-cifar10"
+    assert full_name("folder") == "folder"
+    for name, found in SOURCES.items():
+        assert found.augment is None or len(found.augment.mean) == len(found.augment.std)
+        if found.published is not None:
+            assert found.published.name == name.removeprefix("split-")
+            assert found.layout
+            remotes = found.published.remotes
+            assert all(r.url.startswith("https://") and len(r.md5) == 32 for r in remotes)
 
 
 def test_get_fetches_and_unpacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +169,9 @@ def test_get_fetches_and_unpacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         fetched.append(folder / remote.name)
         return fetched[-1]
 
-    monkeypatch.setattr("linsep.data.sources.registry.fetch", pretend)
+    monkeypatch.setattr("linsep.data.sources.published.fetch", pretend)
     with pytest.raises(DataError, match="mnist is not in"):  # nothing was really written
-        get(source("mnist"), tmp_path)
+        get("split-mnist", tmp_path)
     assert [p.parent for p in fetched] == [tmp_path / "MNIST/raw"] * 4
 
 

@@ -4,8 +4,11 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 import subprocess
+import sys
+from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from linsep.compare.arms import Comparison, Figure, compare
+from linsep.compare.arms import Comparison, Estimate, compare
 from linsep.compare.summaries import differences, long, notes, summary
 from linsep.compare.tables import Table
 from linsep.errors import ConfigError
@@ -27,10 +30,10 @@ def compared(runs: Path, where: str | None = None, against: str | None = None) -
     return compare(Store(runs).select(where), against)
 
 
-def figure(found: Comparison, label: str, setting: str, metric: str) -> Figure:
+def estimate(found: Comparison, label: str, setting: str, metric: str) -> Estimate:
     (one,) = [
-        f for fs in found.figures for f in fs
-        if (f.arm.label, f.setting, f.metric) == (label, setting, metric)
+        e for es in found.estimates for e in es
+        if (e.arm.label, e.setting, e.metric) == (label, setting, metric)
     ]  # fmt: skip
     return one
 
@@ -52,7 +55,7 @@ def test_numbers_agree_with_scipy(seeds: int, tmp_path: Path) -> None:
         base, ours = (
             np.array([v[setting][metric] for v in values[m]]) for m in ("derpp", "derpp+bfp")
         )
-        one = figure(found, "derpp+bfp", setting, metric)
+        one = estimate(found, "derpp+bfp", setting, metric)
         assert one.summary is not None
         assert one.pairs is not None
         interval = stats.t.interval(0.95, seeds - 1, ours.mean(), stats.sem(ours))
@@ -80,7 +83,7 @@ def test_many_seeds_are_sampled_and_the_same_each_time(tmp_path: Path) -> None:
         make_run(tmp_path, "er", seed, base)
         make_run(tmp_path, "er+bfp", seed, base + gap)
         gaps.append(gap)
-    one, again = (figure(compared(tmp_path), "er+bfp", "class_il", "faa") for _ in range(2))
+    one, again = (estimate(compared(tmp_path), "er+bfp", "class_il", "faa") for _ in range(2))
     assert one.pairs is not None
     assert not one.pairs.sign_flip.exact
     assert one.pairs == again.pairs
@@ -96,12 +99,12 @@ def test_less_forgetting_is_a_win(tmp_path: Path) -> None:
             one = {"faa": 50.0, "ff": value, "ala": None}
             make_run(tmp_path, method, seed, metrics={"class_il": one, "task_il": one})
     found = compared(tmp_path)
-    forgetting = figure(found, "er+bfp", "class_il", "ff")
+    forgetting = estimate(found, "er+bfp", "class_il", "ff")
     assert forgetting.pairs is not None
     assert forgetting.pairs.difference.mean == -3.5
     assert forgetting.score == (2, 1, 1)
-    assert figure(found, "er+bfp", "class_il", "faa").score == (0, 0, 4)
-    assert figure(found, "er+bfp", "class_il", "ala").summary is None
+    assert estimate(found, "er+bfp", "class_il", "faa").score == (0, 0, 4)
+    assert estimate(found, "er+bfp", "class_il", "ala").summary is None
 
 
 def test_pairs_are_by_seed(tmp_path: Path) -> None:
@@ -109,21 +112,21 @@ def test_pairs_are_by_seed(tmp_path: Path) -> None:
         make_run(tmp_path, "er", seed, faa)
     for seed, faa in ((2, 71.0), (1, 62.0), (5, 99.0)):
         make_run(tmp_path, "er+bfp", seed, faa)
-    one = figure(compared(tmp_path), "er+bfp", "class_il", "faa")
+    one = estimate(compared(tmp_path), "er+bfp", "class_il", "faa")
     assert one.pairs is not None
-    assert one.pairs.seeds == (1, 2)
+    assert one.pairs.keys == ((None, 1), (None, 2))
     assert one.pairs.difference.mean == pytest.approx(1.5)
     make_run(tmp_path, "ft", 7, 20.0)
-    assert figure(compared(tmp_path, against="ft"), "er", "class_il", "faa").pairs is None
+    assert estimate(compared(tmp_path, against="ft"), "er", "class_il", "faa").pairs is None
 
 
 def test_against_a_method(tmp_path: Path) -> None:
     for seed, method in product(range(2), ("ft", "er", "er+bfp")):
         make_run(tmp_path, method, seed, 20.0 + len(method) + seed)
     usual, all_ = compared(tmp_path), compared(tmp_path, against="ft")
-    pairs = {(f.arm.label, f.against.label) for fs in usual.figures for f in fs if f.against}
+    pairs = {(f.arm.label, f.against.label) for fs in usual.estimates for f in fs if f.against}
     assert pairs == {("er+bfp", "er")}
-    pairs = {(f.arm.label, f.against.label) for fs in all_.figures for f in fs if f.against}
+    pairs = {(f.arm.label, f.against.label) for fs in all_.estimates for f in fs if f.against}
     assert pairs == {("er", "ft"), ("er+bfp", "ft")}
     with pytest.raises(ConfigError, match="Did you mean 'er'"):
         compared(tmp_path, against="era")
@@ -140,12 +143,15 @@ def test_runs_are_grouped_by_what_differs(tmp_path: Path) -> None:
     assert len(found.arms) == 8
     assert all(len(arm.runs) == 2 for arm in found.arms)
     gaps = [
-        f.pairs.difference.mean for fs in found.figures for f in fs if f.pairs and f.metric == "faa"
+        f.pairs.difference.mean
+        for fs in found.estimates
+        for f in fs
+        if f.pairs and f.metric == "faa"
     ]
     assert gaps == pytest.approx([4.0] * 8)
     text = summary(found).to_markdown()
     assert "Class-IL, training.lr=0.1, memory=500" in text
-    assert "grouped by what differs: training.lr, memory.rows" in notes(found)[0]
+    assert "grouped by the fields that differ: training.lr, memory.rows" in notes(found)[0]
 
 
 def test_options_of_a_method_make_arms_and_share_the_base(tmp_path: Path) -> None:
@@ -158,11 +164,11 @@ def test_options_of_a_method_make_arms_and_share_the_base(tmp_path: Path) -> Non
     assert [arm.label for arm in found.arms] == [
         "er", "er+bfp (bfp.weight=1)", "er+bfp (bfp.weight=3)",
     ]  # fmt: skip
-    one = figure(found, "er+bfp (bfp.weight=3)", "class_il", "faa")
+    one = estimate(found, "er+bfp (bfp.weight=3)", "class_il", "faa")
     assert one.pairs is not None
     assert one.pairs.difference.mean == 3.0
     make_run(tmp_path, "er", 0, 40.0, settings={"er": {"replay_ce": 2.0}}, label="-double")
-    one = figure(compared(tmp_path), "er+bfp (er.replay_ce=1, bfp.weight=3)", "class_il", "faa")
+    one = estimate(compared(tmp_path), "er+bfp (er.replay_ce=1, bfp.weight=3)", "class_il", "faa")
     assert one.against is not None
     assert one.against.label == "er (er.replay_ce=1)"
 
@@ -177,6 +183,98 @@ def test_what_goes_with_the_method_is_said(tmp_path: Path) -> None:
         "training.lr goes with the method: derpp 0.03, er 0.1",
         "1 not finished, left out: ft-200-s1",
     ]
+
+
+def make_order(
+    runs: Path, method: str, order: int | None, seed: int, faa: float, order_seed: int = 0
+) -> None:
+    scenario = {"order": "natural", "order_seed": order_seed}
+    if order is not None:
+        scenario = {"order": "shuffled", "order_seed": order}
+    label = f"-{order}-{order_seed}"
+    make_run(runs, method, seed, faa, settings={"scenario": scenario}, label=label)
+
+
+def test_class_orders_are_pooled_and_paired_by_order_and_seed(tmp_path: Path) -> None:
+    """Gains by (order, seed): 1, 2, 3, 6. By the seed alone they would be paired across orders."""
+    base = {(1, 0): 50.0, (1, 1): 40.0, (2, 0): 30.0, (2, 1): 20.0}
+    gains = {(1, 0): 1.0, (1, 1): 2.0, (2, 0): 3.0, (2, 1): 6.0}
+    for (order, seed), faa in base.items():
+        make_order(tmp_path, "er", order, seed, faa)
+        make_order(tmp_path, "er+bfp", order, seed, faa + gains[order, seed])
+    make_order(tmp_path, "er+bfp", 3, 0, 99.0)  # without a counterpart
+    found = compared(tmp_path)
+    assert [(arm.label, len(arm.runs)) for arm in found.arms] == [("er", 4), ("er+bfp", 5)]
+    one = estimate(found, "er+bfp", "class_il", "faa")
+    assert one.pairs is not None
+    assert one.pairs.keys == tuple(base)
+    assert one.pairs.difference.mean == 3.0
+    assert one.pairs.difference.std == pytest.approx(math.sqrt(14 / 3))  # 4 + 1 + 0 + 9, over 3
+    assert one.pairs.sign_flip.p == 2 / 16
+    assert summary(found).columns[2] == "runs"
+    assert "runs with different shuffled class orders are pooled" in notes(found)
+    assert differences(found).caption == "Paired differences by class order and seed"
+
+
+def test_natural_and_shuffled_orders_are_not_pooled(tmp_path: Path) -> None:
+    for order in (None, 0, 1):
+        for method in ("er", "er+bfp"):
+            make_order(tmp_path, method, order, 0, 50.0)
+    found = compared(tmp_path)
+    assert found.differing == ["scenario.order"]
+    assert [(*arm.block[0], arm.method, len(arm.runs)) for arm in found.arms] == [
+        ("scenario.order", "natural", "er", 1), ("scenario.order", "natural", "er+bfp", 1),
+        ("scenario.order", "shuffled", "er", 2), ("scenario.order", "shuffled", "er+bfp", 2),
+    ]  # fmt: skip
+
+
+def test_runs_of_other_class_orders_are_no_pairs(tmp_path: Path) -> None:
+    make_order(tmp_path, "er", 1, 0, 50.0)
+    make_order(tmp_path, "er+bfp", 2, 0, 60.0)
+    make_order(tmp_path, "er+fd", None, 0, 60.0)
+    found = compared(tmp_path)
+    assert not any(e.pairs for es in found.estimates for e in es)
+
+
+def test_the_natural_order_has_no_seed(tmp_path: Path) -> None:
+    """A second run of the same order and seed is the same run; it is named and not counted."""
+    make_order(tmp_path, "er", None, 0, 50.0, order_seed=1)
+    make_order(tmp_path, "er", None, 0, 50.0, order_seed=2)
+    found = compared(tmp_path)
+    assert [len(arm.runs) for arm in found.arms] == [1]
+    assert notes(found) == ["1 with the settings and seed of another, left out: er-200-s0-None-2"]
+
+
+@pytest.mark.parametrize("word", ["grid", "run"])
+def test_the_closing_table_has_a_row_for_each_arm(word: str, tmp_path: Path) -> None:
+    tiny = ("--set", "scenario=blobs", "--set", "memory=20", "--set", "training.epochs=1", "--set",
+            "scenario.train=10", "--set", "scenario.test=5", "-q")  # fmt: skip
+    if word == "run":
+        said = command("run", "--method", "er+bfp", *tiny, cwd=tmp_path)
+        expected = {"er+bfp": "1"}
+    else:
+        over = ("--over", "method=er+bfp", "--over", "bfp.weight=0.1,1,10", "--over", "seed=0,1")
+        said = command("grid", *over, *tiny, cwd=tmp_path)
+        expected = {f"er+bfp (bfp.weight={w})": "2" for w in ("0.1", "1", "10")}
+    assert said.returncode == 0, said.stderr
+    lines = [re.split(r"  +", line.strip()) for line in said.stdout.splitlines()]
+    for setting in ("Class-IL", "Task-IL"):
+        rows = {line[1]: line[2] for line in lines if line[0] == setting}
+        assert rows == expected
+
+
+def test_a_damaged_run_does_not_cost_the_grid_its_table(tmp_path: Path) -> None:
+    from linsep.cli.store import show_arms
+
+    good, bad = (make_run(tmp_path, "er", seed, 50.0) for seed in (0, 1))
+    (bad / "results.json").write_text("{")
+    out = io.StringIO()
+    with (
+        redirect_stdout(out),
+        pytest.warns(UserWarning, match="left out of the table: .*er-200-s1"),
+    ):
+        show_arms([good, bad])
+    assert "50.00" in out.getvalue()
 
 
 def test_nothing_to_compare(tmp_path: Path) -> None:
@@ -288,6 +386,22 @@ def test_runs_by_name_and_by_folder(pair: Path) -> None:
         assert reason in found.stderr
 
 
+def test_only_comparing_imports_scipy(pair: Path) -> None:
+    """scipy.stats takes half a second to import, which a listing need not wait for."""
+    program = """
+import sys
+from linsep.cli import app
+for words, loaded in ((["--help"], False), (["runs"], False), (["compare"], True)):
+    try:
+        app(words)
+    except SystemExit as end:
+        assert not end.code, words
+    assert ("scipy" in sys.modules) == loaded, words
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=pair, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_long_tables_are_drawn_plainly(tmp_path: Path) -> None:
     for seed in range(201):
         make_run(tmp_path / "runs", "er", seed, 50.0 + seed / 10)
@@ -326,3 +440,12 @@ def test_plain_text_marks_the_best_and_parts_groups() -> None:
         "C", "in  method   FAA", "──  ──────  ────", "a   er      1.00", "a   bfp     *2.00*", "",
         "b   er      *3.00*",
     ]  # fmt: skip
+
+
+def test_a_second_run_of_a_seed_is_left_out_with_a_note(tmp_path: Path) -> None:
+    """Two results versions of one run: only one of them counts."""
+    make_run(tmp_path, "er", 0, 50.0)
+    make_run(tmp_path, "er", 0, 60.0, label="-newer")
+    comparison = compare(Store(tmp_path).records())
+    assert comparison.repeated == ["er-200-s0-newer"]
+    assert any("er-200-s0-newer" in note for note in notes(comparison))

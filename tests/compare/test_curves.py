@@ -28,7 +28,7 @@ def test_weights_in_order_and_the_plain_method_is_zero(tmp_path: Path) -> None:
     (curve,) = curves(tmp_path)
     assert (curve.method, curve.field, curve.label) == ("er+bfp", "bfp.weight", "er+bfp")
     assert [point.weight for point in curve.points] == [0.0, 0.5, 3.0, 10.0]
-    found = [point.summary("class_il", "faa") for point in curve.points]
+    found = [point.arm.summary("class_il", "faa") for point in curve.points]
     assert [one.mean for one in found if one] == [51.0, 61.5, 64.0, 71.0]
     shown = table([curve])
     assert [row[1] for row in shown.rows] == ["0", "0.5", "3", "10"] * 2
@@ -67,7 +67,7 @@ def test_what_else_differs_makes_curves_of_its_own(tmp_path: Path) -> None:
     ]
     for curve in found:
         kept = dict(curve.block)["memory.rows"]
-        means = [point.summary("task_il", "faa") for point in curve.points]
+        means = [point.arm.summary("task_il", "faa") for point in curve.points]
         assert isinstance(kept, int)
         assert [one.mean for one in means if one] == [kept, kept + 1, kept + 2]
 
@@ -79,7 +79,7 @@ def test_an_undefined_metric_stays_undefined(tmp_path: Path) -> None:
         settings = {"bfp": {"weight": weight}}
         make_run(tmp_path, "er+bfp", 0, metrics=metrics, settings=settings, label=f"{weight}")
     (curve,) = curves(tmp_path)
-    assert [point.summary("class_il", "ff") for point in curve.points] == [None, None]
+    assert [point.arm.summary("class_il", "ff") for point in curve.points] == [None, None]
     assert [row[4] for row in table([curve]).rows] == [None] * 4
 
 

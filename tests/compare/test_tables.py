@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -240,3 +241,12 @@ def test_names_are_no_formulas_in_csv() -> None:
     found = Table(["name"], [[name] for name in names]).to_csv().splitlines()[1:]
     expected = ["'=1+1", "'+cmd", "'@sum", "'-x", "'\t=1", "-", "-1.5", "derpp+bfp", "a=b"]
     assert found == expected
+
+
+@given(st.text(st.sampled_from("a=+@-\r\n\t \"',;1"), max_size=6))
+def test_no_text_starts_a_row_or_a_formula_in_csv(text: str) -> None:
+    """However a reader splits lines: at LF, CR or both, quoted or not."""
+    lines = Table([f"x{text}"], [[text], ["end"]]).to_csv()
+    assert len(re.split(r"\r\n|\r|\n", lines)) == 4
+    (cell,) = list(csv.reader(io.StringIO(lines)))[1] or [""]
+    assert not re.match(r"\s*([=+@]|-(?![\d.]|$))", cell)

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from linsep.data.images import Dataset
-from linsep.data.sources.adapters import from_code, from_huggingface, from_torch, huggingface
+from linsep.data.sources.adapters import from_code, from_huggingface, from_torch
 from linsep.data.sources.arrays import arrays, from_arrays
 from linsep.data.sources.measure import DuplicateWarning
 from linsep.errors import DataError
@@ -59,6 +59,20 @@ def test_every_usual_form_of_labels(y: Any, names: tuple[str, ...], labels: Any)
     assert data.train.y.tolist() == labels.tolist()
 
 
+@pytest.mark.parametrize("kind", [">u1", ">f4", ">f8", "g", "f2"])
+def test_other_byte_orders_and_wider_floats(kind: str) -> None:
+    x = X if "u" in kind else X / 255
+    data = from_arrays(x.astype(kind), Y.astype(">i8"), x.astype(kind), Y.astype("u1"))
+    assert torch.equal(data.train.pixels(), WANT)
+    assert data.train.y.tolist() == Y.tolist()
+
+
+@pytest.mark.parametrize("given", [{"x_test": X}, {"y_test": Y}])
+def test_half_a_test_set_is_refused_rather_than_dropped(given: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=r"test (labels|images) are missing"):
+        from_arrays(X, Y, **given)
+
+
 def test_a_negative_label_is_refused_since_it_often_means_unlabelled() -> None:
     with pytest.raises(DataError, match="a label is -1"):
         from_arrays(X, Y - 1, X, Y - 1)
@@ -93,6 +107,10 @@ def test_a_share_is_held_out_of_every_class_without_copying() -> None:
         (lambda: from_arrays(X[0, 0], Y), "images of shape"),
         (lambda: from_arrays(noise(0, 4, 6, 5, 2), Y[:4]), "neither 1 nor 3 channels"),
         (lambda: from_arrays(X, Y, names=("a", "b")), "do not fit 2 names"),
+        (lambda: from_arrays(X, Y.astype(str), names=("a", "b", "c")), "labels <U.* do not fit 3"),
+        (lambda: from_arrays(X, Y, X, Y.astype(str)), "training labels are int64, test labels <U"),
+        (lambda: from_arrays(X, [0, [1]] * 6), "labels of no one kind"),
+        (lambda: from_arrays(X[:, :0], Y), r"images of shape \(12, 0, 5, 3\)"),
         (lambda: from_arrays(X, Y, X[:2], Y[:2]), "class '2' has no test image"),
         (lambda: from_arrays(X[:2], Y[:2], X, Y), "class '2' has no training image"),
         (lambda: from_arrays(X[:4], Y[:4]), "has one image"),
@@ -207,6 +225,10 @@ from torch.utils.data import TensorDataset
 def make():
     x = torch.arange(8 * 3 * 4 * 4, dtype=torch.uint8).view(8, 3, 4, 4)
     return TensorDataset(x, torch.arange(8) % 2), TensorDataset(x[:2], torch.arange(2))
+def fails():
+    raise RuntimeError("no such\\nthing")
+def odd():
+    return 3
 """
 
 
@@ -219,6 +241,8 @@ def test_a_function_of_the_users(tmp_path: Path) -> None:
         (f"{tmp_path}/mine.py:other", "has no function 'other'"),
         (f"{tmp_path}/none.py:make", "cannot be imported"),
         ("no.such.module:make", "cannot be imported"),
+        (f"{tmp_path}/mine.py:fails", "mine.py:fails failed: no such thing"),
+        (f"{tmp_path}/mine.py:odd", "the Dataset cannot be read: object of type 'int' has no len"),
     ):
         with pytest.raises(DataError, match=message):
             from_code(Path(place))
@@ -235,11 +259,11 @@ def test_hugging_face_in_memory_and_on_disk(tmp_path: Path) -> None:
     assert data.test.y.tolist() == [0, 1, 2]
     assert data.names == ("a", "b", "c")
     both.save_to_disk(str(tmp_path / "hf"))
-    again = huggingface(tmp_path / "hf", label="kind", size=5)
+    again = from_huggingface(tmp_path / "hf", label="kind", size=5)
     assert again.train.shape == (3, 5, 5)
     train.save_to_disk(str(tmp_path / "one"))
-    assert len(huggingface(tmp_path / "one", label="kind").test) == 3
+    assert len(from_huggingface(tmp_path / "one", label="kind").test) == 3
     with pytest.raises(DataError, match="no column 'label'; found"):
         from_huggingface(train)
     with pytest.raises(DataError, match="is not a data set on disk"):
-        huggingface(tmp_path / "nowhere")
+        from_huggingface(tmp_path / "nowhere")

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from linsep.data.sources import cache
-from linsep.data.sources.cache import Treatment, copies, folder_of, prepared, verify
+from linsep.data.sources.cache import Treatment, folder_of, prepared, verify
 from linsep.data.sources.decode import read_image
 from linsep.data.sources.folder import list_folder
 from linsep.data.sources.measure import DuplicateWarning
@@ -139,15 +139,14 @@ def test_a_broken_image_stops_prepare_and_the_rest_is_kept(
     bad.write_bytes(good[:60])
     with pytest.raises(DataError, match=r"test/ant/5\.png"):
         prepared(list_folder(root), HOW)
-    assert copies("folder") == []
+    assert not folder_of(list_folder(root), HOW).exists()
 
 
 @pytest.mark.parametrize("name", ["pixels.u8", "manifest.json", "digests.bin"])
 def test_damage_to_a_prepared_set_is_found(root: Path, name: str) -> None:
     listing = list_folder(root)
-    prepared(listing, HOW)
     target = folder_of(listing, HOW)
-    assert copies("folder") == [target]
+    assert prepared(listing, HOW).cached == target
     raw = bytearray((target / name).read_bytes())
     raw[len(raw) // 2] ^= 1
     (target / name).write_bytes(raw)
@@ -155,10 +154,10 @@ def test_damage_to_a_prepared_set_is_found(root: Path, name: str) -> None:
         with pytest.raises(DataError, match="changed"):
             verify(target)
     (target / name).write_bytes(raw[:10])
-    with pytest.raises(DataError, match=r"changed|not a prepared data set"):
+    with pytest.raises(DataError, match=r"changed|not a readable prepared data set"):
         verify(target)
     if name != "digests.bin":
-        with pytest.raises(DataError, match=r"changed|not a prepared data set"):
+        with pytest.raises(DataError, match=r"changed|not a readable prepared data set"):
             prepared(listing, HOW)
 
 

@@ -1,6 +1,7 @@
 """Image files: every honest kind is read, every broken or monstrous one is named."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,11 +34,34 @@ def test_image_bombs_are_not_decoded(tmp_path: Path) -> None:
     side = int(MOST_PIXELS**0.5) + 100
     Image.new("1", (side, side)).save(tmp_path / "bomb.png")
     assert (tmp_path / "bomb.png").stat().st_size < 100_000
-    with pytest.raises(DataError, match=r"bomb\.png has .* a bomb\?"):
+    with pytest.raises(DataError, match=r"bomb\.png has .* pixels; at most"):
         read_image(tmp_path / "bomb.png")
     Image.new("1", (20_000, 20_000)).save(tmp_path / "larger.png")  # beyond Pillow's own limit
     with pytest.raises(DataError, match=r"larger\.png"):
         read_image(tmp_path / "larger.png")
+
+
+@pytest.mark.parametrize("size", [(1, 20_000), (20_000, 1), (30, 4_000)])
+def test_nothing_is_resized_beyond_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    """Of 1x20000 pixels, a shorter side of 224 makes a thousand million."""
+    Image.new("RGB", size).save(tmp_path / "thin.png")
+    resize, made = Image.Image.resize, [0]
+
+    def recorded(picture: Image.Image, to: tuple[int, int], *how: Any) -> Image.Image:
+        made.append(to[0] * to[1])
+        return resize(picture, to, *how)
+
+    monkeypatch.setattr(Image.Image, "resize", recorded)
+    if min(size) == 1:
+        with pytest.raises(DataError, match=r"thin\.png, resized, has .*4480000.* pixels; at most"):
+            read_image(tmp_path / "thin.png", side=224)
+    else:
+        assert read_image(tmp_path / "thin.png", side=224).shape == (3, 224, 224)
+    assert max(made) <= MOST_PIXELS
+    with pytest.raises(DataError, match="at most"):
+        read_image(tmp_path / "thin.png", side=1_000_000)
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".gif", ".webp"])

@@ -147,7 +147,7 @@ def test_refused_connection_is_one_line_with_file_place_and_checksum(tmp_path: P
 
 
 def test_missing_file_and_insecure_places(server: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"404.*put it at"):
+    with pytest.raises(DataError, match=r"404.*again to resume.*put it at"):
         fetch(remote(server, name="none.bin"), tmp_path)
     with pytest.raises(DataError, match="not https"):
         fetch(Remote("http://example.org/set.bin", MD5, 10), tmp_path)

@@ -106,32 +106,28 @@ def test_table_with_tasks_and_splits(tmp_path: Path) -> None:
         for i in range(12)
     ]
     found = table(write_table(tmp_path, "file,label,task,split\n" + "\n".join(lines) + "\n"))
-    assert found.data.names == ("a", "b")
-    assert found.tasks == ("9", "10")
-    assert found.train_tasks is not None
-    assert found.train_tasks.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
-    assert found.data.test.y.tolist() == [0, 1, 0, 1]
-    with pytest.raises(DataError, match="class 'a' is in the tasks '10' and '9'"):
-        found.classes()
+    assert found.names == ("a", "b")
+    assert found.tasks is not None
+    assert found.tasks.names == ("9", "10")
+    assert found.tasks.train.tolist() == [1, 1, 1, 1, 0, 0, 0, 0]
+    assert found.tasks.test.tolist() == [1, 1, 0, 0]
+    assert found.test.y.tolist() == [0, 1, 0, 1]
 
 
 def test_table_split_by_share_keeps_every_task(tmp_path: Path) -> None:
     lines = [f"im/{i}.png,{i // 4},{'late' if i < 4 else 'early'}" for i in range(12)]
     found = table(write_table(tmp_path, "file,label,task\n" + "\n".join(lines)), test_share=0.25)
-    assert found.tasks == ("late", "early")
-    assert found.data.test.y.tolist() == [0, 1, 2]
-    assert found.test_tasks is not None
-    assert found.test_tasks.tolist() == [0, 1, 1]
-    assert found.classes() == ((0,), (1, 2))
+    assert found.tasks is not None
+    assert found.tasks.names == ("late", "early")
+    assert found.test.y.tolist() == [0, 1, 2]
+    assert found.tasks.test.tolist() == [0, 1, 1]
 
 
 def test_table_without_tasks(tmp_path: Path) -> None:
     lines = [f"im/{i}.png,{10 - i % 3}" for i in range(12)]
     found = table(write_table(tmp_path, "file,label\n" + "\n".join(lines)))
-    assert found.data.names == ("8", "9", "10")
-    assert found.tasks == ()
-    with pytest.raises(DataError, match="no column `task`"):
-        found.classes()
+    assert found.names == ("8", "9", "10")
+    assert found.tasks is None
 
 
 @pytest.mark.parametrize(

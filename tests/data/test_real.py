@@ -12,11 +12,11 @@ import torch
 
 from linsep.bench.data import load
 from linsep.data.images import Dataset
+from linsep.data.registry import SOURCES
 from linsep.data.sources.cifar import cifar10, cifar100
 from linsep.data.sources.folder import folder
 from linsep.data.sources.measure import class_counts, duplicates, pixel_statistics
 from linsep.data.sources.mnist import fashion_mnist, mnist
-from linsep.data.sources.registry import SOURCES
 from linsep.data.sources.tinyimagenet import tinyimagenet
 
 pytestmark = pytest.mark.data
@@ -45,11 +45,12 @@ def expect(
     data: Dataset, name: str, shape: tuple[int, int, int], train: int, test: int, off: float
 ) -> None:
     """Shape, images of every class, and pixel statistics near the ones that are used."""
-    used = SOURCES[name]
+    used, classes = SOURCES[name].augment, len(data.names)
+    assert used is not None
     assert data.train.shape == data.test.shape == shape
-    assert class_counts(data.train, used.classes) == [train] * used.classes
-    assert class_counts(data.test, used.classes) == [test] * used.classes
-    assert len(set(data.names)) == used.classes
+    assert class_counts(data.train, classes) == [train] * classes
+    assert class_counts(data.test, classes) == [test] * classes
+    assert len(set(data.names)) == classes
     found = pixel_statistics(data.train)
     for measured, usual in zip(found.mean + found.std, used.mean + used.std, strict=True):
         assert abs(measured - usual) < off

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linsep.data.images import Dataset, Images, join
-from linsep.data.scenarios import SCENARIOS, check, fingerprint, open_stream, reduced
+from linsep.data.images import Dataset, Images, Tasks, check, join
+from linsep.data.registry import SOURCES
+from linsep.data.scenarios import TaskWarning, fingerprint, open_scenario, reduced
 from linsep.data.sources.embedded import blobs, fashion_mini
 from linsep.data.sources.measure import pixel_statistics
-from linsep.data.sources.table import Table
 from linsep.data.tasks import Scenario, split, streamed
 from linsep.errors import DataError
 from linsep.learning.run import StepEnd
@@ -49,7 +49,7 @@ def wanted(**given: Any) -> sections.Scenario:
 
 
 def opened(data: Dataset, **given: Any) -> Scenario:
-    return open_stream(wanted(per_task=2) if not given else wanted(**given), data).scenario
+    return open_scenario(wanted(per_task=2) if not given else wanted(**given), data).scenario
 
 
 def rows_learned(scenario: Scenario) -> list[int]:
@@ -248,17 +248,30 @@ def test_a_class_is_new_in_the_first_task_it_comes_in() -> None:
     assert sources(scenario) == {data.train.sources[0].data_ptr()}
 
 
-def test_a_table_with_tasks_is_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And when its images come in other tasks, it is other data."""
-    data, _, test = repeating()
-    found = []
-    for order in ([0, 0, 1, 1, 2, 2], [1, 1, 0, 0, 2, 2]):
-        listed = Table(data, ("x", "y", "z"), torch.tensor(order), test)
-        monkeypatch.setattr("linsep.data.scenarios.load", lambda *_, listed=listed: listed)
-        found.append(open_stream(sections.Scenario(name="table", data="x.csv")))
+def own_tasks(train: list[int], test: list[int]) -> Dataset:
+    names = ("x", "y", "z")
+    return repeating()[0]._replace(tasks=Tasks(names, torch.tensor(train), torch.tensor(test)))
+
+
+def test_data_with_tasks_of_their_own_are_a_stream() -> None:
+    """And when their images come in other tasks, they are other data."""
+    test = [0, 0, 1, 1, 2, 2]
+    orders = ([0, 0, 1, 1, 2, 2], [1, 1, 0, 0, 2, 2])
+    found = [open_scenario(wanted(name="table"), own_tasks(order, test)) for order in orders]
     assert [task.classes for task in found[0].scenario.tasks] == [(0, 1), (2,), ()]
     assert [task.classes for task in found[1].scenario.tasks] == [(1, 2), (0,), ()]
     assert found[0].fingerprint != found[1].fingerprint
+
+
+@pytest.mark.parametrize("one", [[0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1], [0, 0, 1, 1, 1, 2]])
+def test_a_task_that_cannot_be_learned_is_named(one: list[int]) -> None:
+    with pytest.raises(DataError, match=r"task '[yz]' has [01] training images"):
+        open_scenario(wanted(name="table"), own_tasks(one, [0, 0, 1, 1, 2, 2]))
+
+
+def test_a_task_without_test_images_is_warned_of() -> None:
+    with pytest.warns(TaskWarning, match="task 'z' has no test images"):
+        open_scenario(wanted(name="table"), own_tasks([0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 1, 0]))
 
 
 # --- fingerprints --------------------------------------------------------------------------------
@@ -302,7 +315,7 @@ def test_a_fingerprint_does_not_know_the_path(tmp_path: Path) -> None:
     for name in ("a", "b"):
         np.savez(tmp_path / f"{name}.npz", x=x, y=y)
         path = str(tmp_path / f"{name}.npz")
-        found.add(open_stream(wanted(data=path, per_task=1)).fingerprint)
+        found.add(open_scenario(wanted(data=path, per_task=1)).fingerprint)
     assert len(found) == 1
 
 
@@ -333,12 +346,33 @@ BAD = [
 
 @pytest.mark.parametrize(("data", "words"), BAD, ids=[words[0] for _, words in BAD])
 def test_data_that_no_run_should_be_made_of(data: Dataset, words: list[str]) -> None:
-    for attempt in (lambda: check(data), lambda: open_stream(wanted(per_task=1), data)):
+    for attempt in (lambda: check(data), lambda: open_scenario(wanted(per_task=1), data)):
         with pytest.raises(DataError) as caught:
             attempt()
         line = str(caught.value)
         assert "\n" not in line
         assert all(word in line for word in words), line
+
+
+@pytest.mark.parametrize(
+    "kind", [torch.uint8, torch.bool, torch.int32, torch.float16, torch.float64]
+)
+def test_labels_of_another_type_are_the_same_labels(kind: torch.dtype) -> None:
+    data = of(X, Y.to(kind))
+    assert data.train.y.dtype == torch.int64
+    same = (open_scenario(wanted(per_task=1), made) for made in (data, of(X, Y)))
+    assert len({found.fingerprint for found in same}) == 1
+
+
+@pytest.mark.parametrize("wrong", [[0, 0.5, 0, 1], [0, 1, torch.nan, 1], [[0], [1], [0], [1]]])
+def test_labels_that_are_no_whole_numbers_are_refused(wrong: list[Any]) -> None:
+    with pytest.raises(DataError, match="labels"):
+        of(X, torch.tensor(wrong))
+
+
+def test_names_that_are_not_utf8_are_refused() -> None:
+    with pytest.raises(DataError, match=r"'\\udcff' is not UTF-8"):
+        check(bad(names=("a", "\udcff")))
 
 
 def test_labels_for_images_that_are_not_there_are_refused() -> None:
@@ -357,13 +391,13 @@ def test_fashion_mini_is_what_it_says() -> None:
     assert data.test.y.bincount().tolist() == [100] * 10
     assert data.train.shape == data.test.shape == (1, 28, 28)
     assert len(data.names) == len(set(data.names)) == 10
-    augment = SCENARIOS["fashion-mini"].augment
+    augment = SOURCES["fashion-mini"].augment
     assert augment is not None
     found = pixel_statistics(data.train)
     assert (augment.mean, augment.std) == (
         tuple(round(v, 4) for v in found.mean), tuple(round(v, 4) for v in found.std),
     )  # fmt: skip
-    scenario = open_stream(sections.Scenario(name="fashion-mini")).scenario
+    scenario = open_scenario(sections.Scenario(name="fashion-mini")).scenario
     assert [task.classes for task in scenario.tasks] == [(2 * t, 2 * t + 1) for t in range(5)]
     assert [len(task.train) for task in scenario.tasks] == [1000] * 5
 

@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,11 @@ from linsep.grids.engines import open_engine
 from linsep.grids.engines.local import Local, cpu_slots, gpu_slots
 from linsep.grids.grid import Grid
 from linsep.grids.plan import expand, over, plan, time_left
+from linsep.grids.worker import Job, Message
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
-from linsep.storage.session import Session, read_results
+from linsep.storage.folder import RunFolder
+from linsep.storage.session import Session
 from tests.helpers.command import command
 from tests.helpers.real_runs import contents
 
@@ -48,6 +51,8 @@ def test_lists_on_the_command_line() -> None:
         over("seed")
     with pytest.raises(ConfigError, match="should be a list"):
         expand({"over": {"seed": 3}})
+    with pytest.raises(ConfigError, match="should be a table"):
+        expand({"over": 1})
 
 
 def test_a_plan_gives_each_method_what_concerns_it(tmp_path: Path) -> None:
@@ -95,7 +100,7 @@ def test_a_bad_cell_stops_nobody_and_a_stopped_grid_goes_on(tmp_path: Path) -> N
         grid.stop()
     assert [cell.status for cell in cells] == ["stopped"]
     assert (cells[0].folder / "state.pt").exists()
-    assert read_results(plan(wild, tmp_path)[1].folder)["seed"] == 0
+    assert RunFolder(plan(wild, tmp_path)[1].folder).results()["seed"] == 0
 
 
 # --- what the grid does with what an engine tells, on an engine that tells what it is asked to ----
@@ -108,7 +113,7 @@ class Scripted:
 
     def __init__(self, *endings: str, further: float = 0.0, slots: int = 2) -> None:
         self.endings, self.slots, self.further, self.reached = list(endings), slots, further, 0.0
-        self.jobs: list[dict[str, Any]] = []
+        self.jobs: list[Job] = []
         self.most_beside: dict[int, int] = {}  # how many other runs at most, by the try's number
         self.tries = 0
         self.on_hear: list[Any] = []
@@ -121,17 +126,16 @@ class Scripted:
         self.tries += len(jobs)
         self.most_beside[self.tries] = len(self.jobs) - 1
 
-    def hear(self, timeout: float) -> list[dict[str, Any]]:
+    def hear(self, timeout: float) -> list[Message]:
         for then in self.on_hear:
             then()
         if not self.jobs:
             return []
         job = self.jobs.pop(0)
         kind, _, reason = self.endings.pop(0).partition(" ")
-        facts = {"seconds": 1.0} if kind == "done" else {"reason": reason}
-        begun = {"kind": "progress", "done": self.reached, "total": 1, "images_per_second": 5.0}
+        begun = Message("progress", job.index, steps=round(100 * self.reached), total=100, rate=5.0)
         self.reached += self.further
-        return [begun | {"index": job["index"]}, {"kind": kind, "index": job["index"], **facts}]
+        return [begun, Message(kind, job.index, reason, seconds=1.0)]  # type: ignore[arg-type]
 
     def stop(self) -> None: ...
 
@@ -224,13 +228,34 @@ def test_a_worker_gets_what_its_slot_says(tmp_path: Path) -> None:
     """The number of a GPU, as a rule; here something that a worker without one tells us."""
     engine = Local(tmp_path, [{"LINSEP_DATA": f"/nowhere/{i}"} for i in range(2)])
     asks = {"scenario": {"name": "split-mnist"}, "compute": {"threads": 1}}
-    job = {"settings": asks, "runs": str(tmp_path), "save_every": 1.0}
-    engine.start([job | {"index": i} for i in range(2)])
+    engine.start([Job(i, asks, tmp_path, 1.0) for i in range(2)])
     said: list[str] = []
     while len(said) < 2:
-        said += [message["reason"] for message in engine.hear(1.0)]
+        said += [message.reason for message in engine.hear(1.0)]
     engine.close()
     assert all(any(f"/nowhere/{i}" in reason for reason in said) for i in range(2)), said
+
+
+SCRIPT = """
+from pathlib import Path
+from linsep.grids.grid import Grid, plan
+print("executed", __name__)
+settings = {"scenario": {"name": "blobs", "train": 10, "test": 5}, "training": {"epochs": 1}}
+cells = plan(settings | {"over": {"method": ["ft"]}}, Path("runs"))
+for _ in Grid(cells, Path("runs")):
+    pass
+print([cell.status for cell in cells])
+"""
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_is_executed_once(tmp_path: Path) -> None:
+    """multiprocessing executes a script once more in every worker, unless it is kept from it."""
+    (tmp_path / "script.py").write_text(SCRIPT)
+    words = [sys.executable, "script.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "executed __main__\n['done']\n"
+    assert done.stderr == ""
 
 
 def test_a_device_elsewhere_is_believed_in(tmp_path: Path) -> None:
@@ -239,7 +264,7 @@ def test_a_device_elsewhere_is_believed_in(tmp_path: Path) -> None:
         with pytest.raises(DeviceError):
             plan(settings, tmp_path)
     cells = plan(settings, tmp_path, here=False)
-    assert {cell.device for cell in cells} == {"cuda"}
+    assert {cell.settings["compute"]["device"] for cell in cells} == {"cuda"}
 
 
 def test_unknown_places_and_stray_options_are_one_line(tmp_path: Path) -> None:
@@ -255,8 +280,8 @@ def test_unknown_places_and_stray_options_are_one_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_grids_on_one_folder_share_the_work(tmp_path: Path) -> None:
     """As two machines would that share a disk."""
-    fork = multiprocessing.get_context("fork")
-    both = [fork.Process(target=_whole_grid, args=(tmp_path,)) for _ in range(2)]
+    spawn = multiprocessing.get_context("spawn")
+    both = [spawn.Process(target=_whole_grid, args=(tmp_path,)) for _ in range(2)]
     for process in both:
         process.start()
     for process in both:

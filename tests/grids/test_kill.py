@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from linsep.storage.session import Session
 from tests.helpers.real_runs import contents
 
 WORKER_KILLS, PARENT_KILLS = 20, 5
-FORK = multiprocessing.get_context("fork")
+SPAWN = multiprocessing.get_context("spawn")
+MARK = "LINSEP_TEST_OF_KILLS"  # in the environment of the grid's processes, to find them by
 SETTINGS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 6, "train": 60, "test": 10},
     "memory": 12,
@@ -43,9 +45,19 @@ def at_work(runs: Path) -> list[int]:
         for holder in holders(folder).values():
             with suppress(OSError):
                 said = Path(f"/proc/{holder.process}/cmdline").read_bytes()
-                if b"linsep.grids.engines.warm" in said:
+                if b"multiprocessing.forkserver" in said:
                     found.append(holder.process)
     return sorted(found)
+
+
+def alive(mark: str) -> list[int]:
+    """The processes that a grid has started, itself included."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
 
 
 def killed(process: BaseProcess, runs: Path, moments: random.Random) -> Iterator[int]:
@@ -61,7 +73,9 @@ def killed(process: BaseProcess, runs: Path, moments: random.Random) -> Iterator
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").exists(), reason="finds the workers in /proc")
-def test_a_grid_survives_the_death_of_its_workers_and_its_own(tmp_path: Path) -> None:
+def test_a_grid_survives_the_death_of_its_workers_and_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = {}
     for cell in plan(SETTINGS, tmp_path):
         alone = prepare(from_settings(cell.settings), lenient=True)
@@ -71,6 +85,8 @@ def test_a_grid_survives_the_death_of_its_workers_and_its_own(tmp_path: Path) ->
         expected[cell.name] = contents(session.folder)
     moments, workers, parents, rounds = random.Random(0), 0, 0, 0
     runs = tmp_path / "b0"
+    resource_tracker.ensure_running()  # which is this process's own, and so must not bear the mark
+    monkeypatch.setenv(MARK, tmp_path.name)
 
     def finished() -> bool:
         return all((runs / name / "results.json").exists() for name in expected)
@@ -82,7 +98,7 @@ def test_a_grid_survives_the_death_of_its_workers_and_its_own(tmp_path: Path) ->
             assert {name: contents(runs / name) for name in expected} == expected
             rounds += 1
             runs = tmp_path / f"b{rounds}"
-        process = FORK.Process(target=repeat_the_command, args=(runs,))
+        process = SPAWN.Process(target=repeat_the_command, args=(runs,))
         process.start()
         if workers < WORKER_KILLS or parents < PARENT_KILLS:
             for number, one in enumerate(killed(process, runs, moments), 1):
@@ -93,5 +109,8 @@ def test_a_grid_survives_the_death_of_its_workers_and_its_own(tmp_path: Path) ->
                     break
         process.join()
     assert {name: contents(runs / name) for name in expected} == expected
+    while left := alive(tmp_path.name):
+        assert time.monotonic() < deadline, f"left behind: {left}"
+        time.sleep(0.1)
     litter = {p.name for name in expected for p in (runs / name).glob("*.tmp")}
     assert not litter

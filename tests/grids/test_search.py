@@ -24,11 +24,26 @@ def test_ranges_are_read_from_words_and_tables() -> None:
     assert read_range("training.lr", "1e-3..1:log") == Range(1e-3, 1, log=True)
     assert read_range("memory.rows", "50..500") == Range(50, 500)
     assert read_range("method", "er,derpp") == Range(choices=("er", "derpp"))
-    found = ranges({"trials": 5, "training": {"lr": "0.1..1"}}, {"method": "er,der"})
+    found = ranges({"trials": 5, "training": {"lr": "0.1..1"}}, ["method=er,der"])
     assert set(found) == {"training.lr", "method"}
 
 
-@pytest.mark.parametrize("text", ["1..0", "0..1 log", "a..b", "0..1 cubic", 3, []])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1..0",
+        "0..1 log",
+        "a..b",
+        "0..1 cubic",
+        "0..inf",
+        "0..1e999",
+        "2026-01-01",
+        "[]",
+        3,
+        [],
+        [[]],
+    ],
+)
 def test_a_range_that_is_none_is_refused(text: Any) -> None:
     with pytest.raises(ConfigError, match=r"search\.training\.lr"):
         read_range("training.lr", text)
@@ -45,9 +60,13 @@ def test_the_test_images_are_out_of_reach() -> None:
     ):
         with pytest.raises(ConfigError, match="validation split only"):
             on_validation(given)
+    wrongs: list[dict[str, Any]] = [{"scenario": []}, {"scenario": 1}, {"over": 1}]
+    for wrong in wrongs:
+        with pytest.raises(ConfigError, match="should be a table"):
+            on_validation(wrong)
     for name in ("scenario.validation", "scenario", "seed"):
         with pytest.raises(ConfigError, match="part of the question"):
-            ranges({}, {name: "0..1"})
+            ranges({}, [f"{name}=0..1"])
 
 
 def test_a_search_over_nothing_or_the_test_set_is_one_line(tmp_path: Path) -> None:
@@ -73,8 +92,7 @@ def test_a_search_stopped_goes_on_and_ends_with_its_trials(tmp_path: Path) -> No
         return Search(
             SETTINGS,
             {"training.lr": Range(1e-3, 1.0, log=True)},
-            tmp_path,
-            lambda cells: Grid(cells, tmp_path, workers=1),
+            Grid([], tmp_path, workers=1),
             trials=3,
         )
 

@@ -8,20 +8,22 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from linsep.data.sources.cifar import Layout
+from linsep.data.sources.cifar import LIMITS, Layout
 from linsep.data.sources.download import Remote
+from linsep.data.sources.published import Published
 
 SMALL = Layout(
-    name="small",
-    folder="small-py",
-    train=("data_batch_1", "data_batch_2"),
-    test="test_batch",
-    meta="batches.meta",
+    Published(
+        "small",
+        ("small-py", "."),
+        ("data_batch_1", "data_batch_2", "test_batch", "batches.meta"),
+        (Remote("https://example.org/small-python.tar.gz", "0" * 32, 1000),),
+        LIMITS,
+    ),
     labels="labels",
     label_names="label_names",
     classes=2,
     per_class=(4, 2),
-    remote=Remote("https://example.org/small-python.tar.gz", "0" * 32, 1000),
 )
 
 
@@ -35,17 +37,17 @@ def write_pickle(path: Path, content: object, protocol: int = 2) -> None:
 
 
 def write_cifar(root: Path, layout: Layout = SMALL, protocol: int = 2) -> Path:
-    folder = root / layout.folder
-    files = [*layout.train, layout.test]
-    for i, name in enumerate(files):
-        per_class = layout.per_class[1] if name == layout.test else layout.per_class[0]
-        count = per_class * layout.classes // (1 if name == layout.test else len(layout.train))
+    folder = root / layout.published.folders[0]
+    *train, test, meta = layout.published.files
+    for i, name in enumerate([*train, test]):
+        per_class = layout.per_class[1] if name == test else layout.per_class[0]
+        count = per_class * layout.classes // (1 if name == test else len(train))
         content = {
             b"data": noise(i, count, 3072),
             layout.labels.encode(): [j % layout.classes for j in range(count)],
         }
         write_pickle(folder / name, content, protocol)
-    write_pickle(folder / layout.meta, {layout.label_names.encode(): [b"cat", b"dog"]}, protocol)
+    write_pickle(folder / meta, {layout.label_names.encode(): [b"cat", b"dog"]}, protocol)
     return folder
 
 

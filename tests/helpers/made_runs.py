@@ -37,6 +37,10 @@ def make_run(
         one = {"faa": faa, "ff": 100 - faa, "ala": faa / 2}
         metrics = {"class_il": one, "task_il": one}
     if metrics is not None:
-        results = {"key": folder.name, "data": "d", "metrics": metrics}
+        results = {
+            "key": folder.name, "data": "d", "scenario": config["scenario"]["name"],
+            "method": method, "memory": config["memory"]["rows"], "seed": config["seed"],
+            "metrics": metrics,
+        }  # fmt: skip
         (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
     return folder

@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linsep.learning import metrics
-from linsep.learning.metrics import accuracy, audit, confusion, forgetting, mean_peak, summary
+from linsep.learning.metrics import (
+    METRICS,
+    REPORTED,
+    accuracy,
+    audit,
+    confusion,
+    forgetting,
+    mean_peak,
+    summary,
+)
 
 NAN = float("nan")
 
@@ -29,25 +38,23 @@ MIXED = matrix([0.5], [0.8, 0.9], [0.85, 0.4, 0.7])
 # with the last row ((85 - 85) + 50) / 2; BWT ((85 - 50) + (40 - 90)) / 2;
 # AIA (50 + 85 + 65) / 3; peaks before the end 80, 90, and 70.
 GAINS = matrix([0.5], [0.5, 0.5], [0.9, 0.9, 0.9])
-# FF (50 - 90): negative, and 0 where the last row counts as a peak.
+# FF (50 - 90): negative, since the last row is no peak (D18).
 
 
 @pytest.mark.parametrize(
-    ("found", "faa", "ff", "ff_last", "ala", "bwt", "aia", "peak"),
+    ("found", "faa", "ff", "ala", "bwt", "aia", "peak"),
     [
-        (FORGETS, 60, 25, 25, 230 / 3, -25, 220 / 3, 230 / 3),
-        (MIXED, 65, 22.5, 25, 70, -7.5, 200 / 3, 80),
-        (GAINS, 90, -40, 0, 190 / 3, 40, 190 / 3, 190 / 3),
+        (FORGETS, 60, 25, 230 / 3, -25, 220 / 3, 230 / 3),
+        (MIXED, 65, 22.5, 70, -7.5, 200 / 3, 80),
+        (GAINS, 90, -40, 190 / 3, 40, 190 / 3, 190 / 3),
     ],
     ids=["forgets", "mixed", "gains"],
 )
 def test_by_hand(
-    found: Tensor, faa: float, ff: float, ff_last: float, ala: float, bwt: float, aia: float,
-    peak: float,
-) -> None:  # fmt: skip
+    found: Tensor, faa: float, ff: float, ala: float, bwt: float, aia: float, peak: float
+) -> None:
     expected = {"faa": faa, "ff": ff, "ala": ala, "bwt": bwt, "aia": aia, "mean_peak": peak}
     assert summary(found) == pytest.approx(expected)
-    assert forgetting(found, include_last=True) == pytest.approx(ff_last)
 
 
 def test_one_task() -> None:
@@ -56,7 +63,7 @@ def test_one_task() -> None:
     assert found.pop("ff") is None
     assert found.pop("bwt") is None
     assert found == pytest.approx(dict.fromkeys(("faa", "ala", "aia", "mean_peak"), 80))
-    assert forgetting(matrix([0.8]), include_last=True) is None
+    assert forgetting(matrix([0.8])) is None
 
 
 def test_joint_training_has_only_a_last_row() -> None:
@@ -94,12 +101,7 @@ def test_definitions_in_words(found: Tensor) -> None:
     """Against sums written out in plain Python."""
     a, last = (100 * found).tolist(), len(found) - 1
     drops = [max(a[j][i] for j in range(i, last)) - a[last][i] for i in range(last)]
-    strict = [max(a[j][i] for j in range(i, last + 1)) - a[last][i] for i in range(last)]
     assert forgetting(found) == pytest.approx(sum(drops) / last, abs=1e-9)
-    kept = forgetting(found, include_last=True)
-    assert kept == pytest.approx(sum(strict) / last, abs=1e-9)
-    assert kept is not None
-    assert kept >= 0
     rows = [sum(a[t][: t + 1]) / (t + 1) for t in range(last + 1)]
     assert metrics.incremental_average(found) == pytest.approx(sum(rows) / (last + 1), abs=1e-9)
     gains = [a[last][i] - a[i][i] for i in range(last)]
@@ -114,7 +116,7 @@ def test_what_a_matrix_can_have_passes_the_audit(found: Tensor) -> None:
 def test_a_matrix_is_not_changed() -> None:
     found = MIXED.clone()
     summary(found)
-    forgetting(found, include_last=True)
+    forgetting(found)
     assert torch.equal(found.nan_to_num(-1), MIXED.nan_to_num(-1))
 
 
@@ -209,3 +211,14 @@ def test_knowing_the_task_never_hurts(rows: int, seed: int) -> None:
     y = torch.randint(2, 4, (rows,), generator=g)
     among = accuracy(scores, y, (2, 3))
     assert accuracy(scores, y) <= among <= 1
+
+
+def test_directions_agree_with_the_metrics() -> None:
+    """Learning everything and keeping it is best in every metric; forgetting it is worse."""
+    kept, lost = torch.ones(3, 3).tril().double(), torch.eye(3).double()
+    for metric in METRICS.values():
+        best, worse = metric.of(kept), metric.of(lost)
+        assert best is not None
+        assert worse is not None
+        assert (best >= worse) if metric.better == "max" else (best <= worse), metric.title
+    assert set(REPORTED) <= set(METRICS)

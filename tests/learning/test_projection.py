@@ -13,7 +13,7 @@ from torch.testing import assert_close
 import linsep
 from linsep.data.images import Images
 from linsep.data.tasks import Task
-from linsep.errors import ConfigError
+from linsep.errors import ConfigError, DataError
 from linsep.learning import projection
 from linsep.learning.projection import BackwardFeatures, BackwardProjection, Init, Kind, On
 from linsep.learning.terms import Step
@@ -146,7 +146,7 @@ def test_reset_forgets_what_was_learned_in_place(kind: Kind, init: Init) -> None
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="kind 'quadratic': linear, identity or mlp"):
+    with pytest.raises(ConfigError, match="kind 'quadratic': linear, identity or mlp"):
         BackwardProjection(3, cast(Kind, "quadratic"))
 
 
@@ -154,7 +154,7 @@ def test_an_unknown_kind_is_refused() -> None:
 def test_an_unknown_choice_is_refused(field: str) -> None:
     """In a loop of one's own there is no config that would have refused it before."""
     chosen: dict[str, Any] = {field: "zeros"}
-    with pytest.raises(ValueError, match="zeros"):
+    with pytest.raises(ConfigError, match="zeros"):
         BackwardProjection(3, **chosen)
 
 
@@ -331,3 +331,10 @@ def test_a_layer_that_is_not_there_is_refused() -> None:
 def test_no_layer_at_all_is_refused() -> None:
     with pytest.raises(ConfigError, match="layers"):
         BackwardFeatures(SPEC, layers=())
+
+
+def test_no_rows_are_refused_and_not_nan() -> None:
+    with pytest.raises(DataError, match="no rows"):
+        BackwardProjection(4)(torch.zeros(0, 4), torch.zeros(0, 4))
+    with pytest.raises(ConfigError, match="features"):
+        BackwardProjection("4")  # type: ignore[arg-type]

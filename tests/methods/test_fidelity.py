@@ -13,7 +13,7 @@ from linsep.learning.run import Run, StepEnd
 from linsep.learning.terms import Step
 from linsep.methods import assemble
 from linsep.nets.heads import CorrectedHead
-from linsep.prepare import resolve
+from linsep.resolve import resolve
 from linsep.settings.config import Config
 from linsep.settings.sections import Evaluation
 from linsep.testing import same, toy_run

@@ -241,7 +241,7 @@ def test_ewc_adds_what_the_task_taught_to_a_decayed_past(labels: str) -> None:
     assert isinstance(term, FisherPenalty)
     before, net = term.importance.clone(), copy.deepcopy(learner.net).eval()
     until(run, 2, 0, 0, 0)
-    with learner.streams.initialising("term/penalty/end", task.index):
+    with learner.randomness.initialising("term/penalty/end", task.index):
         rows = task.train.take(torch.randperm(len(task.train))[:7])
         total = torch.zeros_like(before)
         for i in range(7):
@@ -269,7 +269,7 @@ def test_si_turns_a_path_into_importance() -> None:
         if not isinstance(event, StepEnd):
             continue
         task = run.scenario.tasks[0]
-        order = torch.from_numpy(run.learner.streams.at("order", *here[:3]).permutation(12))
+        order = torch.from_numpy(run.learner.randomness.at("order", *here[:3]).permutation(12))
         rows = order.split(8)[here.step]
         batch = run.learner.batch(task.train.take(rows), "augment", here)
         loss = F.cross_entropy(before.train()(batch.x).logits, batch.y)

@@ -18,12 +18,13 @@ import tomli_w
 
 from linsep.compare.tables import Spread
 from linsep.errors import ConfigError
+from linsep.grids.plan import expand
 from linsep.paper.protocol import FIELDS, named, scale, scaled, scales, settings
 from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
 from linsep.paper.tables import SCENARIOS, TABLES, Place, entries, protocol, table
-from linsep.prepare import gathered, resolve
+from linsep.resolve import gathered, resolve
 from linsep.settings.config import from_settings, to_toml
-from linsep.settings.layers import merged
+from linsep.settings.layers import merged, read
 from linsep.storage.store import Record, flat
 from tests.helpers.command import command
 
@@ -91,6 +92,27 @@ def test_every_experiment_resolves_to_what_its_cell_expects(size: str, preset: s
     assert {name for name in unchecked if name.split(".")[0] == "scenario"} <= {
         "scenario.order_seed"
     }
+
+
+@pytest.mark.parametrize("name", ["table1-cifar10", "table1-cifar10-500"])
+def test_the_configs_of_table_1_are_the_papers_protocol(name: str) -> None:
+    """Every run of the grid fills its cell: it has the values that the paper tuned."""
+    raw = read(Path(__file__).parents[2] / "configs" / f"{name}.toml")
+    for wanted in expand(raw):
+        fields = flat(tomllib.loads(to_toml(resolve(from_settings(wanted), lenient=True))))
+        method, memory = str(fields["method"]), fields["memory.rows"] or None
+        assert memory is None or isinstance(memory, int)
+        place = Place("split-cifar10", memory, method, "faa", "class_il")
+        needed = expected(place, scale("paper"), "authors")
+        assert {n: fields.get(n) for n in needed} == needed, place
+
+
+def test_settings_are_made_anew_each_time() -> None:
+    first = scaled(CELL, scale("small"))
+    kept = json.dumps(first)
+    first["training"]["schedule"]["milestones"].append(99)
+    first["net"]["width"] = first["bfp"]["init"] = None
+    assert json.dumps(scaled(CELL, scale("small"))) == kept
 
 
 def test_no_two_experiments_share_a_run() -> None:
@@ -236,7 +258,7 @@ def test_the_grid_of_a_table() -> None:
     assert len({json.dumps(s, sort_keys=True) for s in wanted}) == len(wanted)
     found, cells = chosen("table5")
     assert len(grid(cells, scale("paper"), "authors", found.runs)) == 4 * 3, "the paper has 3 runs"
-    with pytest.raises(ConfigError, match="leaves split-imagenet100 out: 224x224"):
+    with pytest.raises(ConfigError, match="leaves split-imagenet100 out: training at 224x224"):
         grid(cells, scale("small"), "authors", found.runs)
 
 
@@ -264,7 +286,9 @@ def write(runs: Path, place: Place, size: str, seed: int, faa: float) -> None:
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(config)
     metrics = {il: {"faa": faa, "ff": 10.0, "ala": 90.0} for il in ("class_il", "task_il")}
-    (folder / "results.json").write_text(json.dumps({"key": "k", "data": "d", "metrics": metrics}))
+    names = {"key": "k", "data": "d", "scenario": place.scenario, "method": place.method}
+    results = names | {"memory": 200, "seed": seed, "metrics": metrics}
+    (folder / "results.json").write_text(json.dumps(results))
 
 
 def test_the_table_shows_ours_and_dashes(tmp_path: Path) -> None:
@@ -354,7 +378,7 @@ def test_refusals_of_paper_run(tmp_path: Path) -> None:
     wrong = {
         "Did you mean 'table1'": ("paper", "run", "tabel1"),
         "unknown scale": ("paper", "run", "table1", "--scale", "tiny"),
-        "no work for a CPU": ("paper", "run", "table5", "--scale", "small"),
+        "needs a GPU": ("paper", "run", "table5", "--scale", "small"),
         "unknown preset": ("paper", "run", "table1", "--preset", "mine"),
         "Did you mean 'csv'": ("paper", "table1", "--format", "csw"),
     }

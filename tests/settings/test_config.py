@@ -15,11 +15,12 @@ from pydantic import BaseModel
 
 from linsep.errors import ConfigError, DeviceError, LinsepError
 from linsep.methods import METHODS, TERMS
-from linsep.prepare import gathered, key, prepare, resolve
+from linsep.prepare import key, prepare
+from linsep.randomness import Randomness
+from linsep.resolve import gathered, resolve
 from linsep.settings import presets
 from linsep.settings.config import Config, from_settings, to_toml
 from linsep.settings.layers import assignment, merged, read
-from linsep.streams import Streams
 
 Settings = dict[str, Any]
 BLOBS: Settings = {"scenario": "blobs"}
@@ -336,8 +337,10 @@ OTHER: Settings = {
     "evaluation.mask_unseen": False,
     "evaluation.rule": "logits",
     "evaluation.chunk": 100,
+    "evaluation.batchnorm": "reestimated",
     "compute.device": "mps",
     "compute.precision": "bf16",
+    "compute.deterministic": False,
     "compute.channels_last": "flip",
     "compute.compile": True,
     "options": {"derpp": {"replay_ce": 0.4}},
@@ -439,13 +442,13 @@ def test_key_and_streams_are_the_same_in_another_process() -> None:
     code = (
         "from linsep.prepare import prepare\n"
         "from linsep.settings.config import from_settings\n"
-        "from linsep.streams import Streams\n"
+        "from linsep.randomness import Randomness\n"
         "print(prepare(from_settings({'scenario': 'blobs', 'method': 'er+bfp'})).name)\n"
-        "print(Streams(3).at('bfp/rows', 1, 2).bytes(8).hex())\n"
+        "print(Randomness(3).at('bfp/rows', 1, 2).bytes(8).hex())\n"
     )
     here = [
         prepare(config(BLOBS | {"method": "er+bfp"})).name,
-        Streams(3).at("bfp/rows", 1, 2).bytes(8).hex(),
+        Randomness(3).at("bfp/rows", 1, 2).bytes(8).hex(),
     ]
     salted = os.environ | {"PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
@@ -525,6 +528,21 @@ BAD: list[tuple[Settings, list[str]]] = [
     ({"compute": {"device": "gpu"}}, ["compute.device", "'gpu'", "'cuda'"]),
     ({"compute": {"threads": 0}}, ["compute.threads", "0", "equal to 1"]),
     ({"evaluation": {"rule": "bare"}}, ["evaluation.rule", "'bare'", "'logits'"]),
+    # A boolean is no number, a text is no number, a number is no boolean.
+    ({"seed": True}, ["seed", "valid integer", "True"]),
+    ({"training": {"epochs": "1"}}, ["training.epochs", "valid integer", "'1'"]),
+    ({"training": {"lr": True}}, ["training.lr", "valid number", "True"]),
+    ({"training": {"schedule": {"milestones": [True]}}}, ["milestones", "True"]),
+    ({"evaluation": {"mask_unseen": 1}}, ["evaluation.mask_unseen", "boolean", "1"]),
+    ({"bfp": {"weight": True}}, ["bfp.weight", "valid number", "True"]),
+    ({"net": {"name": "cnn", "width": "8"}}, ["net.width", "valid integer", "'8'"]),
+    # More than any machine has, or than a float32 holds.
+    ({"training": {"lr": 1e39}}, ["training.lr", "1e+39", "less than or equal"]),
+    ({"bfp": {"weight": 1e39}}, ["bfp.weight", "1e+39", "less than or equal"]),
+    ({"memory": 10**12}, ["memory.rows", "1000000000000", "less than or equal"]),
+    ({"seed": 2**63}, ["seed", "less than"]),
+    ({"scenario": {"name": "blobs", "data": "\udcff"}}, ["scenario.data", "surrogates"]),
+    ({"scenario": {"name": "blobs", "options": "x", "train": 4}}, ["scenario.options", "dict"]),
 ]
 
 
@@ -557,6 +575,63 @@ def test_a_device_that_is_absent_is_refused() -> None:
 def test_several_mistakes_are_counted() -> None:
     with pytest.raises(ConfigError, match=r"training.epochs: .*\(and 1 more\)"):
         config(BLOBS | {"training": {"epochs": 0, "lr": -1}})
+
+
+def test_an_integer_may_stand_for_a_float_and_a_list_for_a_tuple() -> None:
+    whole: Settings = {"training": {"lr": 1, "schedule": {"milestones": [1]}}, "bfp": {"weight": 2}}
+    found = resolved(BLOBS | whole)
+    assert type(found["training"]["lr"]) is float
+    same = {"training": {"lr": 1.0, "schedule": {"milestones": (1,)}}, "bfp": {"weight": 2.0}}
+    assert found == resolved(BLOBS | same)
+
+
+@pytest.mark.parametrize("data", ["", "photos", "/a/b c", "ü"])
+def test_a_folder_of_data_is_kept_as_it_is_written(data: str) -> None:
+    assert config({"scenario": {"name": "arrays", "data": data}}).scenario.data == data
+
+
+def test_a_config_made_in_python_raises_our_error() -> None:
+    with pytest.raises(ConfigError, match=r"^training\.epochs: should be .*, not 0$"):
+        Config(training={"epochs": 0})
+    with pytest.raises(ConfigError, match="Did you mean 'method'"):
+        Config(metod="er")
+    with pytest.raises(ConfigError, match=r"config: should be a linsep\.Config, not dict"):
+        prepare({"method": "er"})  # type: ignore[arg-type]
+    with pytest.raises(LinsepError, match=r"data: should be a linsep\.Dataset, not str"):
+        prepare(Config(), data="photos")  # type: ignore[arg-type]
+
+
+def test_determinism_is_written_down_only_where_it_is_given_up() -> None:
+    """Runs from before there was a choice keep their keys and their files."""
+    default, given, off = (
+        resolve(config(BLOBS | {"compute": compute}))
+        for compute in ({}, {"deterministic": True}, {"deterministic": False})
+    )
+    assert key(default, "data") == key(given, "data") != key(off, "data")
+    assert "deterministic" not in to_toml(default) + to_toml(given)
+    assert "deterministic = false" in to_toml(off)
+    assert not resolve(config(tomllib.loads(to_toml(off)))).compute.deterministic
+
+
+DEEP = "[" * 3000 + "]" * 3000
+
+
+@pytest.mark.parametrize(
+    "value", [DEEP, "[[[[[[[[[[[[1]]]]]]]]]]]]", "9" * 5000, "9" * 300, "0x" + "f" * 4000]
+)
+def test_values_too_deep_or_too_large_are_one_line(value: str, tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text(f"seed = {value}")
+    with pytest.raises(ConfigError) as assigned:
+        assignment(f"seed={value}")
+    with pytest.raises(ConfigError) as from_file:
+        read(tmp_path / "x.toml")
+    assert len(str(assigned.value)) < 300
+    assert len(str(from_file.value)) < 300
+    (tmp_path / "x.toml").write_text(".".join("a" * 3000) + " = 1")
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        read(tmp_path / "x.toml")
+    with pytest.raises(ConfigError, match="should look like"):
+        assignment(".".join("a" * 3000) + "=1")
 
 
 def test_a_config_does_not_change() -> None:

@@ -14,7 +14,8 @@ import pytest
 from linsep.errors import ConfigError, StateError
 from linsep.learning.run import StepEnd
 from linsep.storage import loggers
-from linsep.storage.loggers import Log, Scalar, recorded, replay, start
+from linsep.storage.folder import RunFolder
+from linsep.storage.loggers import Log, Scalar, replay, start
 from linsep.storage.session import Session, event_record
 from tests.helpers.command import TINY, command
 from tests.helpers.real_runs import interrupted, prepared, straight
@@ -51,7 +52,8 @@ def live(kind: str, runs: Path) -> Path:
     with Session(prepared(), runs) as session, start(kind, session.folder) as log:
         for event in session:
             if not isinstance(event, StepEnd):
-                log.see(event_record(event))
+                assert session.run is not None
+                log.see(event_record(event, session.run))
         log.finish(session.results())
     return session.folder
 
@@ -63,7 +65,9 @@ def test_scalars_by_hand() -> None:
     log.see(epoch | {"losses": {"ce": 0.5}})
     log.see(epoch | {"losses": {"ce": 0.25, "bfp": 2.0}})
     log.see(epoch | {"stage": "bias", "steps": 1, "losses": {"ce": 1.0}})
-    log.see({"event": "task_end", "task": 1, "class_il": [0.5, 1.0], "task_il": [1.0, 1.0]})
+    log.see(
+        {"event": "task_end", "task": 1, "group": 1, "class_il": [0.5, 1.0], "task_il": [1.0, 1.0]}
+    )
     log.finish({"metrics": {"class_il": {"faa": 75.0, "ff": None}}})
     assert sink.told == [
         Scalar("loss/ce", 0.5, "step", 7),
@@ -123,12 +127,13 @@ def test_refusals(tmp_path: Path) -> None:
     assert "nothing is not a run" in said.stderr
     folder = tmp_path / "run"
     folder.mkdir()
-    assert list(recorded(folder)) == []
-    (folder / "events.jsonl").write_text('{"event": "epoch_end"}\n{"cut')
-    assert len(list(recorded(folder))) == 1
+    assert RunFolder(folder).events() == []
+    task = '{"event": "task_end", "task": 0, "group": 0, "class_il": [0.5], "task_il": [0.5]}'
+    (folder / "events.jsonl").write_text(task + '\n{"cut')
+    assert len(RunFolder(folder).events()) == 1
     (folder / "events.jsonl").write_text("nonsense\n{}\n")
     with pytest.raises(StateError, match="line 1"):
-        list(recorded(folder))
+        RunFolder(folder).events()
 
 
 # --- the libraries themselves --------------------------------------------------------------------
@@ -140,7 +145,7 @@ def test_tensorboard_for_real(tmp_path: Path) -> None:
     replay("tensorboard", folder, tmp_path / "logs")
     one = _tensorboard(folder / "tensorboard")
     assert one == _tensorboard(tmp_path / "logs" / folder.name)
-    events = [e for e in recorded(folder) if e["event"] == "epoch_end"]
+    events = [e for e in RunFolder(folder).events() if e["event"] == "epoch_end"]
     expected = [e["losses"]["ce"] for e in events]
     assert [value for _, value in one["loss/ce"]] == pytest.approx(expected)
     results = json.loads((folder / "results.json").read_text())
@@ -175,7 +180,7 @@ def test_wandb_offline_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     replay("wandb", folder, tmp_path / "logs")
     one, other = (_wandb(place / "wandb") for place in (folder, tmp_path / "logs"))
     assert one == other
-    events = [e for e in recorded(folder) if e["event"] == "epoch_end"]
+    events = [e for e in RunFolder(folder).events() if e["event"] == "epoch_end"]
     assert [value for _, value in one["loss/ce"]] == [e["losses"]["ce"] for e in events]
     assert [at for at, _ in one["class_il/average"]] == [1, 2]
     assert "final/class_il.faa" in one
@@ -239,7 +244,7 @@ def test_mlflow_through_its_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     metrics = [(a[0], a[1], k["step"]) for name, a, k in calls if name == "log_metric"]
     sink = Kept(folder, folder)
     with Log(sink) as log:
-        for record in recorded(folder):
+        for record in RunFolder(folder).events():
             log.see(record)
         log.finish(json.loads((folder / "results.json").read_text()))
     assert metrics == [(s.name, s.value, s.at) for s in sink.told]

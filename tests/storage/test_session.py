@@ -16,8 +16,10 @@ from linsep.errors import DivergedError, StateError
 from linsep.learning.run import EpochEnd, StepEnd
 from linsep.prepare import prepare
 from linsep.storage import files
-from linsep.storage.session import Session, final_results, read_results
+from linsep.storage.folder import RunFolder
+from linsep.storage.session import Session, final_results
 from linsep.testing import same
+from tests.helpers.command import TINY, command
 from tests.helpers.real_runs import SETTINGS, contents, interrupted, prepared, straight
 
 
@@ -28,7 +30,7 @@ def test_a_finished_folder_holds_everything(tmp_path: Path) -> None:
     events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
     assert [e["event"] for e in events] == ["epoch_end", "epoch_end", "task_end"] * 2
     assert len((folder / "timing.jsonl").read_text().splitlines()) == len(events)
-    results = read_results(folder)
+    results = RunFolder(folder).results()
     assert results["matrices"]["class_il"][0][1] is None
     assert results["audit"] == []
     weights = load_file(folder / "model.safetensors")
@@ -47,7 +49,7 @@ def test_learning_and_forgetting_all_there_is_passes_the_audit() -> None:
 
 
 def test_the_confusion_counts_what_the_last_accuracies_say(tmp_path: Path) -> None:
-    results = read_results(straight(tmp_path))
+    results = RunFolder(straight(tmp_path)).results()
     confusion = torch.tensor(results["confusion"])
     assert confusion.sum(1).tolist() == [5, 5, 5, 5]  # test images of each class
     for classes, last in zip(results["groups"], results["matrices"]["class_il"][-1], strict=True):
@@ -105,6 +107,128 @@ def test_two_damaged_states_are_an_error_and_stay(tmp_path: Path) -> None:
     ):
         straight(tmp_path)
     assert (folder / "state.pt").read_bytes() == b"nonsense"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda state: state.pop("run"),
+        lambda state: state.pop("events"),
+        lambda state: state.update(events=[]),
+        lambda state: state.update(key="0123456789"),
+        lambda state: state["run"].update(seed=7),
+        lambda state: state["run"].update(cursor=(0, 0, 0)),
+        lambda state: state["run"].update(cursor=(99, 0, 0, 0)),
+        lambda state: state["run"].update(cursor=("a", "b", "c", "d")),
+        lambda state: state["run"].update(class_il=torch.zeros(())),
+        lambda state: state["run"].update(counts={"ce": "three"}),
+        lambda state: state["run"].update(sums=None),
+        lambda state: state["run"].update(learner=[]),
+        lambda state: state["run"]["learner"].pop("net"),
+        lambda state: state["run"]["learner"].update(net={"a": 1}),
+    ],
+)
+def test_a_whole_file_with_a_wrong_state_falls_back_too(tmp_path: Path, spoil: Any) -> None:
+    """Its checksum is right; it was written by other hands, or for another run."""
+    expected = contents(straight(tmp_path / "straight"))
+    folder = interrupted(tmp_path / "hurt", 6)
+    state = files.unseal(folder / "state.pt")
+    spoil(state)
+    (folder / "state.pt").write_bytes(files.seal(state))
+    with pytest.warns(UserWarning, match=r"state|seed 7"):
+        straight(tmp_path / "hurt")
+    assert contents(folder) == expected
+
+
+def test_damaged_environments_stop_nobody(tmp_path: Path) -> None:
+    folder = interrupted(tmp_path / "runs", 3)
+    (folder / "environment.json").write_text("[{")
+    with pytest.warns(UserWarning, match=r"environment\.json.*a new list is begun"):
+        straight(tmp_path / "runs")
+    assert len(RunFolder(folder).environments()) == 1
+    assert contents(folder) == contents(straight(tmp_path / "straight"))
+
+
+def test_a_deleted_config_is_written_again_and_a_changed_one_refused(tmp_path: Path) -> None:
+    folder = interrupted(tmp_path, 3)
+    config = (folder / "config.toml").read_text()
+    for old, new, said in (
+        ("seed = 0", "seed = 1", "seed is 1, and the run has 0"),
+        ("batch_size = 10", "batch_size = 20", "training.batch_size is 20, and the run has 10"),
+        ("[training]", "[training]\nextra = 1", "training.extra is 1, and the run has None"),
+        ("[training]", "[training", "not TOML"),
+    ):
+        (folder / "config.toml").write_text(config.replace(old, new))
+        with pytest.raises(StateError, match=said):
+            straight(tmp_path)
+    (folder / "config.toml").unlink()
+    straight(tmp_path)
+    assert (folder / "config.toml").read_text() == config
+
+
+def test_the_state_of_another_run_is_refused(tmp_path: Path) -> None:
+    """Same seed, same shapes, another learning rate."""
+    folder = interrupted(tmp_path / "one", 3)
+    changed = prepared(training={"epochs": 2, "batch_size": 10, "lr": 0.5})
+    with Session(changed, tmp_path / "two") as session:
+        next(iter(session))
+        session.save()
+    for name in ("state.pt", "state.previous.pt"):
+        (session.folder / name).write_bytes((folder / "state.pt").read_bytes())
+    with (
+        pytest.warns(UserWarning, match="state of another run"),
+        pytest.raises(StateError, match="no saved state"),
+        Session(changed, tmp_path / "two"),
+    ):
+        pass
+
+
+def test_changed_events_of_an_unfinished_run_are_restored(tmp_path: Path) -> None:
+    folder = interrupted(tmp_path / "runs", 11)
+    path = folder / "events.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"ce": ', b'"ce": 9', 1))
+    with pytest.warns(UserWarning, match=r"events\.jsonl was changed; it is restored"):
+        straight(tmp_path / "runs")
+    assert contents(folder) == contents(straight(tmp_path / "straight"))
+
+
+def test_a_run_saved_before_states_had_events_ends_with_the_same_file(tmp_path: Path) -> None:
+    """Such states know only how long the file was, and named a finished task by its group."""
+    folder = interrupted(tmp_path / "old", 11)
+    for name in ("state.pt", "state.previous.pt"):
+        state = files.unseal(folder / name)
+        lines = [json.loads(line) for line in state["events"].splitlines()]
+        old = "".join(
+            json.dumps({k: v for k, v in e.items() if k != "group"}) + "\n" for e in lines
+        )
+        del state["key"]
+        (folder / name).write_bytes(files.seal(state | {"events": len(old)}))
+        if name == "state.pt":
+            (folder / "events.jsonl").write_text(old)
+            assert '"group"' in state["events"]
+            assert '"group"' not in old
+    assert contents(straight(tmp_path / "old")) == contents(straight(tmp_path / "straight"))
+
+
+def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious\n")
+    folder = interrupted(tmp_path / "runs", 3)
+    for name in ("events.jsonl", "timing.jsonl"):
+        (folder / name).unlink()
+        (folder / name).symlink_to(victim)
+    with pytest.raises(StateError, match=r"timing\.jsonl: it is a symbolic link"):
+        straight(tmp_path / "runs")
+    assert not (folder / "events.jsonl").is_symlink()
+    (folder / "timing.jsonl").unlink()
+    straight(tmp_path / "runs")
+    assert victim.read_text() == "precious\n"
+
+
+def test_keep_on_a_finished_run_has_no_effect_and_says_so(tmp_path: Path) -> None:
+    assert command(*TINY, "-q", cwd=tmp_path).returncode == 0
+    said = command(*TINY, "--keep", "epochs", cwd=tmp_path)
+    assert "--keep has no effect on a finished run" in said.stdout
 
 
 def test_a_state_that_would_run_code_is_refused(tmp_path: Path) -> None:
@@ -224,3 +348,18 @@ def test_a_backbone_of_your_own_is_part_of_the_key() -> None:
 def test_states_of_equal_runs_are_equal(tmp_path: Path) -> None:
     a, b = (files.unseal(straight(tmp_path / name) / "state.pt") for name in "ab")
     assert same(a, b)
+
+
+def test_the_weights_kept_are_those_that_were_evaluated(tmp_path: Path) -> None:
+    """Statistics estimated anew are in the file, so that it predicts as the results say."""
+    net = {"name": "cnn", "width": 2}
+    ready = prepared(net=net, evaluation={"batchnorm": "reestimated"})
+    with Session(ready, tmp_path) as session:
+        for _ in session:
+            pass
+        run = session.run
+        assert run is not None
+    kept = load_file(session.folder / "model.safetensors")
+    with run.learner.evaluating(run.scenario.tasks[-1]):
+        assert same(dict(run.learner.net.state_dict()), kept)
+    assert not same(dict(run.learner.net.state_dict()), kept)

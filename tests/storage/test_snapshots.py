@@ -15,7 +15,8 @@ from linsep.prepare import Prepared, prepare
 from linsep.settings.config import from_settings
 from linsep.settings.sections import Keep
 from linsep.storage import snapshots
-from linsep.storage.session import Session, read_results
+from linsep.storage.folder import RunFolder
+from linsep.storage.session import Session
 from linsep.testing import toy_run
 from tests.helpers.command import command
 
@@ -74,7 +75,7 @@ def test_stages_come_in_their_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["derpp+bfp", "icarl", "lucir", "bic", "ft+fd"])
 def test_a_restored_learner_predicts_as_it_did(tmp_path: Path, method: str) -> None:
     folder = done(tmp_path, method)
-    matrices = read_results(folder)["matrices"]
+    matrices = RunFolder(folder).results()["matrices"]
     run = prepared(method).build()
     for at in snapshots.found(folder):
         snapshots.restore(at, run.learner)
@@ -144,6 +145,34 @@ def test_a_damaged_or_foreign_snapshot_is_refused(tmp_path: Path) -> None:
     first.path.write_bytes(first.path.read_bytes()[:100])
     with pytest.raises(StateError, match="task01"):
         snapshots.restore(first, prepared().build().learner)
+
+
+def test_every_flipped_byte_is_noticed(tmp_path: Path) -> None:
+    first = snapshots.found(done(tmp_path))[0]
+    learner, whole = prepared().build().learner, first.path.read_bytes()
+    for at in (20, len(whole) // 2, len(whole) - 1):
+        content = bytearray(whole)
+        content[at] ^= 1
+        first.path.write_bytes(content)
+        with pytest.raises(StateError, match="digest does not match"):
+            snapshots.restore(first, learner)
+    first.path.write_bytes(whole)
+    snapshots.restore(first, learner)
+
+
+@pytest.mark.filterwarnings("always:.*was kept and is missing")
+def test_a_missing_snapshot_is_no_earlier_one(tmp_path: Path) -> None:
+    """Also in a folder of a time without digests, as far as the last task goes."""
+    folder = done(tmp_path / "runs")
+    assert snapshots.missing(folder) == []
+    (folder / "snapshots" / "task03.safetensors").unlink()
+    assert snapshots.missing(folder) == ["snapshots/task03.safetensors"]
+    for noted in (True, False):
+        refused = command("analyse", folder.name, "--what", "probe", cwd=tmp_path)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert ("task03.safetensors was kept and is missing" in refused.stderr) == noted
+        assert "end of task 3, the last, is missing" in refused.stderr
+        (folder / "digests.json").unlink(missing_ok=True)
 
 
 def test_other_files_are_no_snapshots(tmp_path: Path) -> None:

@@ -8,12 +8,15 @@ Knows how a run is opened again, and files. Knows nothing of what features are g
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
+from platform import node
 from typing import Any, Literal
 
 import numpy as np
@@ -24,12 +27,12 @@ from ..data.images import Images, join
 from ..errors import ConfigError, StateError
 from ..learning.learner import Learner
 from ..nets.heads import DecidesLinearly
-from ..prepare import Prepared, devices, gathered, prepare
+from ..prepare import Prepared, prepare
+from ..resolve import devices, gathered
 from ..settings.config import from_settings
-from ..settings.layers import read
 from ..storage import files, snapshots
-from ..storage.environment import threads, threads_for
-from ..storage.session import read_results
+from ..storage.environment import threads
+from ..storage.folder import RunFolder
 from ..storage.snapshots import Snapshot
 
 Split = Literal["train", "test"]
@@ -50,8 +53,9 @@ def reopen(
     folder: Path, *, opened: dict[str, Any] | None = None, data: str | None = None
 ) -> Prepared:
     """A finished run's config and data again; `data` says where the images are now."""
-    read_results(folder)  # refuses what is not finished
-    settings = gathered(read(folder / "config.toml"))
+    run = RunFolder(folder)
+    run.results()  # refuses what is not finished
+    settings = gathered(run.config())
     scenario, name = settings["scenario"], folder.resolve().name
     if data is not None:
         scenario["data"] = data
@@ -82,26 +86,50 @@ class Features:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.folder, self.prepared, self.say = folder, prepared, say
-        self.scenario = prepared.stream.scenario  # the tasks, also of a run that learned jointly
+        self.scenario = prepared.data.scenario  # the tasks, also of a run that learned jointly
         self.snapshots = snapshots.found(folder)
         self._restored: Snapshot | None = None
+        for name in snapshots.missing(folder):
+            text = f"{folder.name}: {name} was kept and is missing; analyses do without it"
+            warnings.warn(text, stacklevel=2)
+
+    # --- snapshots -------------------------------------------------------------------------------
 
     @property
     def ends(self) -> list[Snapshot]:
-        """Of tasks, in their order."""
+        """The snapshots at the ends of tasks, in the order of learning."""
         return [s for s in self.snapshots if s.ends_task]
 
     @property
     def last(self) -> Snapshot:
-        return self.needed(self.ends)[-1]
+        """At the end of the last task."""
+        if reason := self.no_final():
+            raise StateError(f"{self.folder.name}: {reason}")
+        return self.ends[-1]
 
-    def needed(self, found: Sequence[Snapshot], what: str = "") -> Sequence[Snapshot]:
-        if not found:
-            raise StateError(
-                f"{self.folder.name}: {what or 'this'} needs the weights at the end of tasks, "
-                "which were not kept; remove its folder and run it with --keep tasks"
-            )
-        return found
+    @property
+    def pairs(self) -> list[tuple[Snapshot, Snapshot]]:
+        """(before, after) of every task whose predecessor was kept too."""
+        return [(a, b) for a, b in pairwise(self.ends) if b.task == a.task + 1]
+
+    def no_pairs(self) -> str:
+        """Why nothing can be compared before and after a task; "" if it can."""
+        if self.pairs:
+            return ""
+        return (
+            "there are no two tasks' ends in a row to compare; joint training has one, and of a "
+            "large net the last is kept unless it is run with --keep tasks"
+        )
+
+    def no_final(self) -> str:
+        """Why there are no final features; "" if there are. An earlier task's are no stand-in."""
+        last = len(self.scenario.tasks)
+        if last - 1 in (end.task for end in self.ends):
+            return ""
+        return (
+            f"the snapshot at the end of task {last}, the last, is missing; remove its folder and "
+            "run it with --keep tasks"
+        )
 
     @cached_property
     def learner(self) -> Learner:
@@ -128,9 +156,6 @@ class Features:
         return Rule(*(t.detach().cpu().clone() for t in (weight, bias, seen)))  # the net moves on
 
     # --- rows: all groups' images, one after another ---------------------------------------------
-
-    def images(self, split: Split) -> Images:
-        return self._images[split]
 
     def labels(self, split: Split) -> Tensor:
         return self._images[split].y
@@ -174,27 +199,39 @@ class Features:
 
     def _path(self, snapshot: Snapshot, split: Split) -> Path:
         """Named after all that decides its content."""
-        what = f"{snapshot.digest} {self.prepared.stream.fingerprint} {self.prepared.key}"
+        what = f"{snapshot.digest} {self.prepared.data.fingerprint} {self.prepared.key}"
         digest = blake2b(what.encode(), digest_size=6).hexdigest()
         return self.folder / FOLDER / f"{split}-{snapshot.name}-{digest}.npy"
 
     def _extract(self, snapshot: Snapshot, split: Split, path: Path) -> None:
-        images, learner = self.images(split), self.at(snapshot)
+        images, learner = self._images[split], self.at(snapshot)
         self.say(f"features of {len(images)} {split} images, {snapshot.name}")
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         files.make_folder(path.parent)
+        _remove_remains(path.parent)
+        temporary = path.with_name(f".{path.name}.{node()}.{os.getpid()}.tmp")
+        shape = len(images), learner.spec.features
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         try:
-            shape = len(images), learner.spec.features
-            out = np.lib.format.open_memmap(temporary, "w+", np.float32, shape)
-            with threads(threads_for(learner.spec.parameters)):
+            # Written and not mapped: a full disk is then an error and no SIGBUS.
+            with temporary.open("wb") as file, threads(1):
+                np.lib.format.write_array_header_1_0(file, header)
                 for start in range(0, len(images), CHUNK):
                     part = images.take(torch.arange(start, min(start + CHUNK, len(images))))
-                    out[start : start + CHUNK] = learner.embed(part).cpu().numpy()
-            out.flush()
-            del out
+                    file.write(learner.embed(part).cpu().numpy().astype("<f4").tobytes())
             temporary.replace(path)
         except OSError as error:
             raise StateError(f"cannot write {path}: {error.strerror or error}") from None
         finally:  # also when it is stopped
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def _remove_remains(folder: Path) -> None:
+    """Remove unfinished files of processes of this machine that were killed."""
+    for path in folder.glob(f".*.{node()}.*.tmp"):
+        try:
+            os.kill(int(path.name.split(".")[-2]), 0)
+        except ProcessLookupError:
+            path.unlink(missing_ok=True)
+        except (OSError, ValueError):
+            pass  # alive, of somebody else

@@ -1,22 +1,28 @@
 """How well a fresh linear classifier does on frozen features (section 4.4).
 
-Knows feature matrices and labels. Knows nothing of runs, files or nets; draws come from the
-caller's generator. The classifier is a logistic regression on standardised features with an L2
-penalty, C = 1. The penalty is needed: with 1 % of the data the classes are separable and the loss
-alone has no minimum.
+By portions of the training images at the end of a run, and by all of those seen so far after every
+task. The classifier is a logistic regression on standardised features with an L2 penalty, C = 1.
+The penalty is needed: with 1 % of the data the classes are separable and the loss alone has no
+minimum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
+from ..compare.statistics import mean
+from ..storage.snapshots import Snapshot
+from .features import Features, Rule
+from .kinds import Analysis, Content, Number, Place, Row, Shape
 from .logistic import Logistic, fit_logistic
-from .spectrum import ROWS, check_features, check_labels
+from .matrix import ROWS, check_features, check_labels
 
 PORTIONS = (0.01, 0.033, 0.1, 0.33, 1.0)  # of each class's training rows, as in figure 4
 
@@ -55,8 +61,6 @@ def probe(
     rng: np.random.Generator,
     *,
     c: float = 1.0,
-    gap: float = 1e-5,
-    max_iter: int = 1000,
 ) -> ProbeResult:
     """Fit on a portion of the training rows, drawn per class, and score the test rows.
 
@@ -79,7 +83,7 @@ def probe(
     mean, deviation = _mean_and_deviation(x)
     x = x.sub_(mean).div_(deviation)
     target = torch.searchsorted(labels, y)
-    fit = fit_logistic(x, target, len(labels), c=c, gap=gap, max_iter=max_iter)
+    fit = fit_logistic(x, target, len(labels), c=c)
     test = (test_z.detach().cpu().float() - mean) / deviation
     predicted = labels[fit.scores(test).argmax(1)]
     return ProbeResult(
@@ -124,3 +128,112 @@ def probe_draws(
         for draw in range(draws if portion < 1 else 1):
             rng = np.random.default_rng([seed, round(portion * 1_000_000), draw])
             yield probe(train_z, train_y, test_z, test_y, portion, rng, c=c)
+
+
+# --- of a run ------------------------------------------------------------------------------------
+
+
+def make(
+    run: Features,
+    *,
+    portions: tuple[float, ...] = PORTIONS,
+    draws: int = 3,
+    c: float = 1.0,
+    seed: int = 0,
+) -> Content:
+    """Probes of the final features, and of each task's beside the head it had then."""
+    last, y, test_y = run.last, run.labels("train"), run.labels("test")
+    z, test_z = run.matrix(last, "train"), run.matrix(last, "test")
+    final = [
+        {
+            "portion": found.portion,
+            "rows": found.rows,
+            "accuracy": found.accuracy,
+            "train_accuracy": found.train_accuracy,
+            "tasks": _by_task(run, found.predicted),
+        }
+        for found in probe_draws(
+            z, y, test_z, test_y, portions=portions, draws=draws, seed=seed, c=c
+        )
+    ]
+    decided = _decisions(test_z, run.rule(last))
+    heads = _by_task(run, decided)
+    whole = [one["tasks"] for one in final if one["portion"] == 1]
+    rounds = []
+    for end in run.ends:
+        if end == last and whole:  # it is among the portions already
+            rounds.append({"task": end.task, "probe": whole[0], "head": heads})
+        elif len(y[run.rows("train", 0, end.task + 1)].unique()) > 1:
+            rounds.append(_round(run, end, c, seed))
+    share = float((decided == test_y).double().mean())
+    return {"final": final, "head": share, "head_tasks": heads, "rounds": rounds}
+
+
+def _round(run: Features, end: Snapshot, c: float, seed: int) -> Content:
+    """How separable the tasks seen so far are after one of them."""
+    train, test = (run.rows(split, 0, end.task + 1) for split in ("train", "test"))
+    z, y = run.matrix(end, "train")[train], run.labels("train")[train]
+    test_z, test_y = run.matrix(end, "test")[test], run.labels("test")[test]
+    found = probe(z, y, test_z, test_y, 1.0, np.random.default_rng(seed), c=c)
+    return {
+        "task": end.task,
+        "probe": _by_task(run, found.predicted),
+        "head": _by_task(run, _decisions(test_z, run.rule(end))),
+    }
+
+
+def _decisions(z: Tensor, rule: Rule) -> Tensor:
+    scores = z @ rule.weight.T + rule.bias
+    return scores.masked_fill(~rule.seen, -torch.inf).argmax(1)
+
+
+def _by_task(run: Features, predicted: Tensor) -> list[float]:
+    """Accuracy on each task, from the predictions of the first tasks' test rows in order."""
+    right, found = predicted == run.labels("test")[: len(predicted)], []
+    for task in range(len(run.scenario.groups)):
+        rows = run.rows("test", task, task + 1)
+        if rows.stop <= len(right):
+            found.append(float(right[rows].double().mean()))
+    return found
+
+
+class Draw(Shape):
+    portion: Number
+    accuracy: Number
+    tasks: list[Number]
+
+
+class Round(Shape):
+    task: Place
+    probe: list[Number]
+    head: list[Number]
+
+    @model_validator(mode="after")
+    def _tasks_so_far(self) -> Round:
+        if not len(self.probe) == len(self.head) == self.task + 1:
+            raise ValueError("a round must have an accuracy for each task so far")
+        return self
+
+
+class ProbeShape(Shape):
+    final: Annotated[list[Draw], Field(min_length=1)]
+    head: Number
+    rounds: list[Round]
+
+
+def rows(content: Content) -> Iterator[Row]:
+    by_portion: dict[float, list[float]] = {}
+    for one in content["final"]:
+        by_portion.setdefault(one["portion"], []).append(100 * one["accuracy"])
+    probes = {f"{100 * portion:g} %": mean(values) for portion, values in by_portion.items()}
+    yield (), {"trained head": 100 * content["head"], **probes}
+
+
+ANALYSIS = Analysis(
+    make,
+    ProbeShape,
+    "linear probing of the final features, accuracy in %",
+    (),
+    rows,
+    Features.no_final,
+)

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..analysis.analyse import ANALYSES, Settings, possible
+from ..analysis import ANALYSES
+from ..analysis.analyse import lacking
 from ..analysis.features import Features
+from ..analysis.kinds import find
 from ..prepare import Prepared, prepare
 from ..settings.config import from_settings
 from ..storage.environment import threads
@@ -38,7 +40,7 @@ class AnalysisCost:
 
 
 def made_up(train: int, test: int, width: int) -> Prepared:
-    """Five tasks of two classes, so many images of each, and features of a given width."""
+    """Five tasks of two classes with `train` and `test` images of each, and `width` features."""
     settings = {
         "scenario": {
             "name": "blobs", "classes": 10, "train": train, "test": test, "size": 16, "noise": 1.5,
@@ -67,11 +69,13 @@ def measure(run: Features, say: Callable[[str], None]) -> AnalysisCost:
         run.matrix(at, "train")
         run.matrix(at, "test")
     with threads(1):
-        for what in possible(run):
-            say(what)
+        for name in ANALYSES:
+            if lacking(run, name):
+                continue
+            say(name)
             start = time.process_time()
-            ANALYSES[what].make(run, Settings())
-            cost.seconds[what] = time.process_time() - start
+            find(name).make(run)
+            cost.seconds[name] = time.process_time() - start
     unit = 2**20 if sys.platform == "darwin" else 2**10
     cost.peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
     return cost

@@ -12,72 +12,65 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ..compare.tables import Table
 from ..grids.plan import plan
 from ..prepare import prepare
 from ..settings.config import from_settings
+from ..settings.layers import assignment, merged
 from ..storage.session import Session
+from .timing import Times
 
-SETTINGS = {
-    "scenario": {"name": "fashion-mini", "per_class": 100},
-    "method": "derpp+bfp",
-    "memory": 100,
-    "training": {"epochs": 4},
-    "compute": {"threads": 1, "device": "cpu"},
-}
+FIELDS = {
+    "scenario.name": "fashion-mini", "scenario.per_class": 100, "method": "derpp+bfp",
+    "memory.rows": 100, "training.epochs": 4, "compute.threads": 1, "compute.device": "cpu",
+}  # fmt: skip
 MAIN = "import sys; sys.argv[0] = 'linsep'; from linsep.cli import main; main()"
 
 
-@dataclass(frozen=True)
-class Cost:
-    what: str
-    cpu: float  # seconds
-    wall: float
-
-
-def measure(runs: int, workers: int, say: Callable[[str], None]) -> list[Cost]:
-    costs = []
+def measure(
+    runs: int, workers: int, say: Callable[[str], None], fields: Mapping[str, Any] = FIELDS
+) -> dict[str, Times]:
+    given = [f"{name}={value}" for name, value in fields.items()]
+    flags = [word for text in given for word in ("--set", text)]
+    linsep = [sys.executable, "-c", MAIN]
+    found = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for what, commands in _ways(runs, workers, Path(scratch)).items():
+        alone = [*linsep, "run", "--quiet", *flags, "--runs", f"{scratch}/alone", "--seed"]
+        one = [sys.executable, "-m", "linsep.bench.grid", str(runs), f"{scratch}/one", *given]
+        over = ["--over", f"seed=0..{runs - 1}", "--workers", str(workers)]
+        grid = [*linsep, "grid", "--quiet", *flags, *over, "--runs", f"{scratch}/grid"]
+        for what, commands in {
+            f"{runs} commands": [[*alone, str(seed)] for seed in range(runs)],
+            "one process": [one],
+            f"a grid of {workers}": [grid],
+        }.items():
             say(what)
-            costs.append(_cost(what, commands))
-    return costs
+            found[what] = _cost(commands)
+    return found
 
 
-def table(costs: list[Cost]) -> Table:
-    """Ratios are the grid's to the row's; wall time is bound beside one run after the other."""
-    grid = costs[-1]
+def table(found: Mapping[str, Times]) -> Table:
+    """Ratios are the grid's to the row's; the bound on wall time is to one process."""
+    *_, grid = found.values()
     rows = [
-        (c.what, c.cpu, c.wall, f"{grid.cpu / c.cpu:.3f}", f"{grid.wall / c.wall:.3f}")
-        for c in costs
+        (
+            what,
+            times.cpu,
+            times.wall,
+            f"{grid.cpu / times.cpu:.3f}",
+            f"{grid.wall / times.wall:.3f}",
+        )
+        for what, times in found.items()
     ]
     columns = ("what", "CPU s", "wall s", "grid's CPU, ratio", "grid's wall, ratio")
     return Table(columns, rows, digits=1, caption="bounds: CPU 1.05, wall 0.60")
 
 
-def _ways(runs: int, workers: int, scratch: Path) -> dict[str, list[list[str]]]:
-    flat = [
-        "--set", "scenario=fashion-mini", "--set", "scenario.per_class=100",
-        "--set", "method=derpp+bfp", "--set", "memory=100", "--set", "training.epochs=4",
-        "--set", "compute.threads=1", "--set", "compute.device=cpu", "--quiet",
-    ]  # fmt: skip
-    linsep = [sys.executable, "-c", MAIN]
-    alone = [*linsep, "run", *flat, "--runs", str(scratch / "alone"), "--seed"]
-    over = ["--over", f"seed=0..{runs - 1}", "--workers", str(workers)]
-    return {
-        f"{runs} commands": [[*alone, str(seed)] for seed in range(runs)],
-        "one process": [
-            [sys.executable, "-m", "linsep.bench.grid", str(runs), str(scratch / "one")]
-        ],
-        f"a grid of {workers}": [[*linsep, "grid", *flat, *over, "--runs", str(scratch / "grid")]],
-    }
-
-
-def _cost(what: str, commands: list[list[str]]) -> Cost:
+def _cost(commands: list[list[str]]) -> Times:
     began, cpu = time.monotonic(), 0.0
     one_thread = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     for command in commands:
@@ -87,18 +80,18 @@ def _cost(what: str, commands: list[list[str]]) -> Cost:
         if process.returncode:
             raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
         cpu += used.ru_utime + used.ru_stime
-    return Cost(what, cpu, time.monotonic() - began)
+    return Times(cpu, time.monotonic() - began)
 
 
-def _one_after_the_other(runs: int, folder: Path) -> None:
-    cells = plan(SETTINGS | {"over": {"seed": list(range(runs))}}, folder)
-    opened: dict[str, object] = {}
-    for cell in cells:
-        prepared = prepare(from_settings(cell.settings), lenient=True, opened=opened)  # type: ignore[arg-type]
+def _one_after_the_other(runs: int, folder: Path, given: list[str]) -> None:
+    seeds = {"over": {"seed": list(range(runs))}}
+    opened: dict[str, Any] = {}
+    for cell in plan(merged(*map(assignment, given), seeds), folder):
+        prepared = prepare(from_settings(cell.settings), lenient=True, opened=opened)
         with Session(prepared, folder) as session:
             for _ in session:
                 pass
 
 
 if __name__ == "__main__":
-    _one_after_the_other(int(sys.argv[1]), Path(sys.argv[2]))
+    _one_after_the_other(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

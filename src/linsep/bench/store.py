@@ -8,104 +8,82 @@ the table drawn. Python's start-up and imports, about half a second, come on top
 import io
 import json
 import random
+import shutil
 import tempfile
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-import tomli_w
 from rich.console import Console
 
 from ..compare.arms import compare
 from ..compare.summaries import differences, listing, summary
 from ..compare.tables import Table, draw
+from ..learning.metrics import METRICS, SETTINGS
+from ..resolve import resolve
+from ..settings.config import Config, to_toml
+from ..storage.folder import CONFIG, RESULTS
 from ..storage.store import Store
+from .timing import Times, least
 
 BOUND = 1.0  # second, for each but the indexing
 METHODS = ("ft", "er", "er+bfp", "derpp", "derpp+bfp", "er_ace", "er_ace+bfp", "lucir")
 SEEDS = range(5)
-WEIGHTS = {"er": {"replay_ce": 1.0}, "derpp": {"replay_ce": 0.5, "replay_logits": 0.1}}
+WHERE = "method in (er, er+bfp) and faa>20"
 
 
-@dataclass(frozen=True)
-class Figure:
-    what: str
-    cpu: float  # seconds
-    wall: float
-    bound: float | None
-
-
-def measure(count: int = 2000, repeats: int = 5) -> list[Figure]:
+def measure(count: int = 2000, rounds: int = 5) -> dict[str, Times]:
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder)
         make(runs, count)
-        indexed = _timed(lambda: Store(runs).records(), 1)
-        tasks: Mapping[str, Callable[[], object]] = {
-            "runs": lambda: _drawn(listing(Store(runs).select())),
-            "runs --where ... --sort ...": lambda: _drawn(
-                listing(Store(runs).select("method in (er, er+bfp) and faa>20", "-faa"))
-            ),
-            "compare": lambda: _compared(runs),
-        }
-        timed = [Figure(name, *_timed(task, repeats), BOUND) for name, task in tasks.items()]
-    return [Figure("indexing all, once", *indexed, None), *timed]
+        times = least(
+            lambda: _indexed(runs),
+            lambda: _drawn(listing(Store(runs).select())),
+            lambda: _drawn(listing(Store(runs).select(WHERE, "-faa"))),
+            lambda: _compared(runs),
+            rounds=rounds,
+        )
+    names = ("indexing all, once", "runs", "runs --where ... --sort ...", "compare")
+    return dict(zip(names, times, strict=True))
 
 
-def table(figures: list[Figure], count: int) -> Table:
+def table(found: dict[str, Times], count: int) -> Table:
     rows = [
-        (f.what, f"{f.cpu:.3f}", f"{f.wall:.3f}", "-" if f.bound is None else f"{f.bound:.1f}")
-        for f in figures
+        (what, f"{times.cpu:.3f}", f"{times.wall:.3f}", "-" if number == 0 else f"{BOUND:.1f}")
+        for number, (what, times) in enumerate(found.items())
     ]
     caption = f"{count} runs; seconds without Python's start-up and imports"
     return Table(("what", "CPU s", "wall s", "bound, s"), rows, caption=caption)
 
 
 def make(runs: Path, count: int) -> None:
-    """So many finished runs: methods and seeds at ever more memory sizes."""
+    """Write finished runs: methods and seeds at ever more memory sizes."""
     rng = random.Random(0)
+    fixed: dict[str, Any] = {"scenario": "split-cifar10", "compute": {"device": "cpu"}}
+    known = [resolve(Config(method=method, **fixed)) for method in METHODS]
     for number in range(count):
         rest, seed = divmod(number, len(SEEDS))
-        memory, method = divmod(rest, len(METHODS))
-        config = _config(METHODS[method], 100 * (memory + 1), seed)
-        name = f"split-cifar10-{METHODS[method]}-m{config['memory']['rows']}-s{seed}-{number:010x}"
-        folder = runs / name
+        size, method = divmod(rest, len(METHODS))
+        memory = known[method].memory.model_copy(update={"rows": 100 * (size + 1)})
+        config = known[method].model_copy(update={"seed": seed, "memory": memory})
+        folder = runs / f"split-cifar10-{config.method}-m{memory.rows}-s{seed}-{number:010x}"
         folder.mkdir()
-        (folder / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
-        (folder / "results.json").write_text(json.dumps(_results(config, number, rng), indent=1))
+        (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
+        (folder / RESULTS).write_text(json.dumps(_results(config, number, rng), indent=1))
 
 
-def _config(method: str, memory: int, seed: int) -> dict[str, Any]:
-    base, _, term = method.partition("+")
-    added = {term: {"weight": 1.0, "on": "both", "layers": ["features"], "lr": 0.1}} if term else {}
-    return {
-        "method": method,
-        "seed": seed,
-        "scenario": {"name": "split-cifar10", "per_task": 2, "order": "natural", "options": {}},
-        "net": {"name": "resnet18", "options": {"width": 64, "last_relu": True}},
-        "training": {
-            "epochs": 50, "batch_size": 32, "lr": 0.03, "momentum": 0.0, "weight_decay": 0.0,
-            "schedule": {"milestones": [], "factor": 0.1, "warmup": 0}, "bn_updates": "all",
-        },
-        "memory": {"rows": memory, "policy": "balanced", "draw": 32, "draws": "fresh"},
-        "evaluation": {"mask_unseen": True, "rule": "method", "chunk": 256},
-        "compute": {"device": "cuda", "precision": "fp32", "threads": 1},
-        base: WEIGHTS.get(base, {}),
-        **added,
-    }  # fmt: skip
-
-
-def _results(config: dict[str, Any], number: int, rng: random.Random) -> dict[str, Any]:
-    names = ("faa", "ff", "ala", "bwt", "aia", "mean_peak")
-    metrics = {il: {name: rng.uniform(0, 100) for name in names} for il in ("class_il", "task_il")}
+def _results(config: Config, number: int, rng: random.Random) -> dict[str, Any]:
+    metrics = {il: {name: rng.uniform(0, 100) for name in METRICS} for il in SETTINGS}
     matrix = [[rng.random() for _ in range(5)] for _ in range(5)]
     return {
-        "key": f"{number:010x}", "scenario": config["scenario"]["name"], "data": "0" * 32,
-        "method": config["method"], "memory": config["memory"]["rows"], "seed": config["seed"],
+        "key": f"{number:010x}", "scenario": config.scenario.name, "data": "0" * 32,
+        "method": config.method, "memory": config.memory.rows, "seed": config.seed,
         "metrics": metrics, "matrices": {"class_il": matrix, "task_il": matrix}, "audit": [],
     }  # fmt: skip
+
+
+def _indexed(runs: Path) -> None:
+    shutil.rmtree(Store(runs).index.parent, ignore_errors=True)
+    Store(runs).records()
 
 
 def _compared(runs: Path) -> None:
@@ -116,14 +94,3 @@ def _compared(runs: Path) -> None:
 
 def _drawn(table: Table) -> None:
     draw(table, Console(file=io.StringIO(), width=200))
-
-
-def _timed(task: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """CPU and wall seconds, medians."""
-    cpu, wall = [], []
-    for _ in range(repeats):
-        before, began = time.process_time(), time.perf_counter()
-        task()
-        cpu.append(time.process_time() - before)
-        wall.append(time.perf_counter() - began)
-    return median(cpu), median(wall)

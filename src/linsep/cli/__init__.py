@@ -1,62 +1,35 @@
 """The command line: `linsep run`, `grid`, `search`, `runs`, `compare`, `report`, `list`, `show` ...
 
-Knows how to ask and how to answer. Imports torch only inside commands that need it, so that help is
-instant. Whatever a user can mend is one line on standard error and exit code 2.
+This module imports nothing heavy, so that Ctrl-C is answered from the first moment; the commands
+are in `commands`. Whatever a user can mend is one line on standard error and exit code 2.
 """
 
+import io
 import sys
 import warnings
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+from ..errors import LinsepError, out_of_memory, printable
+from .terminal import INTERRUPTED
 
-from .. import __version__
-from ..errors import LinsepError
-from . import analyse, bench, data, grid, look, paper, report, run, search, store
+if TYPE_CHECKING:
+    from .commands import app as app
 
-app = typer.Typer(
-    name="linsep",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Teach a network new classes without forgetting the old ones.\n\n"
-    "A first try, on images that come with linsep:  [bold]linsep run --method derpp+bfp[/bold]\n\n"
-    "What there is to choose from:  [bold]linsep list[/bold]",
-)
-app.command("run")(run.run)
-app.command("grid")(grid.grid)
-app.command("search")(search.search)
-app.command("runs")(store.runs)
-app.command("compare")(store.compare)
-app.command("analyse")(analyse.analyse)
-app.command("report")(report.report)
-app.command("figures")(report.figures)
-app.command("list")(look.list_)
-app.command("show")(look.show)
-app.command("export")(look.export)
-app.add_typer(paper.app, name="paper")
-app.add_typer(data.app, name="data")
-app.add_typer(bench.app, name="bench")
+LONGEST = 500  # characters of an error; what was typed may be longer
+# Optional packages by the name under which they are imported, and the extra that installs them.
+EXTRAS = {
+    "datasets": "huggingface", "jinja2": "plot", "matplotlib": "plot", "mlflow": "mlflow",
+    "openTSNE": "analysis", "optuna": "search", "ray": "ray", "submitit": "slurm",
+    "tensorboard": "tensorboard", "timm": "timm", "torchvision": "torchvision", "wandb": "wandb",
+}  # fmt: skip
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"linsep {__version__}")
-        raise typer.Exit
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module 'linsep.cli' has no attribute {name!r}")
+    from .commands import app
 
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="On an error, show the traceback. Works anywhere.")
-    ] = False,
-) -> None:
-    pass
+    return app
 
 
 def main() -> None:
@@ -64,13 +37,37 @@ def main() -> None:
     if debug:
         sys.argv = [sys.argv[0], *(a for a in sys.argv[1:] if a != "--debug")]
     warnings.showwarning = _warn
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name need not be UTF-8
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        from .commands import app
+
         app()
-    except LinsepError as error:
-        if debug:
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except Exception as error:
+        line = explained(error)
+        if debug or line is None:
             raise
-        sys.stderr.write(f"error: {error}\n")
+        line = printable(line)
+        line = line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
+        sys.stderr.write(f"error: {line}\n")
         sys.exit(2)
+
+
+def explained(error: Exception) -> str | None:
+    """What to tell the user; None if the error is a mistake of ours."""
+    if isinstance(error, LinsepError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        if package in EXTRAS:
+            return f"{package} is not installed: pip install 'linsep[{EXTRAS[package]}]'"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if out_of_memory(error):
+        return "out of memory; try a smaller net, memory, batch or data set"
+    return None
 
 
 def _warn(
@@ -81,4 +78,4 @@ def _warn(
     file: object = None,
     line: str | None = None,
 ) -> None:
-    sys.stderr.write(f"warning: {message}\n")
+    sys.stderr.write(f"warning: {printable(str(message))}\n")

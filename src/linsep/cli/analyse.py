@@ -2,54 +2,62 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, StateError, unknown
+from ..analysis import ANALYSES
+from ..errors import ConfigError, LinsepError, StateError, unknown
+from .selection import selected
 from .store import Format, Output, Runs, Where, check_format, publish
 from .terminal import INTERRUPTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ..analysis.analyse import Settings
     from ..compare.tables import Table
     from ..storage.store import Record
 
-Engine = Literal["opentsne", "sklearn", "pca"]
+ENGINES = ("opentsne", "sklearn", "pca")
+Chosen = Annotated[
+    list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders, or names.")
+]
+What = Annotated[
+    str | None,
+    typer.Option(help=f"{', '.join((*ANALYSES, 'gamma'))}; by default, all that the runs allow."),
+]
+Data = Annotated[str | None, typer.Option(help="Where the images are now.")]
+Centred = Annotated[bool, typer.Option("--centred", help="spectrum: mean taken off.")]
+Draws = Annotated[int, typer.Option(min=1, help="probe: draws of each portion.")]
+Task = Annotated[int, typer.Option(min=2, help="tsne: before and after which task.")]
+Points = Annotated[int, typer.Option(min=4, help="tsne: images at most.")]
+Engine = Annotated[
+    str | None, typer.Option(help=f"tsne: {', '.join(ENGINES)}; by default, the best installed.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="probe, tsne: seed of draws and starts.")]
 
 
 def analyse(
-    run: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders, or names.")
-    ] = None,
-    what: Annotated[
-        str | None,
-        typer.Option(
-            help="spectrum, cka, probe, tsne, projection, gamma; all that the runs allow if left "
-            "out."
-        ),
-    ] = None,
+    run: Chosen = None,
+    what: What = None,
     where: Where = None,
     runs: Runs = Path("runs"),
-    data: Annotated[str | None, typer.Option(help="Where the images are now.")] = None,
-    centred: Annotated[bool, typer.Option("--centred", help="spectrum: mean taken off.")] = False,
-    draws: Annotated[int, typer.Option(min=1, help="probe: of each portion.")] = 3,
-    task: Annotated[int, typer.Option(min=2, help="tsne: before and after which task.")] = 2,
-    points: Annotated[int, typer.Option(min=4, help="tsne: images at most.")] = 1000,
-    engine: Annotated[
-        str | None, typer.Option(help="tsne: opentsne, sklearn or pca; the best installed.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="probe, tsne: of draws and starts.")] = 0,
+    data: Data = None,
+    centred: Centred = False,
+    draws: Draws = 3,
+    task: Task = 2,
+    points: Points = 1000,
+    engine: Engine = None,
+    seed: Seed = 0,
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
-    """Look into finished runs: features, probes, similarities, projections.
+    """Analyse finished runs: features, probes, similarities, projections.
 
     Results are kept with each run, where `linsep report` and `linsep figures` find them. Repeat
-    the command to go on after a stop. Needs the weights at the end of tasks, which `linsep run`
+    the command to resume after a stop. It needs the weights at the end of tasks, which `linsep run`
     keeps of small nets, and of others with --keep tasks.
 
     [bold]Examples[/bold]
@@ -58,43 +66,24 @@ def analyse(
 
       linsep analyse --where "scenario=split-cifar10 and method in (derpp, derpp+bfp)"
     """
-    from ..analysis.analyse import ANALYSES, Settings
-
     check_format(format_)
-    whats = [name.strip() for name in (what or "").split(",") if name.strip()]
-    known = (*ANALYSES, "gamma")
-    for name in whats:
+    names = [name.strip() for name in (what or "").split(",") if name.strip()]
+    _check("--what", "analysis", names, (*ANALYSES, "gamma"))
+    _check("--engine", "engine", [engine] if engine else [], ENGINES)
+    options = {
+        "centred": centred, "draws": draws, "task": task - 1, "points": points, "engine": engine,
+        "seed": seed,
+    }  # fmt: skip
+    records = selected(run, where, runs, finished=True)
+    own = [name for name in names if name != "gamma"]
+    tables = _analysed(records, own, options, data) if own or not names else []
+    publish(tables + (_gamma(records) if "gamma" in names else []), [], format_, output)
+
+
+def _check(option: str, kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
         if name not in known:
-            raise ConfigError(f"--what: {unknown('analysis', name, known)}")
-    if engine is not None and engine not in get_args(Engine):
-        raise ConfigError(f"--engine: {unknown('engine', engine, get_args(Engine))}")
-    chosen = Settings(
-        centred=centred,
-        draws=draws,
-        task=task - 1,
-        points=points,
-        engine=cast("Engine | None", engine),
-        seed=seed,
-    )
-    records = _selected(run, where, runs)
-    tables = _gamma(records) if "gamma" in whats else []
-    own = [name for name in whats if name != "gamma"]
-    if own or not whats:
-        tables = [*_analysed(records, own, chosen, data), *tables]
-    publish(tables, [], format_, output)
-
-
-def _selected(run: Sequence[Path] | None, where: str | None, runs: Path) -> list[Record]:
-    from ..storage.store import Store, open_record
-
-    if run and where:
-        raise ConfigError("name runs or give --where, not both")
-    given = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
-    done = [record for record in given if record.finished]
-    if not done:
-        condition = f" with {where}" if where else ""
-        raise StateError(f"there are no finished runs{condition} in {runs}")
-    return done
+            raise ConfigError(f"{option}: {unknown(kind, name, known)}")
 
 
 def _gamma(records: Sequence[Record]) -> list[Table]:
@@ -111,35 +100,47 @@ def _gamma(records: Sequence[Record]) -> list[Table]:
 
 
 def _analysed(
-    records: Sequence[Record], whats: Sequence[str], chosen: Settings, data: str | None
+    records: Sequence[Record], names: Sequence[str], options: Mapping[str, Any], data: str | None
 ) -> list[Table]:
-    from ..analysis.analyse import ANALYSES, possible
+    """Analyse run after run; one that does not allow an analysis is named and skipped."""
     from ..analysis.analyse import analyse as made
+    from ..analysis.analyse import lacking
     from ..analysis.features import Features, reopen
-    from ..analysis.findings import findings
+    from ..analysis.kinds import find
+    from ..analysis.table import table
     from ..compare.arms import compare
 
     opened: dict[str, Any] = {}
     found: dict[str, dict[Path, dict[str, Any]]] = {name: {} for name in ANALYSES}
+
+    @contextmanager
+    def skipping(what: str) -> Iterator[None]:
+        """What is wrong with one run among many leaves out that run alone."""
+        try:
+            yield
+        except LinsepError as error:
+            if len(records) == 1:
+                raise
+            typer.echo(f"left out of {what}: {error}", err=True)
+
     try:
         for record in records:
-            prepared = reopen(record.folder, opened=opened, data=data)
-            run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
-            allowed = possible(run)
-            for name in whats or allowed:
-                if name not in allowed and len(records) > 1:
-                    typer.echo(f"left out of {name}: {record.name}", err=True)
-                    continue
-                found[name][record.folder] = made(run, name, chosen)
+            with skipping("all"):
+                prepared = reopen(record.folder, opened=opened, data=data)
+                run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
+                for name in names or [name for name in ANALYSES if not lacking(run, name)]:
+                    with skipping(name):
+                        own = {key: options[key] for key in find(name).options if key in options}
+                        found[name][record.folder] = made(run, name, own)
     except KeyboardInterrupt:
-        typer.echo("Stopped; what was done is kept. Repeat the command to go on.", err=True)
+        typer.echo("Stopped; what was done is kept. Repeat the command to resume.", err=True)
         raise typer.Exit(INTERRUPTED) from None
     done = {name: results for name, results in found.items() if results}
     if not done:
-        what = " or ".join(whats) or "analysis"
+        what = " or ".join(names) or "analysis"
         raise StateError(
             f"no {what} is possible: no run has kept what it needs (--keep tasks), or its method "
             "has no such thing"
         )
     arms = compare(records).arms
-    return [findings(name, arms, results) for name, results in done.items()]
+    return [table(name, arms, results) for name, results in done.items()]

@@ -1,7 +1,7 @@
-"""`linsep data`: what there is, fetch it, look at it, decode it once.
+"""`linsep data`: list data sets, fetch, check, prepare and draw them.
 
-Knows the terminal. What is done is done by linsep.data, which is imported when a command runs,
-so that help is there at once.
+Knows the terminal. The work is done by linsep.data, which is imported when a command runs, so that
+help is there at once.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..data.images import Dataset
-    from ..data.sources.registry import Source
-    from ..data.sources.table import Table
-    from ..data.tasks import Scenario
+    from ..settings.sections import Scenario
 
 app = typer.Typer(help="Data sets: list, get, check, prepare and show them.", no_args_is_help=True)
 
@@ -25,42 +23,49 @@ Data = Annotated[
     typer.Option("--data", help="Where the images are (default: LINSEP_DATA, then the cache)."),
 ]
 Size = Annotated[int | None, typer.Option(help="Shorter side of your own images, cut square.")]
-Share = Annotated[float | None, typer.Option(help="Of each class to test on, if nothing says.")]
+Share = Annotated[
+    float | None, typer.Option(help="Share of each class to test on, where the data have no split.")
+]
 Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for colour images.")]
 
 
 @app.command("list")
 def list_(data: Data = None) -> None:
-    """Every data set, and whether it is on this machine."""
+    """List every data set, and whether it is on this machine."""
     from rich.console import Console
-    from rich.table import Table as Grid
+    from rich.table import Table
 
+    from ..data.registry import SOURCES
     from ..data.sources.places import data_folder
-    from ..data.sources.registry import SOURCES
 
     root = data_folder(data)
-    grid = Grid("scenario", "what it is", "here", "expected", box=None, pad_edge=False)
+    table = Table("scenario", "what it is", "here", "expected", box=None, pad_edge=False)
     for name, source in SOURCES.items():
-        grid.add_row(name, source.line, _here(source, root), source.layout)
+        here = "yes" if not source.layout else "yours"
+        if source.published is not None:
+            here = "yes" if source.published.here(root) else "no"
+        table.add_row(name, source.line, here, source.layout)
     console = Console()
-    console.print(grid)
-    console.print(f"data folder: {root}", highlight=False, soft_wrap=True)
+    console.print(table)
+    typer.echo(f"data folder: {_plain(root)}")
 
 
 @app.command()
 def get(name: Name, data: Data = None) -> None:
     """Fetch a published data set over https, check it, and unpack it."""
+    from ..data import registry
     from ..data.sources.places import data_folder
-    from ..data.sources.registry import get as fetch
-    from ..data.sources.registry import source
-
-    wanted, root = source(name), data_folder(data)
+    from ..data.sources.reading import reading
     from .progress import counting
 
-    with counting(f"fetching {wanted.name}", bytes_=True) as progress:
-        files = fetch(wanted, root, progress)
+    root = data_folder(data)
+    with (
+        counting(f"fetching {name}", bytes_=True) as progress,
+        reading(root, "cannot be used", OSError),
+    ):
+        files = registry.get(registry.full_name(name), root, progress)
     for file in files:
-        typer.echo(f"{file}: checksum right")
+        typer.echo(f"{_plain(file)}: checksum right")
 
 
 @app.command()
@@ -71,12 +76,10 @@ def prepare(
     test_share: Share = None,
     channels: Channels = None,
 ) -> None:
-    """Decode the images once, for runs to read from the cache; goes on where it stopped."""
-    from ..data.sources.places import prepared_folder
-
-    wanted, found = _load(name, data, size, test_share, channels)
-    where = f"; the cache is {prepared_folder()}" if wanted.prepares else " (nothing to decode)"
-    typer.echo(f"{wanted.name}: {_counts(found)}{where}")
+    """Decode the images once, for runs to read from the cache. Repeat the command to resume."""
+    found = _load(_wanted(name, data, size, test_share, channels))
+    where = " (nothing to decode)" if found.cached is None else f", in {_plain(found.cached)}"
+    typer.echo(f"{name}: {_counts(found)}{where}")
 
 
 @app.command()
@@ -87,24 +90,23 @@ def check(
     test_share: Share = None,
     channels: Channels = None,
 ) -> None:
-    """Read everything and say what is there: counts, balance, pixel statistics, duplicates."""
-    from ..data.sources.cache import copies, verify
+    """Read everything and report counts, balance, pixel statistics and duplicates."""
+    from ..data.registry import source
+    from ..data.sources.cache import verify
     from ..data.sources.measure import class_counts, duplicates, pixel_statistics
 
-    wanted, found = _load(name, data, size, test_share, channels)
-    typer.echo(f"{wanted.name}: {_counts(found)}")
+    wanted = _wanted(name, data, size, test_share, channels)
+    found, used = _load(wanted), source(wanted.name).augment
+    typer.echo(f"{name}: {_counts(found)}")
     for part, images in (("training", found.train), ("test", found.test)):
         counts = class_counts(images, len(found.names))
         typer.echo(f"{part} images per class: {min(counts)} to {max(counts)}")
-    measured = pixel_statistics(found.train)
-    for what, values, usual in zip(
-        ("mean", "std"), measured, (wanted.mean, wanted.std), strict=True
-    ):
-        against = f" (used: {_row(usual)})" if usual else ""
+    for what, values in pixel_statistics(found.train)._asdict().items():
+        against = f" (used: {_row(getattr(used, what))})" if used else ""
         typer.echo(f"{what} of the training pixels: {_row(values)}{against}")
     typer.echo(f"test images that are also training images: {duplicates(found)}")
-    for folder in copies(wanted.name) if wanted.prepares else ():
-        typer.echo(f"{folder}: {verify(folder)} images, all as they were written")
+    if found.cached is not None:
+        typer.echo(f"{_plain(found.cached)}: {verify(found.cached)} images, unchanged")
 
 
 @app.command()
@@ -113,88 +115,63 @@ def show(
     out: Annotated[Path, typer.Option("-o", "--out", help="The picture to write, a .png.")],
     data: Data = None,
     per_task: Annotated[int | None, typer.Option(help="Classes per task.")] = None,
-    images: Annotated[int, typer.Option(min=1, help="Images of each class.")] = 3,
+    images: Annotated[int, typer.Option(min=1, max=100, help="Images of each class.")] = 3,
     size: Size = None,
     test_share: Share = None,
     channels: Channels = None,
 ) -> None:
-    """Draw a scenario: a column for every task, a row for every class."""
+    """Draw a scenario as `linsep run` opens it: a column for every task, a row for every class."""
     from ..data.picture import draw
+    from ..data.scenarios import open_scenario
+    from ..data.sources.reading import reading
     from ..errors import ConfigError
 
     if out.suffix.lower() != ".png":
         raise ConfigError(f"--out {out}: the picture is a PNG; call it {out.with_suffix('.png')}")
-    scenario = _scenario(name, data, per_task, size, test_share, channels)
+    wanted = _wanted(name, data, size, test_share, channels, per_task)
+    scenario = open_scenario(wanted, _load(wanted)).scenario
     picture = draw(scenario, images)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    picture.save(out, "PNG")
-    typer.echo(f"{out}: {len(scenario.tasks)} tasks, {picture.width}x{picture.height} pixels")
+    with reading(out, "cannot be written"):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(out, "PNG")
+    size_ = f"{picture.width}x{picture.height}"
+    typer.echo(f"{_plain(out)}: {len(scenario.tasks)} tasks, {size_} pixels")
 
 
-def _scenario(
+def _wanted(
     name: str,
     data: Path | None,
-    per_task: int | None,
     size: int | None,
-    share: float | None,
+    test_share: float | None,
     channels: int | None,
+    per_task: int | None = None,
 ) -> Scenario:
-    from ..data.sources.registry import SOURCES, source
-    from ..data.sources.table import Table
-    from ..data.tasks import split
+    """Return the scenario that the options describe, as a config of a run would."""
+    from ..data.registry import full_name
+    from ..settings.sections import Scenario
+    from ..settings.signature import validate
 
-    if name not in SOURCES and name not in {s.name for s in SOURCES.values()}:
-        from ..data.scenarios import open_stream
-        from ..settings.sections import Scenario as Wanted
-
-        return open_stream(Wanted(name=name, per_task=per_task)).scenario
-    wanted, loaded = _open(name, data, size, share, channels)
-    found = loaded.data if isinstance(loaded, Table) else loaded
-    count, classes = per_task or source(name).per_task, len(found.names)
-    if isinstance(loaded, Table) and loaded.tasks and not per_task:
-        tasks = loaded.classes()
-        order = [c for task in tasks for c in task]
-        return split(wanted.name, found, [len(task) for task in tasks], order)
-    counts = [min(count, classes - first) for first in range(0, classes, count)]
-    return split(wanted.name, found, counts)
-
-
-def _load(
-    name: str, data: Path | None, size: int | None, share: float | None, channels: int | None
-) -> tuple[Source, Dataset]:
-    from ..data.sources.table import Table
-
-    wanted, found = _open(name, data, size, share, channels)
-    return wanted, found.data if isinstance(found, Table) else found
-
-
-def _open(
-    name: str, data: Path | None, size: int | None, share: float | None, channels: int | None
-) -> tuple[Source, Dataset | Table]:
-    """Load with the options that were given, and a bar while images are decoded."""
-    from ..data.sources.places import data_folder
-    from ..data.sources.registry import source
-    from ..errors import ConfigError
-    from ..settings.signature import complete
-
-    wanted = source(name)
-    if wanted.own and data is None:
-        raise ConfigError(f"--data is missing: where are they? Expected: {wanted.layout}")
-    given = {"size": size, "test_share": share, "channels": channels}
+    given = {
+        "data": None if data is None else str(data),
+        "size": size,
+        "test_share": test_share,
+        "channels": channels,
+        "per_task": per_task,
+    }
     chosen = {key: value for key, value in given.items() if value is not None}
-    options = complete(wanted.load, chosen, wanted.name)
-    if not wanted.prepares:
-        return wanted, wanted.load(data_folder(data), **options)
+    return validate(Scenario, {"name": full_name(name)} | chosen, "scenario")
+
+
+def _load(wanted: Scenario) -> Dataset:
+    """Load and check a scenario's images, with a bar while they are decoded."""
+    from ..data.images import check
+    from ..data.scenarios import load
     from .progress import counting
 
     with counting(f"decoding {wanted.name}") as progress:
-        return wanted, wanted.load(data_folder(data), progress, **options)
-
-
-def _here(source: Source, root: Path) -> str:
-    if source.own:
-        return "yours"
-    return "yes" if any(p.exists() for p in source.places(root)) else "no"
+        found = load(wanted, progress)
+    check(found)
+    return found
 
 
 def _counts(found: Dataset) -> str:
@@ -207,3 +184,8 @@ def _counts(found: Dataset) -> str:
 
 def _row(values: tuple[float, ...]) -> str:
     return " ".join(f"{value:.4f}" for value in values)
+
+
+def _plain(path: Path) -> str:
+    """Return a path in printable form, as a name on disk need not be UTF-8."""
+    return str(path).encode(errors="replace").decode()

@@ -1,46 +1,50 @@
-"""`linsep list`, `show` and `export`: what there is, what came of it, and told to others."""
+"""`linsep list`, `show` and `export`: what can be chosen, what a run did, and its log."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import ConfigError, StateError, unknown
+from ..errors import StateError
+from ..learning.metrics import SETTINGS
+from . import flags
+from .terminal import open_console, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    pass
 
+RunFolder = Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")]
 KINDS = ("methods", "terms", "scenarios", "nets")
 
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(help="methods, terms, scenarios or nets; all if left out.")
+        str | None,
+        typer.Argument(
+            parser=flags.one_of("", "kind", KINDS),
+            metavar="[KIND]",
+            help="methods, terms, scenarios or nets; all if left out.",
+        ),
     ] = None,
 ) -> None:
-    """What there is to choose from, a line each.
+    """List the methods, terms, scenarios and nets.
 
     Terms are added to methods: derpp+bfp, er+fd, ft+bfp2.
     """
-    from rich.console import Console
     from rich.table import Table
 
-    if kind is not None and kind not in KINDS:
-        raise ConfigError(unknown("kind", kind, KINDS))
-    console = Console()
     for name in [kind] if kind else KINDS:
         table = Table(title=name, title_justify="left", box=None, show_header=False)
         for row in _rows(name):
             table.add_row(*row)
-        console.print(table)
+        open_console().print(table)
 
 
 def _rows(kind: str) -> Sequence[tuple[str, ...]]:
-    from ..data.scenarios import SCENARIOS
+    from ..data.registry import SOURCES
     from ..methods import METHODS, TERMS
     from ..nets.backbones import LIBRARIES, NETS
 
@@ -50,7 +54,7 @@ def _rows(kind: str) -> Sequence[tuple[str, ...]]:
         case "terms":
             return [(f"+{name}", about.line, about.source) for name, about in TERMS.items()]
         case "scenarios":
-            return [(name, found.line) for name, found in SCENARIOS.items()]
+            return [(name, found.line) for name, found in SOURCES.items()]
         case _:
             own = [(name, about.line) for name, about in NETS.items()]
             line = "any model of {0}, if installed: pip install 'linsep[{0}]'"
@@ -58,27 +62,33 @@ def _rows(kind: str) -> Sequence[tuple[str, ...]]:
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")],
-    runs: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
+    run: RunFolder,
+    runs: flags.Runs = Path("runs"),
 ) -> None:
-    """What a run did: its settings, accuracies after every task, and metrics."""
-    from rich.console import Console
+    """Show a run's config, its accuracies after every task, and its metrics."""
+    from ..storage.folder import RunFolder
+    from ..storage.store import open_record
+    from .run import show_result
 
-    folder = run if run.is_dir() else runs / run
-    if not (folder / "config.toml").exists():
-        raise StateError(f"{run} is not a run: there is no config.toml in {folder}")
-    console = Console()
-    console.print((folder / "config.toml").read_text(), markup=False, highlight=False)
-    if (folder / "results.json").exists():
-        _show_results(console, folder)
-    else:
-        _show_progress(console, folder)
+    record, console = open_record(run, runs), open_console()
+    found = RunFolder(record.folder)
+    for line in found.config_text().splitlines():
+        say(console, line)
+    if record["status"] == "damaged":
+        raise StateError(f"{record.folder} is damaged: {record['progress']}")
+    if not found.finished:
+        say(console, f"Not finished: {record['progress']}.")
+        return
+    results = found.results()
+    for setting, rows in results.get("matrices", {}).items():
+        console.print(_matrix(SETTINGS[setting], rows))
+    show_result(console, results, record.folder)
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")],
+    run: RunFolder,
     to: Annotated[str, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")],
-    runs: Annotated[Path, typer.Option(help="Folder that holds the runs.")] = Path("runs"),
+    runs: flags.Runs = Path("runs"),
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Instead of the run's own folder."),
@@ -86,28 +96,14 @@ def export(
 ) -> None:
     """Write a run's log for TensorBoard, Weights & Biases or MLflow, from what it recorded.
 
-    [bold]Example[/bold]
-
-      linsep export RUN --to tensorboard -o logs
+    linsep export RUN --to tensorboard -o logs
     """
-    from rich.console import Console
-
     from ..storage.loggers import replay
     from ..storage.store import open_record
 
     folder = open_record(run, runs).folder
     replay(to, folder, output)
-    Console().print(f"Written to {output or folder}", highlight=False, soft_wrap=True)
-
-
-def _show_results(console: Console, folder: Path) -> None:
-    from ..storage.session import read_results
-    from .run import show_result
-
-    results = read_results(folder)
-    for setting, title in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
-        console.print(_matrix(title, results["matrices"][setting]))
-    show_result(console, results, folder)
+    say(open_console(), f"Written to {output or folder}")
 
 
 def _matrix(title: str, rows: list[list[float | None]]) -> Any:
@@ -121,16 +117,3 @@ def _matrix(title: str, rows: list[list[float | None]]) -> Any:
         cells = ["" if value is None else f"{100 * value:.1f}" for value in row]
         table.add_row(f"task {task + 1}", *cells)
     return table
-
-
-def _show_progress(console: Console, folder: Path) -> None:
-    events = folder / "events.jsonl"
-    lines = events.read_text().splitlines() if events.exists() else []
-    if not lines:
-        console.print("Nothing has been recorded yet.")
-        return
-    last = json.loads(lines[-1])
-    place = f"task {last['task'] + 1}"
-    if "epoch" in last:
-        place += f", epoch {last['epoch'] + 1}"
-    console.print(f"Not finished: {len(lines)} events so far, the last of {place}.")

@@ -1,28 +1,25 @@
-"""`linsep paper`: its tables beside our runs, the grids that fill them, and what cannot be so."""
+"""`linsep paper`: the paper's tables beside our runs, the grids that fill them, and an audit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import ConfigError
 from ..paper.tables import TABLES
-from .grid import Address, On, PerGpu, Slurm, Workers
-from .run import Keep, SaveEvery, checked_keep
-from .store import Format, Output, Runs, check_format, publish, wide_console
+from .flags import Address, DryRun, Keep, On, PerGpu, Place, Quiet, SaveEvery, Set, Slurm, Workers
+from .store import Format, Output, Runs, publish
 
 app = typer.Typer(no_args_is_help=True, help="The BFP paper's tables beside our runs.")
 
 ScaleName = Annotated[str, typer.Option("--scale", help="paper (GPUs) or small (CPUs).")]
-Scenario = Annotated[str | None, typer.Option(help="Only this one: split-cifar10, ...")]
-Memory = Annotated[int | None, typer.Option(help="Only this one of the paper's memory sizes.")]
-Method = Annotated[str | None, typer.Option(help="Only these: derpp,derpp+bfp")]
-Preset = Annotated[
-    str, typer.Option(help="authors (what their program does) or paper (what the text says).")
-]
+OnlyScenario = Annotated[str | None, typer.Option(help="Only this scenario: split-cifar10, ...")]
+OnlyMemory = Annotated[int | None, typer.Option(help="Only this one of the paper's memory sizes.")]
+OnlyMethods = Annotated[str | None, typer.Option(help="Only these methods: derpp,derpp+bfp")]
+Preset = Annotated[str, typer.Option(help="authors (their program) or paper (the text).")]
 LINES = {
     "faa": "Table 1: final average accuracy",
     "ablation_derpp": "Table 2: kinds of projection on DER++",
@@ -36,9 +33,9 @@ LINES = {
 def _command(name: str) -> Callable[..., None]:
     def show(
         scale: ScaleName = "paper",
-        scenario: Scenario = None,
-        memory: Memory = None,
-        method: Method = None,
+        scenario: OnlyScenario = None,
+        memory: OnlyMemory = None,
+        method: OnlyMethods = None,
         preset: Preset = "authors",
         runs: Runs = Path("runs"),
         format_: Format = "terminal",
@@ -48,31 +45,30 @@ def _command(name: str) -> Callable[..., None]:
         from ..paper.reproduction import beside, chosen, laid_out, notes
         from ..storage.store import Store
 
-        check_format(format_)
         size = sized(scale)
         found, cells = chosen(name, scenario, memory, method)
         rows = beside(found, cells, Store(runs).records(), size, preset)
         drawn = laid_out(found, rows, size, whole=format_ in ("csv", "json"))
         publish([drawn], notes(size, preset, rows), format_, output)
 
-    show.__doc__ = f"{LINES[name]}; paper, ours, difference, sigmas, seeds."
     return show
 
 
 for _number, _name in enumerate(TABLES, start=1):
-    app.command(f"table{_number}")(_command(_name))
-    app.command(_name, hidden=True)(_command(_name))
+    _help = f"{LINES[_name]}: the paper's numbers, ours, and how far apart they are."
+    app.command(f"table{_number}", help=_help)(_command(_name))
+    app.command(_name, help=_help, hidden=True)(_command(_name))
 
 
 @app.command("run")
 def run(
     table: Annotated[str, typer.Argument(help="table1 ... table6, or a name: faa, ff, gamma ...")],
     scale: ScaleName = "paper",
-    scenario: Scenario = None,
-    memory: Memory = None,
-    method: Method = None,
+    scenario: OnlyScenario = None,
+    memory: OnlyMemory = None,
+    method: OnlyMethods = None,
     preset: Preset = "authors",
-    data: Annotated[str | None, typer.Option(help="Where the images are.")] = None,
+    data: Annotated[str | None, typer.Option(help="Folder that holds the images.")] = None,
     on: On = "local",
     address: Address = None,
     slurm: Slurm = None,
@@ -81,73 +77,66 @@ def run(
     runs: Runs = Path("runs"),
     save_every: SaveEvery = 30.0,
     keep: Keep = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Of all runs: compute.device=cuda"),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table.")] = False,
+    set_: Set = None,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
 ) -> None:
-    """The grid that fills a table; repeat the command to go on.
+    """Make the runs that fill a table. Repeat the command to resume.
 
     [bold]Example[/bold]
 
       linsep paper run table1 --scale small --scenario split-cifar10 --method derpp,derpp+bfp
     """
     from ..grids.plan import plan
+    from .grid import conclude, make
+
+    which = scale, scenario, memory, method
+    wanted = _wanted(table, *which, preset, data, set_ or [], quiet)
+    if dry_run:
+        typer.echo("\n".join(map(_experiment, wanted)))
+        return
+    place = Place(on, address, slurm, workers, per_gpu)
+    cells = plan(wanted, runs, here=place.here)
+    make(cells, runs, place, save_every, keep, quiet)
+    _command(table)(*which, preset, runs)
+    conclude(cells, runs)
+
+
+def _wanted(
+    table: str, scale: str, scenario: str | None, memory: int | None, method: str | None,
+    preset: str, data: str | None, set_: list[str], quiet: bool,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """The settings of every run that the table needs; announces them unless `quiet`."""
     from ..paper.protocol import scale as sized
     from ..paper.reproduction import chosen, grid
     from ..settings.layers import assignment, merged
-    from .grid import announced, conclude, engine_for, slots_for, watch
-    from .terminal import say
 
-    size, kept = sized(scale), checked_keep(keep)
+    size = sized(scale)
     found, cells = chosen(table, scenario, memory, method)
-    possible = [place for place in cells if scenario or place.scenario not in size.absent]
+    possible = [place for place in cells if place.scenario not in size.absent]
     if not possible:
-        raise ConfigError(
-            f"the scale {size.name!r} has no run of this table: "
-            + "; ".join(f"{name}: {why}" for name, why in size.absent.items())
-        )
-    extra = merged(
-        {} if data is None else {"scenario": {"data": data}}, *map(assignment, set_ or ())
-    )
-    wanted = [merged(s, extra) for s in grid(possible, size, preset, found.runs)]
-    console = wide_console()
+        reasons = "; ".join(f"{name}: {why}" for name, why in size.absent.items())
+        raise ConfigError(f"the scale {size.name!r} has no run of this table: {reasons}")
+    own = [{} if data is None else {"scenario": {"data": data}}, *map(assignment, set_)]
+    wanted = [merged(settings, *own) for settings in grid(possible, size, preset, found.runs)]
     if not quiet:
-        text = f"Table {found.number}, scale {size.name}: {size.line}. {len(wanted)} runs."
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
-    if dry_run:
-        for s in wanted:
-            place = "/".join(
-                str(part)
-                for part in (s["scenario"]["name"], s.get("memory", {}).get("rows"), s["method"])
-                if part is not None
-            )
-            console.print(f"{place} seed {s['seed']}", highlight=False, markup=False)
-        return
-    planned = plan(wanted, runs, here=on == "local")
-    slots = slots_for(planned, workers, per_gpu, here=on == "local")
-    engine = engine_for(on, runs, slots, address, slurm)
-    say(console, quiet, announced(planned, len(slots) if on == "local" else None))
-    if any(cell.status == "waiting" for cell in planned):
-        from ..grids.grid import Grid
+        typer.echo(f"Table {found.number}, scale {size.name}: {size.line}. {len(wanted)} runs.")
+    return wanted
 
-        work = Grid(planned, runs, save_every=save_every, keep=kept, engine=engine)
-        watch(work, len(slots), console, quiet)
-    _command(found.name)(
-        scale=scale, scenario=scenario, memory=memory, method=method, preset=preset, runs=runs
-    )
-    conclude(planned, runs, console)
+
+def _experiment(settings: Mapping[str, Any]) -> str:
+    """'split-cifar10/200/derpp+bfp seed 0'."""
+    memory = str(settings.get("memory", {}).get("rows", ""))
+    parts = filter(None, (settings["scenario"]["name"], memory, settings["method"]))
+    return f"{'/'.join(parts)} seed {settings['seed']}"
 
 
 @app.command("audit")
 def audit(format_: Format = "terminal", output: Output = None) -> None:
-    """What in the paper's printed numbers cannot be so, or does not fit the rest."""
+    """List printed numbers of the paper that are impossible or contradict each other."""
     from ..compare.tables import Table
     from ..paper.audit import audit as findings
 
-    check_format(format_)
     rows = [(finding.check, finding.text) for finding in findings()]
     caption = f"{len(rows)} findings in the paper's printed numbers"
     publish([Table(("check", "finding"), rows, caption=caption)], [], format_, output)

@@ -1,4 +1,4 @@
-"""What a person sees while a run is under way: a bar in a terminal, plain lines elsewhere.
+"""The progress of one run: a bar in a terminal, plain lines elsewhere.
 
 Knows events and how to print. Knows nothing of files.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console
@@ -22,7 +22,8 @@ from rich.progress import (
 )
 
 from ..learning.run import EpochEnd, Event, Run, StepEnd, TaskEnd
-from ..streams import Cursor
+from ..randomness import Cursor
+from .terminal import say
 
 REFRESH = 0.2  # seconds between looks at the losses: reading one waits for the device
 
@@ -36,7 +37,7 @@ class Watcher:
         self._started, self._images, self._seen = time.monotonic(), 0, 0.0
         self._first = run.steps()[0]
         self._bar: Progress | None = None
-        if console.is_terminal:
+        if console.is_terminal and not console.quiet:
             columns = (
                 TextColumn("{task.description}"),
                 BarColumn(bar_width=24),
@@ -52,12 +53,7 @@ class Watcher:
             self._bar.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 
@@ -71,20 +67,12 @@ class Watcher:
                     self._draw(event.cursor, losses)
             case EpochEnd() if self._bar is None:
                 rate, left = self._pace()
-                self.console.print(
-                    f"{self._place(event.cursor)}  {spelled(event.losses)}  "
-                    f"{rate:.0f} images/s  {clock(left)} left",
-                    highlight=False,
-                    soft_wrap=True,
-                )
+                place, terms = self._place(event.cursor), spelled(event.losses)
+                say(self.console, f"{place}  {terms}  {rate:.0f} images/s  {clock(left)} left")
             case TaskEnd():
-                mean = [100 * sum(a) / len(a) for a in (event.class_il, event.task_il)]
-                self.console.print(
-                    f"after task {event.task + 1}: Class-IL {mean[0]:.2f} %  "
-                    f"Task-IL {mean[1]:.2f} %",
-                    highlight=False,
-                    soft_wrap=True,
-                )
+                class_il, task_il = (100 * fmean(a) for a in (event.class_il, event.task_il))
+                text = f"Class-IL {class_il:.2f} %  Task-IL {task_il:.2f} %"
+                say(self.console, f"after task {event.task + 1}: {text}")
 
     def _place(self, cursor: Cursor) -> str:
         """'task 2/5 train epoch 3/5'."""
@@ -123,16 +111,14 @@ def clock(seconds: float) -> str:
 
 
 @contextmanager
-def counting(what: str, bytes_: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr, seen only if something is reported to it."""
+def counting(
+    what: str, bytes_: bool = False, quiet: bool = False
+) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on stderr, if that is a terminal and once something is reported to it."""
     amount: Any = DownloadColumn() if bytes_ else MofNCompleteColumn()
-    bar = Progress(
-        "{task.description}",
-        BarColumn(),
-        amount,
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
+    console = Console(stderr=True)
+    columns = ("{task.description}", BarColumn(), amount, TimeRemainingColumn())
+    bar = Progress(*columns, console=console, disable=quiet or not console.is_terminal)
     task = bar.add_task(what, total=None)
 
     def report(done: int, total: int) -> None:
@@ -142,5 +128,4 @@ def counting(what: str, bytes_: bool = False) -> Iterator[Callable[[int, int], N
     try:
         yield report
     finally:
-        if bar.live.is_started:
-            bar.stop()
+        bar.stop()

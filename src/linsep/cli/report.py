@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigError, StateError, unknown
+from .selection import selected
 from .store import Runs, Where, wide_console
 
 if TYPE_CHECKING:
     from ..report.gather import Gathered
-    from ..storage.store import Record
 
 Chosen = Annotated[
     list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders, or names.")
@@ -22,18 +21,25 @@ Chosen = Annotated[
 GridFile = Annotated[
     Path | None, typer.Option("--grid", metavar="FILE", help="The runs of this grid, no others.")
 ]
+Page = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
+]
+Folder = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write them to.")
+]
+Formats = Annotated[
+    str, typer.Option("--format", metavar="FORMATS", help="svg, pdf, png; several by commas.")
+]
 
 
 def report(
     run: Chosen = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
-    ] = Path("report.html"),
+    output: Page = Path("report.html"),
     where: Where = None,
     grid: GridFile = None,
     runs: Runs = Path("runs"),
 ) -> None:
-    """One page about finished runs, to read, print or mail: numbers, figures, how to repeat them.
+    """Write one page about finished runs: numbers, figures, and how to repeat them.
 
     It needs no network and no other file. What runs lack is left out; `linsep analyse` adds
     spectra, probes and the like.
@@ -44,30 +50,26 @@ def report(
 
       linsep report --grid configs/fashion-mini.toml
     """
-    found = chosen(run, where, grid, runs)
+    found = _chosen(run, where, grid, runs)
     from ..report.page import page
 
-    with drawing(found):
+    with _drawing(found):
         content = page(found).encode()
-    write(output, content)
+    _write(output, content)
     for name, why in found.left_out:
-        say(f"left out: {name}, {why}")
-    say(f"Report of {len(found.runs)} runs: {output} ({len(content) / 1000:.0f} kB)")
+        _say(f"left out: {name}, {why}")
+    _say(f"Report of {len(found.runs)} runs: {output} ({len(content) / 1000:.0f} kB)")
 
 
 def figures(
     run: Chosen = None,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write them to.")
-    ] = Path("figures"),
-    format_: Annotated[
-        str, typer.Option("--format", metavar="FORMATS", help="svg, pdf, png; several by commas.")
-    ] = "svg,pdf",
+    output: Folder = Path("figures"),
+    format_: Formats = "svg,pdf",
     where: Where = None,
     grid: GridFile = None,
     runs: Runs = Path("runs"),
 ) -> None:
-    """Every figure of the report as files, each with its data beside it as CSV.
+    """Write every figure of the report to files, each with its data beside it as CSV.
 
     [bold]Example[/bold]
 
@@ -81,51 +83,26 @@ def figures(
             raise ConfigError(f"--format: {unknown('format', name, FORMATS)}")
     if not formats:
         raise ConfigError(f"--format: name at least one of {', '.join(FORMATS)}")
-    found = chosen(run, where, grid, runs)
+    found = _chosen(run, where, grid, runs)
     from ..report.page import figures as drawn
 
-    with drawing(found):
+    with _drawing(found):
         made = drawn(found)
         for figure in made:
             for name in formats:
-                write(output / f"{figure.name}.{name}", figure.file(name))
-            write(output / f"{figure.name}.csv", figure.data.to_csv().encode())
-    say(f"{len(made)} figures of {len(found.runs)} runs in {output}")
+                _write(output / f"{figure.name}.{name}", figure.file(name))
+            _write(output / f"{figure.name}.csv", figure.data.to_csv().encode())
+    _say(f"{len(made)} figures of {len(found.runs)} runs in {output}")
 
 
-def chosen(run: list[Path] | None, where: str | None, grid: Path | None, runs: Path) -> Gathered:
+def _chosen(run: list[Path] | None, where: str | None, grid: Path | None, runs: Path) -> Gathered:
     """The runs that were asked for: by name, by condition, by grid, or all."""
     from ..report.gather import gather
-    from ..storage.store import Store, open_record
 
-    if sum(bool(way) for way in (run, where, grid)) > 1:
-        raise ConfigError("name runs, or give --where, or --grid: one of them")
-    records: Sequence[Record]
-    if run:
-        records = [open_record(one, runs) for one in run]
-    elif grid:
-        records = planned(grid, runs)
-    else:
-        records = Store(runs).select(where)
-    if not records:
-        condition = f" with {where}" if where else f" of {grid}" if grid else ""
-        raise StateError(f"there are no runs{condition} in {runs}")
-    return gather(records)
+    return gather(selected(run, where, runs, grid))
 
 
-def planned(grid: Path, runs: Path) -> list[Record]:
-    """A grid's runs, as far as they were begun."""
-    from ..grids.plan import plan
-    from ..settings.layers import read
-    from ..storage.store import open_record
-
-    cells = plan(read(grid), runs, here=False)
-    return [
-        open_record(cell.folder, runs) for cell in cells if (cell.folder / "config.toml").exists()
-    ]
-
-
-def write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes) -> None:
     from ..storage import files
 
     try:
@@ -135,10 +112,10 @@ def write(path: Path, content: bytes) -> None:
     files.write(path, content)
 
 
-def drawing(found: Gathered) -> AbstractContextManager[object]:
-    """Something that moves meanwhile, in a terminal: it takes a second for each run, or two."""
+def _drawing(found: Gathered) -> AbstractContextManager[object]:
+    """A spinner on a terminal, since drawing takes a second or two for each run."""
     return wide_console().status(f"drawing figures of {len(found.runs)} runs")
 
 
-def say(line: str) -> None:
+def _say(line: str) -> None:
     wide_console().print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,172 +1,106 @@
-"""`linsep search`: the best settings within ranges, found on a validation split."""
+"""`linsep search`: the best values within ranges, found on a validation split."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import ConfigError, unknown
-from .grid import (
-    Address,
-    On,
-    Over,
-    PerGpu,
-    Slurm,
-    Workers,
-    engine_for,
-    gather,
-    slots_for,
-    standing,
-    watch,
-)
-from .run import File, Quiet, Runs, SaveEvery, Set
+from ..learning.metrics import REPORTED, SETTINGS
+from ..settings.layers import read
+from . import flags
+from .grid import lists, tally, watch
 from .terminal import FAILED, INTERRUPTED, open_console, say
 
 if TYPE_CHECKING:
     from ..grids.search import Search
 
 TRIALS = 20
-METRICS = ("faa", "ff", "ala")
-SETTINGS = ("class_il", "task_il")
+Ranges = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD=RANGE", help="'training.lr=0.001..1 log', bfp.weight=1..5, method=er,der"
+    ),
+]
+Trials = Annotated[int | None, typer.Option(min=1, help="Trials in all. [default: 20]")]
+METRIC = flags.one_of("--metric: ", "metric", tuple(REPORTED))
+SETTING = flags.one_of("--setting: ", "setting", tuple(SETTINGS))
+Metric = Annotated[str, typer.Option(parser=METRIC, metavar="TEXT", help="faa, ff or ala.")]
+Setting = Annotated[str, typer.Option(parser=SETTING, metavar="TEXT", help="class_il or task_il.")]
 
 
 def search(
-    config: File = None,
-    over_range: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FIELD=RANGE", help="'training.lr=0.001..1 log', bfp.weight=1..5, method=er,der"
-        ),
-    ] = None,
-    trials: Annotated[
-        int | None, typer.Option(min=1, help="How many settings to try, in all. [default: 20]")
-    ] = None,
-    metric: Annotated[str, typer.Option(help="faa, ff or ala.")] = "faa",
-    setting: Annotated[str, typer.Option(help="class_il or task_il.")] = "class_il",
-    over: Over = None,
-    on: On = "local",
-    address: Address = None,
-    slurm: Slurm = None,
-    workers: Workers = None,
-    per_gpu: PerGpu = 1,
-    runs: Runs = Path("runs"),
-    save_every: SaveEvery = 30.0,
-    quiet: Quiet = False,
-    set_: Set = None,
+    config: flags.ConfigFile = None,
+    over_range: Ranges = None,
+    trials: Trials = None,
+    metric: Metric = "faa",
+    setting: Setting = "class_il",
+    over: flags.Over = None,
+    on: flags.On = "local",
+    address: flags.Address = None,
+    slurm: flags.Slurm = None,
+    workers: flags.Workers = None,
+    per_gpu: flags.PerGpu = 1,
+    runs: flags.Runs = Path("runs"),
+    save_every: flags.SaveEvery = 30.0,
+    quiet: flags.Quiet = False,
+    set_: flags.Set = None,
 ) -> None:
-    """Find good settings on a validation split; the test images are not looked at.
+    """Find good values on a validation split; the test images are never used.
 
-    A tenth of the training images is tested on, or scenario.validation. Each trial is worth the
-    mean over the lists of --over: seeds, say. Repeat the command to go on, or with more --trials.
-
-    [bold]Examples[/bold]
-
-      linsep search configs/example.toml --over-range "training.lr=0.01..1 log" --trials 20
+    A tenth of the training images is tested on, or scenario.validation. A trial's worth is the
+    mean over the lists of --over, such as seeds. Repeat the command to resume, or with more
+    --trials to continue.
 
       linsep search --over-range "bfp.weight=0.1..10 log" --over seed=0..2
     """
     from ..grids.grid import Grid
     from ..grids.search import Search, on_validation, ranges
-    from ..settings.layers import merged, read
 
-    for name, value, allowed in (("metric", metric, METRICS), ("setting", setting, SETTINGS)):
-        if value not in allowed:
-            raise ConfigError(f"--{name}: {unknown(name, value, allowed)}")
-    table = (read(config) if config else {}).get("search", {})
-    wanted = ranges(table, _flags(over_range))
-    settings = on_validation(gather(config, over, set_))
-    here = on == "local"
-    slots = slots_for_settings(settings, workers, per_gpu, here)
-    engine = engine_for(on, runs, slots, address, slurm)
-    found = Search(
-        merged(settings),
-        wanted,
-        runs,
-        lambda cells: Grid(cells, runs, save_every=save_every, engine=engine),
-        trials=trials or int(table.get("trials", TRIALS)),
-        at_once=len(slots),
-        setting=setting,
-        metric=metric,
-        here=here,
-    )
-    console = open_console()
-    say(console, quiet, f"{found.trials} trials, {found.done()} done; over {', '.join(wanted)}.")
-    watch(found, len(slots), console, quiet)
-    conclude(found, config, over, set_, quiet)
+    settings = on_validation(flags.settings_from(config, lists(over), set_))
+    file = read(config).get("search", {}) if config else {}
+    wanted = ranges(file, over_range or ())
+    place = flags.Place(on, address, slurm, workers, per_gpu)
+    slots = place.slots([settings.get("compute", {})])
+    work = Grid([], runs, save_every, engine=place.engine(runs, slots))
+    count, worth = trials or file.get("trials", TRIALS), (setting, metric)
+    found = Search(settings, wanted, work, count, len(slots), worth, here=place.here)
+    asked = f"{found.trials} trials, {found.done()} done; over {', '.join(wanted)}."
+    say(open_console(quiet), asked)
+    watch(found, len(slots), quiet)
+    _conclude(found, _command(found, config, over, set_), quiet)
 
 
-def _flags(given: list[str] | None) -> dict[str, str]:
-    found = {}
-    for text in given or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip() or not value.strip():
-            raise ConfigError(f"--over-range {text!r}: should look like 'training.lr=0.001..1 log'")
-        found[name.strip()] = value.strip()
-    return found
-
-
-def slots_for_settings(
-    settings: dict[str, Any], workers: int | None, per_gpu: int, here: bool
-) -> list[dict[str, str]]:
-    """As a grid's: found out with the settings as they are, before anything is proposed."""
-    from ..grids.plan import Cell
-
-    compute = {"threads": 1, "device": "auto"} | settings.get("compute", {})
-    device = compute["device"]
-    if device == "auto":
-        import torch
-
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    cell = Cell({"compute": compute}, "", Path(), device=device)
-    return slots_for([cell], workers, per_gpu, here=here)
-
-
-def conclude(
-    found: Search, config: Path | None, over: list[str] | None, set_: list[str] | None, quiet: bool
-) -> None:
+def _conclude(found: Search, command: list[str], quiet: bool) -> None:
     console = open_console()
     best = found.best()
     if best is not None:
         chosen, value = best
-        what = f"Best {found.worth[1].upper()} on the validation split: {value:.2f}"
-        console.print(what, highlight=False)
-        for name, setting in chosen.items():
-            console.print(f"  {name} = {setting}", highlight=False, markup=False)
-        console.print("On the test images:", highlight=False)
-        words = command(found.settings, chosen, config, over, set_)
-        console.print(f"  {shlex.join(words)}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"Best {found.worth[1].upper()} on the validation split: {value:.2f}")
+        for name, picked in chosen.items():
+            say(console, f"  {name} = {picked}")
+            command += ["--set", f"{name}={picked}"]
+        say(console, "To train it on all images and test it on the test images:")
+        say(console, f"  {shlex.join(command)}")
     if found.done() < found.trials:
-        say(console, quiet, standing(found.cells, found.at_once))
-        console.print("Stopped and saved; repeat the command to go on.")
+        say(open_console(quiet), tally(found.cells))
+        say(console, "Stopped and saved. Repeat the command to resume.")
         raise typer.Exit(INTERRUPTED)
     if best is None:
-        console.print("Every trial failed.")
+        say(console, "Every trial failed.")
         raise typer.Exit(FAILED)
 
 
-def command(
-    settings: dict[str, Any],
-    chosen: dict[str, Any],
-    config: Path | None,
-    over: list[str] | None,
-    set_: list[str] | None,
+def _command(
+    found: Search, config: Path | None, over: list[str] | None, set_: list[str] | None
 ) -> list[str]:
-    """The words that run the chosen settings, trained on everything and tested on the test set."""
+    """The command that trains with the given settings on everything and tests on the test set."""
+    words = ["linsep", "grid" if "over" in found.settings else "run"]
+    words += [str(config)] if config else []
+    words += [word for text in over or () for word in ("--over", text)]
     kept = [text for text in set_ or () if not text.startswith("scenario.validation")]
-    in_file = {} if config is None else _validation_of(config)
-    pairs = [("--over", text) for text in over or ()]
-    pairs += [("--set", text) for text in kept]
-    pairs += [("--set", f"{name}={value}") for name, value in {**in_file, **chosen}.items()]
-    start = ["linsep", "grid" if "over" in settings else "run", *([str(config)] if config else [])]
-    return start + [word for pair in pairs for word in pair]
-
-
-def _validation_of(config: Path) -> dict[str, int]:
-    """What undoes a file's own validation split."""
-    from ..settings.layers import merged, read
-
-    scenario = merged(read(config)).get("scenario", {})
-    return {"scenario.validation": 0} if scenario.get("validation") else {}
+    if config and flags.settings_from(config, [], None).get("scenario", {}).get("validation"):
+        kept.append("scenario.validation=0")  # which undoes the file's own
+    return words + [word for text in kept for word in ("--set", text)]

@@ -1,9 +1,9 @@
-"""`linsep runs` and `linsep compare`: what has been run, and what it says. No torch is imported."""
+"""`linsep runs` and `linsep compare`: list runs and compare methods, without importing torch."""
 
 from __future__ import annotations
 
 import json
-import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,14 +19,11 @@ if TYPE_CHECKING:
 
 Runs = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
 Where = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CONDITION", help="'scenario=split-cifar10 and memory in (200, 500) and faa>60'"
-    ),
+    str | None, typer.Option(metavar="CONDITION", help="'memory in (200, 500) and faa>60'")
 ]
 Format = Annotated[str, typer.Option("--format", help="terminal, markdown, csv, latex or json.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file.")
 ]
 FORMATS = ("terminal", "markdown", "csv", "latex", "json")
 
@@ -35,21 +32,20 @@ def runs(
     where: Where = None,
     runs: Runs = Path("runs"),
     sort: Annotated[
-        str | None, typer.Option(metavar="FIELDS", help="method,-faa: a minus, highest first.")
+        str | None, typer.Option(metavar="FIELDS", help="method,-faa; a minus sorts highest first.")
     ] = None,
     show: Annotated[
         str | None, typer.Option(metavar="FIELDS", help="More columns: training.lr,bfp.weight")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Every fact of every run.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print every fact of every run.")] = False,
 ) -> None:
-    """The runs in a folder: what each was, how far it came, what came of it.
+    """List the runs in a folder with their settings, progress and results.
 
     [bold]Example[/bold]
 
       linsep runs --where "scenario=split-cifar10 and memory=200" --sort method,seed
     """
     from ..compare.summaries import listing
-    from ..compare.tables import draw
     from ..storage.store import Store, check_names, known_names
 
     found = Store(runs).select(where, sort)
@@ -57,29 +53,27 @@ def runs(
     check_names(extra, known_names(found))
     if json_:
         whole = [{"folder": str(r.folder), **r.facts} for r in found]
-        sys.stdout.write(json.dumps(whole, indent=1) + "\n")
+        typer.echo(json.dumps(whole, indent=1))
         return
     if not found:
-        condition = f" with {where}" if where else ""
-        wide_console().print(f"No runs{condition} in {runs}.", highlight=False, markup=False)
+        typer.echo(f"No runs{' with ' + where if where else ''} in {runs}.")
         return
-    draw(listing(found, extra), wide_console())
+    publish([listing(found, extra)], [], "terminal", None)
 
 
 def compare(
     run: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders, or names.")
+        list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders or names of runs.")
     ] = None,
     where: Where = None,
     runs: Runs = Path("runs"),
     against: Annotated[
-        str | None,
-        typer.Option(metavar="METHOD", help="Pair all with it; else derpp+bfp with derpp, ..."),
+        str | None, typer.Option(metavar="METHOD", help="Pair every method with this one.")
     ] = None,
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
-    """Methods against each other, seed by seed: spreads, intervals, paired tests.
+    """Compare methods seed by seed: spreads, intervals, paired tests.
 
     [bold]Examples[/bold]
 
@@ -89,27 +83,35 @@ def compare(
     """
     from ..compare.arms import compare as compared
     from ..compare.summaries import differences, long, notes, summary
-    from ..storage.store import Store, open_record
+    from .selection import selected
 
     check_format(format_)
-    if run and where:
-        raise ConfigError("name runs or give --where, not both")
-    records = [open_record(r, runs) for r in run] if run else Store(runs).select(where)
-    if not records:
-        condition = f" with {where}" if where else ""
-        raise StateError(f"there are no runs{condition} in {runs}")
-    comparison = compared(records, against)
-    tables = [summary(comparison), differences(comparison)]
-    if format_ in ("csv", "json"):
-        tables = [long(comparison)]
-    tables = [table for table in tables if table.rows]
-    publish(tables, notes(comparison), format_, output)
+    comparison = compared(selected(run, where, runs), against)
+    in_full = format_ in ("csv", "json")
+    tables = [long(comparison)] if in_full else [summary(comparison), differences(comparison)]
+    publish([table for table in tables if table.rows], notes(comparison), format_, output)
+
+
+def show_arms(folders: Sequence[Path]) -> None:
+    """Print the table that ends `run` and `grid`: a row for each arm, and how arms differ."""
+    from ..compare.arms import compare
+    from ..compare.summaries import remarks, summary
+    from ..storage.store import Record, read_facts
+
+    records = [Record(folder, read_facts(folder)) for folder in folders]
+    for record in records:
+        if record["status"] == "damaged":
+            text = f"left out of the table: {record.folder}/{record['progress']}"
+            warnings.warn(text, stacklevel=2)
+    comparison = compare(record for record in records if record.finished)
+    publish([summary(comparison, intervals=False)], remarks(comparison), "terminal", None)
 
 
 def publish(
     tables: Sequence[Table], notes: Sequence[str], format_: str, output: Path | None
 ) -> None:
-    """Print tables or write them to a file; notes stand where the format has room for them."""
+    """Print tables or write them to a file, with the notes where the format has room for them."""
+    check_format(format_)
     if format_ == "terminal" and output is None:
         from ..compare.tables import draw
 
@@ -119,30 +121,34 @@ def publish(
         for note in notes:
             console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
         return
-    match format_:
-        case "terminal":
-            text = "\n".join([*(t.to_text() for t in tables), *(f"{n}\n" for n in notes)])
-        case "markdown":
-            text = "\n".join([*(t.to_markdown() for t in tables), *(f"- {n}\n" for n in notes)])
-        case "latex":
-            remarks = "".join(f"% {' '.join(note.split())}\n" for note in notes)
-            text = remarks + "\n".join(table.to_latex() for table in tables)
-        case "csv":
-            text = "".join(table.to_csv() for table in tables)
-            for note in notes:
-                sys.stderr.write(f"{note}\n")
-        case _:
-            parts = [json.loads(table.to_json()) for table in tables]
-            whole = {**parts[0], "notes": list(notes)} if parts else {}
-            text = json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
+    text = _written(tables, notes, format_)
+    if format_ == "csv":
+        for note in notes:
+            typer.echo(note, err=True)
     if output is None:
-        sys.stdout.write(text)
+        typer.echo(text, nl=False)
         return
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise StateError(f"cannot write {output}: {error.strerror or error}") from None
-    wide_console().print(f"Written to {output}", highlight=False, markup=False, soft_wrap=True)
+    typer.echo(f"Written to {output}")
+
+
+def _written(tables: Sequence[Table], notes: Sequence[str], format_: str) -> str:
+    match format_:
+        case "terminal":
+            return "\n".join([*(t.to_text() for t in tables), *(f"{n}\n" for n in notes)])
+        case "markdown":
+            return "\n".join([*(t.to_markdown() for t in tables), *(f"- {n}\n" for n in notes)])
+        case "latex":
+            comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
+            return comments + "\n".join(table.to_latex() for table in tables)
+        case "csv":
+            return "".join(table.to_csv() for table in tables)
+        case _:
+            whole = json.loads(tables[0].to_json()) | {"notes": list(notes)} if tables else {}
+            return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
 
 
 def check_format(format_: str) -> None:
@@ -151,7 +157,7 @@ def check_format(format_: str) -> None:
 
 
 def wide_console() -> Console:
-    """As wide as the terminal; where there is none, as wide as tables want to be."""
+    """A console as wide as the terminal; where there is none, as wide as tables want to be."""
     from rich.console import Console
 
     console = Console()

@@ -1,4 +1,4 @@
-"""Speaking with a person at a terminal: what is said, and how one is asked to stop.
+"""Speaking with a person at a terminal: what is printed, and how one is asked to stop.
 
 Knows signals and the console. Knows nothing of runs.
 """
@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Any
+
+from ..errors import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,12 +42,13 @@ class Stop:
             self._then()
 
 
-def open_console() -> Console:
+def open_console(quiet: bool = False) -> Console:
+    """Standard output; a quiet one prints nothing."""
     from rich.console import Console
 
-    return Console()
+    return Console(quiet=quiet)
 
 
-def say(console: Console, quiet: bool, text: str) -> None:
-    if not quiet:
-        console.print(text, highlight=False, soft_wrap=True, markup=False)
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """Print a line as it is: no markup, no wrapping, no control characters."""
+    console.print(printable(text), style=style, highlight=False, soft_wrap=True, markup=False)

@@ -1,81 +1,99 @@
-"""Runs sorted into arms of an experiment, and the arms compared seed by seed.
+"""Runs sorted into arms of an experiment, and the arms compared pair by pair.
 
-Runs that differ in nothing but the seed form an `Arm`. Arms whose shared settings (scenario,
-memory, training ...) are equal stand in one block, where they are compared. Options of a method's
-own parts, such as bfp.weight, make two arms of one method in one block. What differs only between
-methods, like a learning rate that each brings along, goes with the method and is reported.
+Runs that differ in nothing but the seed, or the seed of a shuffled class order, form an `Arm`. Arms
+whose shared fields (scenario, memory, training ...) are equal form a block, in which they are
+compared. Options of a method's own parts, such as bfp.weight, make two arms of one method in one
+block. A field that differs only between methods, like a learning rate that each suggests, goes with
+the method and is reported.
 
 Knows facts as the store gives them. Knows nothing of how they came about, or of tables.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from ..errors import ConfigError, unknown
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from ..settings.names import NO_NUMBERS
 from ..storage.store import Record, Value
-from .statistics import EXACT_UP_TO, Paired, Summary, paired, summarise
+from .statistics import Paired, Summary, all_paired, summarise
 
-METRICS = ("faa", "ff", "ala")
-IL = ("class_il", "task_il")
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
-# What may differ between runs that are the same but for the seed: no number depends on it.
-NO_SETTING = {
-    "name", "key", "status", "progress", "seed", "method", "preset", "scenario.data",
-    "compute.threads",
+# Fields that never tell arms apart: no number depends on them, or they identify a run in its arm.
+IGNORED = NO_NUMBERS | {
+    "name", "key", "status", "progress", "seed", "method", "scenario.order_seed",
 }  # fmt: skip
 
-Settings = tuple[tuple[str, Value], ...]
+Fields = tuple[tuple[str, Value], ...]
+
+
+class Member(NamedTuple):
+    """What identifies a run in its arm, and its counterpart in another: class order and seed."""
+
+    order: int | None  # the seed of a shuffled class order; None for the natural one
+    seed: int
+
+    def __str__(self) -> str:
+        return str(self.seed) if self.order is None else f"{self.seed} (order {self.order})"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One method with one set of options, over its seeds."""
+    """One method with one set of options, over its seeds and class orders."""
 
-    block: Settings  # what differs between blocks
+    block: Fields  # that differ between blocks
     method: str
-    options: Settings  # of the method's parts, where they differ between arms
-    runs: Mapping[int, Record]  # by seed
+    options: Fields  # of the method's parts, where they differ between arms
+    runs: Mapping[Member, Record]
 
     @property
     def label(self) -> str:
         return f"{self.method} ({spelled(self.options)})" if self.options else self.method
 
-    def values(self, setting: str, metric: str) -> dict[int, float]:
-        found = {seed: run.facts.get(f"{setting}.{metric}") for seed, run in self.runs.items()}
-        return {seed: float(v) for seed, v in found.items() if v is not None}
+    def values(self, setting: str, metric: str) -> dict[Member, float]:
+        found = {member: run.facts.get(f"{setting}.{metric}") for member, run in self.runs.items()}
+        return {member: float(v) for member, v in found.items() if v is not None}
+
+    def summary(self, setting: str, metric: str) -> Summary | None:
+        """None where the metric is undefined, like FF of joint training."""
+        values = self.values(setting, metric)
+        return summarise(list(values.values())) if values else None
 
 
 @dataclass(frozen=True)
-class Figure:
+class Estimate:
     """One metric of one arm, and its pairs with another arm, if there is one to compare with."""
 
     arm: Arm
     setting: str  # class_il | task_il
     metric: str
-    summary: Summary | None  # None: the metric is undefined, like FF of joint training
+    summary: Summary | None  # None: the metric is undefined
     against: Arm | None = None
     pairs: Paired | None = None  # of this arm's values minus the other's
 
     @property
     def score(self) -> tuple[int, int, int] | None:
-        """Seeds where the arm is better, worse, alike: less forgetting is better."""
+        """Pairs in which the arm is better, worse, equal: less forgetting is better."""
         if self.pairs is None:
             return None
         higher, lower = self.pairs.wins, self.pairs.losses
-        better, worse = (lower, higher) if self.metric == "ff" else (higher, lower)
+        better, worse = (higher, lower)
+        if METRICS[self.metric].better == "min":
+            better, worse = worse, better
         return better, worse, self.pairs.ties
 
 
 @dataclass(frozen=True)
 class Comparison:
     arms: Sequence[Arm]
-    figures: Sequence[Sequence[Figure]]  # of each arm
-    common: Mapping[str, Value]  # settings that all runs share
-    differing: Sequence[str]  # settings that make blocks
-    by_method: Mapping[str, Mapping[str, Value]]  # settings that differ between methods only
+    estimates: Sequence[Sequence[Estimate]]  # of each arm
+    common: Mapping[str, Value]  # fields that all runs share
+    differing: Sequence[str]  # fields that make blocks
+    by_method: Mapping[str, Mapping[str, Value]]  # fields that differ between methods only
     left_out: Sequence[str]  # runs without results
+    repeated: Sequence[str]  # runs that are in their arm already
 
 
 def compare(records: Iterable[Record], against: str | None = None) -> Comparison:
@@ -90,21 +108,36 @@ def compare(records: Iterable[Record], against: str | None = None) -> Comparison
     methods = list(dict.fromkeys(str(record["method"]) for record in done))
     if against is not None and against not in methods:
         raise ConfigError(unknown("method among these runs", against, methods))
-    common, differing, options, by_method = _settings(done)
+    common, differing, options, by_method = _sorted_fields(done)
     arms = _arms(done, differing, options)
-    blocks: dict[Settings, list[Arm]] = {}
+    blocks: dict[Fields, list[Arm]] = {}
     for arm in arms:
         blocks.setdefault(arm.block, []).append(arm)
-    figures = [_figures(arm, _rival(arm, blocks[arm.block], against)) for arm in arms]
+    estimates = [_estimates(arm, _rival(arm, blocks[arm.block], against)) for arm in arms]
     left_out = [record.name for record in given if not record.finished]
-    return Comparison(arms, figures, common, differing, by_method, left_out)
+    counted = {record.folder for arm in arms for record in arm.runs.values()}
+    repeated = [record.name for record in done if record.folder not in counted]
+    return Comparison(arms, estimates, common, differing, by_method, left_out, repeated)
 
 
-def spelled(settings: Settings) -> str:
+def pooled(arms: Iterable[Arm]) -> bool:
+    """Whether an arm spans several class orders."""
+    return any(len({member.order for member in arm.runs}) > 1 for arm in arms)
+
+
+def matching(arms: Iterable[Arm], method: str, options: Fields) -> Arm | None:
+    """The arm of a method that agrees with the options both have, if there is exactly one."""
+    mine = dict(options)
+    alike = [arm for arm in arms if arm.method == method]
+    found = [arm for arm in alike if all(mine.get(name, v) == v for name, v in arm.options)]
+    return found[0] if len(found) == 1 else None
+
+
+def spelled(fields: Fields) -> str:
     """'memory=200, bfp.weight=3'."""
     usual = {"memory.rows": "memory", "scenario.name": "", "net.name": "net"}
     parts = []
-    for name, value in settings:
+    for name, value in fields:
         short = usual.get(name, name)
         parts.append(f"{short}={shown(value)}" if short else shown(value))
     return ", ".join(parts)
@@ -116,90 +149,67 @@ def shown(value: Value) -> str:
     return "-" if value is None else str(value)
 
 
-def _settings(
+def _sorted_fields(
     done: Sequence[Record],
 ) -> tuple[dict[str, Value], list[str], list[str], dict[str, dict[str, Value]]]:
-    """What all share, what makes blocks, what makes arms, and what goes with the method."""
-    seen: dict[str, dict[str, set[Value]]] = {}  # field -> method -> values
+    """Fields that all runs share, that make blocks, that make arms, and that go with the method."""
     groups: dict[str, list[Record]] = {}
     for record in done:
         groups.setdefault(str(record.facts["method"]), []).append(record)
-    methods = list(groups)
-    for name in dict.fromkeys(name for record in done for name in record.facts):
-        if name not in NO_SETTING and name.partition(".")[0] not in IL:
-            seen[name] = {m: {r.facts.get(name) for r in group} for m, group in groups.items()}
     common, by_method = {}, {}
     blocks: list[str] = []
     options: list[str] = []
-    for name, by in seen.items():
-        shared = name.partition(".")[0] in SECTIONS
-        if any(len(values) > 1 for values in by.values()):
-            (blocks if shared else options).append(name)
-        elif len(set().union(*by.values())) == 1:
-            common[name] = next(iter(by[methods[0]]))
-        elif shared:
-            by_method[name] = {method: next(iter(values)) for method, values in by.items()}
+    for name in dict.fromkeys(name for record in done for name in record.facts):
+        section = name.partition(".")[0]
+        if name in IGNORED or section in SETTINGS:
+            continue
+        values = {m: {record.facts.get(name) for record in group} for m, group in groups.items()}
+        if any(len(several) > 1 for several in values.values()):
+            (blocks if section in SECTIONS else options).append(name)
+            continue
+        single = {method: next(iter(one)) for method, one in values.items()}
+        if len(set(single.values())) == 1:
+            common[name] = next(iter(single.values()))
+        elif section in SECTIONS:
+            by_method[name] = single
     return common, blocks, options, by_method
 
 
 def _arms(done: Sequence[Record], differing: list[str], options: list[str]) -> list[Arm]:
-    """In the order of scenarios, memories ... and, within a block, of methods' names."""
-    found: dict[tuple[Settings, str, Settings], dict[int, Record]] = {}
+    """The arms, ordered by block (scenario, memory ...) and, within a block, by method."""
+    found: dict[tuple[Fields, str, Fields], dict[Member, Record]] = {}
     for record in done:
         block = tuple((name, record.facts.get(name)) for name in differing)
         own = tuple((n, record.facts[n]) for n in options if record.facts.get(n) is not None)
         runs = found.setdefault((block, str(record.facts["method"]), own), {})
-        seed = record.facts["seed"]
-        assert isinstance(seed, int)
-        runs.setdefault(seed, record)  # the same run, given twice from two places
+        runs.setdefault(_member(record), record)
     arms = [Arm(block, method, own, runs) for (block, method, own), runs in found.items()]
-    return sorted(
-        arms,
-        key=lambda arm: (
-            [_rank(value) for _, value in arm.block],
-            arm.method.split("+"),
-            [(name, _rank(value)) for name, value in arm.options],
-        ),
-    )
+    return sorted(arms, key=lambda a: (_ranks(a.block), a.method.split("+"), _ranks(a.options)))
 
 
-def _rank(value: Value) -> tuple[int, float, str]:
-    if value is None:
-        return 0, 0.0, ""
-    return (2, 0.0, value) if isinstance(value, str) else (1, float(value), "")
+def _member(record: Record) -> Member:
+    order, seed = (int(str(record.facts.get(n) or 0)) for n in ("scenario.order_seed", "seed"))
+    return Member(order if record.facts.get("scenario.order") == "shuffled" else None, seed)
+
+
+def _ranks(fields: Fields) -> list[Any]:
+    """A sort key: numbers before text, and what is missing first."""
+    return [(name, isinstance(v, str), -math.inf if v is None else v) for name, v in fields]
 
 
 def _rival(arm: Arm, block: Sequence[Arm], against: str | None) -> Arm | None:
-    """The arm to pair with: of that method, and agreeing on the options both have."""
     base, plus, _ = arm.method.partition("+")
     method = against or (base if plus else None)
-    if method is None:
-        return None
-    mine = dict(arm.options)
-    rivals = [
-        other
-        for other in block
-        if other.method == method
-        and other is not arm
-        and all(mine.get(name, value) == value for name, value in other.options)
-    ]
-    return rivals[0] if len(rivals) == 1 else None
+    others = [other for other in block if other is not arm]
+    return None if method is None else matching(others, method, arm.options)
 
 
-def _figures(arm: Arm, rival: Arm | None) -> list[Figure]:
-    found = []
-    for setting in IL:
-        for metric in METRICS:
-            mine = arm.values(setting, metric)
-            if not mine:
-                found.append(Figure(arm, setting, metric, None))
-                continue
-            summary = summarise(list(mine.values()))
-            theirs = rival.values(setting, metric) if rival is not None else {}
-            if rival is None or not mine.keys() & theirs.keys():
-                found.append(Figure(arm, setting, metric, summary))
-                continue
-            many = len(mine) > EXACT_UP_TO  # then flips are sampled, the same ones each time
-            pairs = paired(mine, theirs, np.random.default_rng(0) if many else None)
-            found.append(Figure(arm, setting, metric, summary, rival, pairs))
+def _estimates(arm: Arm, rival: Arm | None) -> list[Estimate]:
+    found = [Estimate(arm, s, m, arm.summary(s, m)) for s in SETTINGS for m in REPORTED]
+    if rival is None:
+        return found
+    sides = [(arm.values(e.setting, e.metric), rival.values(e.setting, e.metric)) for e in found]
+    shared = [i for i, (mine, theirs) in enumerate(sides) if mine.keys() & theirs.keys()]
+    for i, pairs in zip(shared, all_paired([sides[i] for i in shared]), strict=True):
+        found[i] = replace(found[i], against=rival, pairs=pairs)
     return found

@@ -1,19 +1,19 @@
-"""Stability against plasticity: what the weight of an added term buys, and what it costs.
+"""Stability against plasticity: metrics over the weight of an added term.
 
     curves = tradeoff(compare(records))
     table(curves).to_markdown()
 
 A curve is one method with added terms, over the weights of one of them; the method without that
-term is its weight 0. Knows arms and how they are called. Knows nothing of files, or of drawing.
+term is its weight 0. Knows arms and their labels. Knows nothing of files, or of drawing.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .arms import IL, METRICS, Arm, Comparison, Settings, spelled
-from .statistics import Summary, summarise
-from .summaries import BEST, SETTINGS, SHOWN
-from .tables import Spread, Table, Value
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from .arms import Arm, Comparison, Fields, matching, spelled
+from .summaries import BEST, counted, located, spread
+from .tables import Table, Value
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,15 @@ class Point:
     weight: float
     arm: Arm
 
-    def summary(self, setting: str, metric: str) -> Summary | None:
-        """None where the metric is undefined."""
-        values = self.arm.values(setting, metric)
-        return summarise(list(values.values())) if values else None
-
 
 @dataclass(frozen=True)
 class Curve:
-    """A method over the weights of one of its terms, in their order."""
+    """A method over the weights of one of its terms, in ascending order."""
 
-    block: Settings
+    block: Fields
     method: str  # with the term: "derpp+bfp"
-    field: str  # whose values the weights are: "bfp.weight"
-    options: Settings  # others that tell this curve from the next
+    field: str  # that holds the weight: "bfp.weight"
+    options: Fields  # others that tell this curve from the next
     points: Sequence[Point]
 
     @property
@@ -46,7 +41,7 @@ class Curve:
 
 def tradeoff(comparison: Comparison) -> list[Curve]:
     """One curve for each method that was run with several weights of an added term."""
-    groups: dict[tuple[Settings, str, str, Settings], list[Point]] = {}
+    groups: dict[tuple[Fields, str, str, Fields], list[Point]] = {}
     for arm in comparison.arms:
         for field, weight in _weights(arm):
             others = tuple(pair for pair in arm.options if pair[0] != field)
@@ -66,15 +61,14 @@ def tradeoff(comparison: Comparison) -> list[Curve]:
 def table(curves: Sequence[Curve]) -> Table:
     """Mean ± std of every weight, Class-IL first."""
     rows: list[list[Value]] = []
-    for setting in IL:
+    for setting in SETTINGS:
         for curve in curves:
-            place = ", ".join(filter(None, [SETTINGS[setting], spelled(curve.block)]))
-            place += f", {curve.label} over {curve.field}"
+            place = f"{located(setting, curve.block)}, {curve.label} over {curve.field}"
             for point in curve.points:
-                found = [point.summary(setting, metric) for metric in METRICS]
-                cells = [Spread(one.mean, one.std) if one else None for one in found]
+                cells = [spread(point.arm.summary(setting, metric)) for metric in REPORTED]
                 rows.append([place, f"{point.weight:g}", len(point.arm.runs), *cells])
-    columns = ["setting", "weight", "seeds", *(SHOWN[metric] for metric in METRICS)]
+    runs = counted([point.arm for curve in curves for point in curve.points])
+    columns = ["setting", "weight", runs, *(METRICS[metric].title for metric in REPORTED)]
     caption = "Stability and plasticity over the weight of the added term"
     return Table(columns, rows, caption=caption, best=BEST, group="setting")
 
@@ -88,18 +82,9 @@ def _weights(arm: Arm) -> Iterator[tuple[str, float]]:
             yield f"{term}.weight", float(value)
 
 
-def _plain(
-    arms: Sequence[Arm], block: Settings, method: str, field: str, others: Settings
-) -> Arm | None:
-    """The method without the term, agreeing on the options both have, if that is one arm."""
+def _plain(arms: Sequence[Arm], block: Fields, method: str, field: str, own: Fields) -> Arm | None:
+    """The method without the term, if that is one arm."""
     term = field.partition(".")[0]
     base, *terms = method.split("+")
     without = "+".join([base, *(name for name in terms if name != term)])
-    mine = dict(others)
-    found = [
-        arm
-        for arm in arms
-        if (arm.block, arm.method) == (block, without)
-        and all(mine.get(name, value) == value for name, value in arm.options)
-    ]
-    return found[0] if len(found) == 1 else None
+    return matching([arm for arm in arms if arm.block == block], without, own)

@@ -1,4 +1,4 @@
-"""From the results of many runs to tables: spreads and intervals, paired differences.
+"""Tables of runs and comparisons: listings, spreads and intervals, paired differences.
 
     comparison = compare(Store(Path("runs")).select("scenario=split-cifar10"))
     summary(comparison).to_markdown(), differences(comparison).to_latex()
@@ -6,118 +6,82 @@
 Knows how a comparison is laid out. Knows nothing of files, or of how results came about.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..storage.store import Record
-from .arms import Arm, Comparison, Figure, shown, spelled
-from .statistics import Summary, mean, std
+from .arms import Arm, Comparison, Estimate, Fields, pooled, shown, spelled
+from .statistics import Summary
 from .tables import Best, Spread, Table, Value
 
-SHOWN = {"faa": "FAA", "ff": "FF", "ala": "ALA"}
-SETTINGS = {"class_il": "Class-IL", "task_il": "Task-IL"}
-BEST: Mapping[str, Best] = {"FAA": "max", "FF": "min", "ALA": "max"}
-
-
-def summary_table(results: Iterable[Mapping[str, Any]]) -> Table:
-    """One row for each setting, scenario, method and memory, in the order of first appearance."""
-    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for found in results:
-        groups.setdefault((found["scenario"], found["method"], found["memory"]), []).append(found)
-    scenarios = list(dict.fromkeys(scenario for scenario, _, _ in groups))
-    several = len(scenarios) > 1
-    body = [
-        [
-            f"{label}, {scenario}" if several else label,
-            method,
-            memory or "-",
-            len(seeds),
-            *(_spread([found["metrics"][setting][m] for found in seeds]) for m in SHOWN),
-        ]
-        for setting, label in SETTINGS.items()
-        for name in scenarios
-        for (scenario, method, memory), seeds in groups.items()
-        if scenario == name
-    ]
-    columns = ["setting", "method", "memory", "seeds", *SHOWN.values()]
-    caption = "" if several or not scenarios else scenarios[0]
-    return Table(columns, body, caption=caption, best=BEST, group="setting")
+TITLES = {name: METRICS[name].title for name in REPORTED}
+BEST: Mapping[str, Best] = {METRICS[name].title: METRICS[name].better for name in REPORTED}
 
 
 def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
-    shown = {"Class-IL FAA": "class_il.faa", "FF": "class_il.ff", "Task-IL FAA": "task_il.faa"}
+    """A row for each run; `extra` names further columns."""
+    metrics = {"Class-IL FAA": "class_il.faa", "FF": "class_il.ff", "Task-IL FAA": "task_il.faa"}
     named = [*("scenario", "method", "memory", "seed"), *extra]
     rows: list[list[Value]] = []
     for record in records:
-        state = str(record["status"])
-        if record["progress"]:
-            state += f": {record['progress']}"
-        row: list[Value] = [record.name, state, *(record[name] for name in named)]
-        rows.append([*row, *(record[name] for name in shown.values())])
-    done = sum(record.finished for record in records)
-    caption = f"{len(records)} runs, {done} finished"
-    return Table(["name", "status", *named, *shown], rows, caption=caption)
+        state = ": ".join(str(record[name]) for name in ("status", "progress") if record[name])
+        values = [record[name] for name in (*named, *metrics.values())]
+        rows.append([record.name, state, *values])
+    caption = f"{len(records)} runs, {sum(record.finished for record in records)} finished"
+    return Table(["name", "status", *named, *metrics], rows, caption=caption)
 
 
-def summary(comparison: Comparison) -> Table:
-    """Mean ± std and the 95 % interval of every arm."""
-    columns = ["setting", "method", "seeds"]
-    columns += [name for title in SHOWN.values() for name in (title, f"{title} 95 %")]
+def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
+    """Mean ± std of every arm, and the 95 % interval for its mean."""
+    columns = ["setting", "method", counted(comparison.arms)]
+    for title in TITLES.values():
+        columns += [title, f"{title} 95 %"] if intervals else [title]
     rows = []
-    for place, arm, figures in _placed(comparison):
+    for place, arm, estimates in _placed(comparison):
         cells: list[Value] = [place, arm.label, len(arm.runs)]
-        for found in (figure.summary for figure in figures):
-            cells.append(Spread(found.mean, found.std) if found else None)
-            cells.append(_interval(found))
+        for found in (estimate.summary for estimate in estimates):
+            cells += [spread(found), _interval(found)] if intervals else [spread(found)]
         rows.append(cells)
-    common = comparison.common.get("scenario.name")
-    return Table(columns, rows, caption=str(common or ""), best=BEST, group="setting")
+    scenario = comparison.common.get("scenario.name")
+    return Table(columns, rows, caption=str(scenario or ""), best=BEST, group="setting")
 
 
 def differences(comparison: Comparison) -> Table:
-    """Paired by seed: the arm minus the one it is compared with, and what that allows to say."""
+    """Each arm minus the one it is paired with, with interval, p-values and wins."""
     columns = (
         "setting", "method", "against", "metric", "pairs", "difference", "95 %", "p (t)",
         "p (flips)", "better/worse/same",
     )  # fmt: skip
     rows: list[list[Value]] = []
-    for place, arm, figures in _placed(comparison):
-        for figure in figures:
-            pairs, score = figure.pairs, figure.score
-            if pairs is None or score is None or figure.against is None:
+    for place, arm, estimates in _placed(comparison):
+        for estimate in estimates:
+            pairs, score = estimate.pairs, estimate.score
+            if pairs is None or score is None or estimate.against is None:
                 continue
             gap = pairs.difference
-            first = [place, arm.label, figure.against.label, SHOWN[figure.metric]]
+            first = [place, arm.label, estimate.against.label, TITLES[estimate.metric]]
             chances = [_chance(pairs.p), _chance(pairs.sign_flip.p)]
             last = [_interval(gap), *chances, "/".join(map(str, score))]
-            rows.append([*first, len(pairs.seeds), Spread(gap.mean, gap.std), *last])
-    return Table(columns, rows, caption="Paired differences by seed", group="setting")
+            rows.append([*first, gap.n, spread(gap), *last])
+    by = "class order and seed" if pooled(comparison.arms) else "seed"
+    return Table(columns, rows, caption=f"Paired differences by {by}", group="setting")
 
 
 def long(comparison: Comparison) -> Table:
-    """Everything, a row for each figure, numbers whole: for CSV and JSON."""
+    """Every estimate with all digits, a row each: for CSV and JSON."""
     columns = (
         "setting", *comparison.differing, "method", "options", "metric", "seeds", "mean", "std",
         "low", "high", "against", "pairs", "difference", "difference_std", "difference_low",
         "difference_high", "t", "p_t", "p_flips", "flips_exact", "better", "worse", "same",
     )  # fmt: skip
-    every = [figure for figures in comparison.figures for figure in figures]
-    return Table(columns, [_long_row(figure) for figure in every])
+    every = [estimate for estimates in comparison.estimates for estimate in estimates]
+    return Table(columns, [_long_row(estimate) for estimate in every])
 
 
 def notes(comparison: Comparison) -> list[str]:
     """What a reader should know beside the tables, a line each."""
-    said = []
-    if comparison.differing:
-        said.append(f"grouped by what differs: {', '.join(comparison.differing)}")
-    for name, values in comparison.by_method.items():
-        each = ", ".join(f"{method} {shown(value)}" for method, value in values.items())
-        said.append(f"{name} goes with the method: {each}")
-    if comparison.left_out:
-        first = ", ".join(comparison.left_out[:3])
-        more = ", ..." if len(comparison.left_out) > 3 else ""
-        said.append(f"{len(comparison.left_out)} not finished, left out: {first}{more}")
-    if any(figure.pairs for figures in comparison.figures for figure in figures):
+    said = remarks(comparison)
+    if any(estimate.pairs for estimates in comparison.estimates for estimate in estimates):
         said.append(
             "95 %: Student's interval for the mean; p (t): paired t test; p (flips): sign-flip "
             "permutation test, never below 2 / 2^n for n pairs; better: higher FAA, ALA, lower FF"
@@ -125,28 +89,63 @@ def notes(comparison: Comparison) -> list[str]:
     return said
 
 
-def _placed(comparison: Comparison) -> Iterator[tuple[str, Arm, list[Figure]]]:
+def remarks(comparison: Comparison) -> list[str]:
+    """How runs were sorted into arms, and which were left out."""
+    said = []
+    if comparison.differing:
+        said.append(f"grouped by the fields that differ: {', '.join(comparison.differing)}")
+    for name, values in comparison.by_method.items():
+        each = ", ".join(f"{method} {shown(value)}" for method, value in values.items())
+        said.append(f"{name} goes with the method: {each}")
+    if pooled(comparison.arms):
+        said.append("runs with different shuffled class orders are pooled")
+    excluded = {
+        "not finished": comparison.left_out,
+        "with the settings and seed of another": comparison.repeated,
+    }
+    for why, names in excluded.items():
+        if names:
+            more = ", ..." if len(names) > 3 else ""
+            said.append(f"{len(names)} {why}, left out: {', '.join(names[:3])}{more}")
+    return said
+
+
+def counted(arms: Sequence[Arm]) -> str:
+    """The heading of the number of runs in an arm."""
+    return "runs" if pooled(arms) else "seeds"
+
+
+def located(setting: str, block: Fields) -> str:
+    """'Class-IL, memory=200'."""
+    return ", ".join(filter(None, [SETTINGS[setting], spelled(block)]))
+
+
+def spread(found: Summary | None) -> Spread | None:
+    return Spread(found.mean, found.std) if found else None
+
+
+def _placed(comparison: Comparison) -> Iterator[tuple[str, Arm, list[Estimate]]]:
     """Class-IL first, block by block."""
-    for setting, label in SETTINGS.items():
-        for arm, figures in zip(comparison.arms, comparison.figures, strict=True):
-            place = ", ".join(filter(None, [label, spelled(arm.block)]))
-            yield place, arm, [figure for figure in figures if figure.setting == setting]
+    for setting in SETTINGS:
+        for arm, estimates in zip(comparison.arms, comparison.estimates, strict=True):
+            here = [estimate for estimate in estimates if estimate.setting == setting]
+            yield located(setting, arm.block), arm, here
 
 
-def _long_row(figure: Figure) -> list[Value]:
-    arm, found, pairs, score = figure.arm, figure.summary, figure.pairs, figure.score
-    row: list[Value] = [figure.setting, *(shown(value) for _, value in arm.block)]
-    row += [arm.method, spelled(arm.options), figure.metric]
-    row += [found.n, *_numbers(found)] if found else [0, None, None, None, None]
-    if pairs is None or score is None or figure.against is None:
+def _long_row(estimate: Estimate) -> list[Value]:
+    arm, found, pairs, score = estimate.arm, estimate.summary, estimate.pairs, estimate.score
+    row: list[Value] = [estimate.setting, *(shown(value) for _, value in arm.block)]
+    row += [arm.method, spelled(arm.options), estimate.metric]
+    row += _numbers(found) if found else [0, None, None, None, None]
+    if pairs is None or score is None or estimate.against is None:
         return row + [None] * 13
-    row += [figure.against.label, len(pairs.seeds), *_numbers(pairs.difference)]
+    row += [estimate.against.label, *_numbers(pairs.difference)]
     row += [pairs.t, pairs.p, pairs.sign_flip.p, str(pairs.sign_flip.exact).lower()]
     return row + list(score)
 
 
 def _numbers(found: Summary) -> list[float | None]:
-    return [found.mean, found.std, found.low, found.high]
+    return [found.n, found.mean, found.std, found.low, found.high]
 
 
 def _interval(found: Summary | None) -> str | None:
@@ -156,11 +155,4 @@ def _interval(found: Summary | None) -> str | None:
 
 
 def _chance(p: float | None) -> str | None:
-    if p is None:
-        return None
-    return "<0.0001" if p < 1e-4 else f"{p:.4f}"
-
-
-def _spread(values: list[float | None]) -> Value:
-    known = [v for v in values if v is not None]
-    return Spread(mean(known), std(known)) if known else None
+    return None if p is None else "<0.0001" if p < 1e-4 else f"{p:.4f}"

@@ -1,13 +1,14 @@
 """Labelled images as views of uint8 tensors, and the batches that a net is given.
 
-Knows which rows of which tensor are meant, and copies pixels in `Images.pixels` only. Knows nothing
-of tasks, nets or randomness.
+Knows which rows of which tensor are meant, and what a data set must be. Copies pixels in
+`Images.pixels` only. Knows nothing of nets or randomness.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -30,9 +31,13 @@ class Images:
 
     @classmethod
     def of(cls, source: Tensor, y: Tensor) -> Images:
-        if len(source) != len(y):
-            raise DataError(f"{len(source)} images but {len(y)} labels")
-        return cls((source,), torch.zeros_like(y), torch.arange(len(y)), y)
+        """View a whole tensor; labels of any type that are whole numbers become int64."""
+        if y.shape != (len(source),):
+            raise DataError(f"{len(source)} images but labels of shape {tuple(y.shape)}")
+        labels = y.to(torch.int64)
+        if not torch.equal(labels.to(y.dtype), y):
+            raise DataError(f"labels are {y.dtype} and not all whole numbers; expected int64")
+        return cls((source,), torch.zeros_like(labels), torch.arange(len(y)), labels)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -67,12 +72,20 @@ class Images:
 
 
 def join(parts: Sequence[Images]) -> Images:
-    """The parts one after another, each source held once."""
+    """Put the parts one after another, each source held once."""
     sources = tuple({id(s): s for p in parts for s in p.sources}.values())
     place = {id(s): i for i, s in enumerate(sources)}
     which = [torch.tensor([place[id(s)] for s in p.sources])[p.which] for p in parts]
     rows, y = torch.cat([p.rows for p in parts]), torch.cat([p.y for p in parts])
     return Images(sources, torch.cat(which), rows, y)
+
+
+class Tasks(NamedTuple):
+    """The task that each image comes in, where the data themselves decide it."""
+
+    names: tuple[str, ...]  # in the order of learning
+    train: Tensor  # (n,) int64, a place in `names` for every training image
+    test: Tensor
 
 
 class Dataset(NamedTuple):
@@ -82,6 +95,37 @@ class Dataset(NamedTuple):
     test: Images
     names: tuple[str, ...]  # of the classes; label i is names[i]
     digest: str | None = None  # of the content, where the source already knows it
+    tasks: Tasks | None = None  # None: the scenario decides
+    cached: Path | None = None  # the folder of the prepared images, where they are mapped from one
+
+
+def check(data: Dataset, where: str = "") -> None:
+    """Refuse images or labels that no run should be made of."""
+    prefix, classes = f"{where}: " if where else "", len(data.names)
+    for name in data.names:
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise DataError(f"{prefix}the class name {name!r} is not UTF-8; rename it")
+    for part, images in (("training", data.train), ("test", data.test)):
+        if not len(images):
+            raise DataError(f"{prefix}there are no {part} images")
+        if wrong := [y for y in images.y.unique().tolist() if not 0 <= y < classes]:
+            raise DataError(
+                f"{prefix}{part} labels: found {wrong[0]}, but there are {classes} classes "
+                f"(labels 0 to {classes - 1})"
+            )
+        for source in images.sources:
+            if source.dtype != torch.uint8 or source.ndim != 4:
+                raise DataError(
+                    f"{prefix}{part} images: need uint8 of shape (n, channels, height, width), "
+                    f"not {source.dtype} of shape {tuple(source.shape)}"
+                )
+        if empty := set(range(classes)) - set(images.y.tolist()):
+            raise DataError(f"{prefix}class {data.names[min(empty)]!r} has no {part} image")
+    if data.train.shape != data.test.shape:
+        raise DataError(
+            f"{prefix}training images are {data.train.shape}, test images {data.test.shape}: "
+            "they must have one shape"
+        )
 
 
 class Batch(NamedTuple):

@@ -20,7 +20,7 @@ INK, PAPER = (40, 40, 40), (255, 255, 255)
 
 
 def draw(scenario: Scenario, per_class: int = 3) -> Image.Image:
-    """The first training images of every class, task by task."""
+    """Draw the first training images of every class, task by task."""
     rows = max(len(task.classes) for task in scenario.tasks)
     column = per_class * (TILE + GAP) + BETWEEN
     row = TILE + TEXT + GAP

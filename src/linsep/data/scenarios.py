@@ -1,137 +1,37 @@
 """From a name to a stream of tasks: which images, which classes when, how pixels are treated.
 
-Knows the sources and their usual protocols. Knows nothing of nets or losses. What a user's images
-may get wrong is found here, before anything is trained on them.
+Knows the registry of data. Knows nothing of nets or losses. What a user's images may get wrong is
+found here, before anything is trained on them.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import warnings
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from ..errors import ConfigError, DataError, unknown
+from ..errors import ConfigError, DataError
+from ..randomness import Randomness
 from ..settings import sections
 from ..settings.signature import complete
-from ..streams import Streams
 from .augment import Augment
-from .images import Dataset, Images
+from .images import Dataset, Images, Tasks, check
+from .registry import Source, source
 from .sources.cache import Progress
-from .sources.embedded import blobs, fashion_mini
 from .sources.measure import pixel_statistics
 from .sources.places import data_folder
-from .sources.registry import SOURCES, Source
-from .sources.table import Table
+from .sources.reading import reading
 from .tasks import Scenario, split, streamed
 
 MEASURED = 10_000  # images that the pixel statistics of a user's data are taken from
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A scenario by name. `load` takes the path of the data, if it reads any, and its options."""
-
-    line: str  # for `linsep list`
-    load: Callable[..., Dataset | Table]
-    per_task: int | None = None  # classes; None: the user must say
-    augment: Augment | None = None  # None: measured on the training images
-    suggests: Mapping[str, Any] = field(default_factory=dict)  # what the config leaves open
-    decodes: bool = False  # takes a while the first time, and says how far it is
-    # Where its files are: nowhere, in the data folder unless told otherwise, or the user must say.
-    reads: Literal["nothing", "data", "own"] = "nothing"
+class TaskWarning(UserWarning):
+    """A task that cannot be tested."""
 
 
-_SMALL = {"net": {"name": "cnn"}, "training": {"epochs": 5, "batch_size": 32}}
-# At a constant rate the last steps of a task decide how it ends: now and then one ruins it.
-_IDX = {
-    "net": {"name": "cnn"},
-    "training": {"epochs": 5, "batch_size": 32, "schedule": {"milestones": (0.8,)}},
-}
-_RESNET = {"name": "resnet18"}
-# The paper's protocol on its own data; on others, what runs in reasonable time.
-_SUGGESTS: Mapping[str, Mapping[str, Any]] = {
-    "split-cifar10": {"net": _RESNET, "training": {"epochs": 50, "batch_size": 32}},
-    "split-cifar100": {
-        "net": _RESNET,
-        "training": {"epochs": 50, "batch_size": 32, "schedule": {"milestones": (35, 45)}},
-        "memory": {"rows": 500},
-    },
-    "split-tinyimagenet": {
-        "net": _RESNET,
-        "training": {"epochs": 100, "batch_size": 64, "schedule": {"milestones": (35, 60, 75)}},
-        "memory": {"rows": 4000},
-    },
-    "split-imagenet100": {
-        "net": _RESNET,
-        "training": {
-            "epochs": 65,
-            "batch_size": 64,  # the paper does not say
-            "lr": 0.1,
-            "weight_decay": 5e-4,
-            "schedule": {"warmup": 5, "milestones": (15, 30, 40, 45)},
-        },
-        "memory": {"rows": 2000},
-    },
-    "split-mnist": _IDX,
-    "split-fashion-mnist": _IDX,
-}
-
-
-def _from_source(name: str, source: Source) -> Recipe:
-    augment = None
-    if source.size is not None and source.mean:
-        augment = Augment(
-            size=source.size, pad=source.pad, flip=source.flip, mean=source.mean, std=source.std,
-            resized=source.resized,
-        )  # fmt: skip
-    own = {"net": _RESNET, "training": {"epochs": 10, "batch_size": 32}}
-    return Recipe(
-        source.line,
-        source.load,
-        None if source.own else source.per_task,
-        augment,
-        _SUGGESTS.get(name, own),
-        decodes=source.prepares,
-        reads="own" if source.own else "data",
-    )
-
-
-SCENARIOS: Mapping[str, Recipe] = {
-    "fashion-mini": Recipe(
-        "Fashion-MNIST, 500 + 100 images of each class, embedded: 5 tasks of 2 classes, 28x28",
-        fashion_mini,
-        per_task=2,
-        augment=Augment(size=(28, 28), pad=2, flip=True, mean=(0.2873,), std=(0.3544,)),
-        suggests={
-            "net": {"name": "cnn"},
-            "training": {
-                "epochs": 5,
-                "batch_size": 32,
-                "lr": 0.2,
-                "schedule": {"milestones": (0.8,)},
-            },
-            "memory": {"rows": 100},
-        },
-    ),
-    **{name: _from_source(name, source) for name, source in SOURCES.items()},
-    "blobs": Recipe(
-        "synthetic noisy pictures, for tests: 5 tasks of 2 classes, 8x8",
-        blobs,
-        per_task=2,
-        suggests=_SMALL,
-    ),
-}
-
-
-def recipe(name: str) -> Recipe:
-    if name not in SCENARIOS:
-        raise ConfigError(f"scenario.name: {unknown('scenario', name, SCENARIOS)}")
-    return SCENARIOS[name]
-
-
-class Stream(NamedTuple):
+class Opened(NamedTuple):
     """A scenario ready to learn, with how its pixels reach the net and what identifies it."""
 
     scenario: Scenario
@@ -139,119 +39,103 @@ class Stream(NamedTuple):
     fingerprint: str  # of the images and labels, whatever their path
 
 
-def open_stream(
+def open_scenario(
     wanted: sections.Scenario, data: Dataset | None = None, progress: Progress | None = None
-) -> Stream:
-    """Load, unless the data are handed in, check, and cut into tasks."""
-    found = recipe(wanted.name)
-    loaded = load(wanted, progress) if data is None else data
-    given = loaded.data if isinstance(loaded, Table) else loaded
-    check(given)
-    digest = given.digest or fingerprint(given)
-    augment = found.augment or measured(given.train)
-    if isinstance(loaded, Table) and loaded.tasks:
-        return Stream(_as_listed(loaded, wanted), augment, _with_tasks(digest, loaded))
-    kept = reduced(given, wanted)
-    counts = _counts(wanted, found, len(kept.names))
-    order = None
-    if wanted.order == "shuffled":
-        order = Streams(wanted.order_seed).at("class order").permutation(len(kept.names)).tolist()
-    return Stream(split(wanted.name, kept, counts, order), augment, digest)
+) -> Opened:
+    """Load the data, unless they are handed in, check them, and cut them into tasks."""
+    found = source(wanted.name)
+    if data is None:
+        data = load(wanted, progress)
+    check(data)
+    own = data.tasks
+    scenario = _split(data, wanted, found) if own is None else _in_own_tasks(data, own, wanted)
+    _check_tasks(scenario, own.names if own else ())
+    return Opened(scenario, found.augment or measured(data.train), fingerprint(data))
 
 
-def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset | Table:
-    found = recipe(wanted.name)
+def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset:
+    """Read a scenario's images from where they are; a file that cannot be read is named."""
+    found = source(wanted.name)
     chosen = complete(found.load, wanted.options, "scenario")
     path = None if wanted.data is None else Path(wanted.data)
-    match found.reads:
-        case "nothing":
-            if path is not None:
-                raise ConfigError(f"scenario.data: {wanted.name!r} reads no files; leave it out")
-            return found.load(**chosen)
-        case "data":
-            place = data_folder(path)
-        case "own":
-            if path is None:
-                raise ConfigError(f"scenario.data is missing: {wanted.name!r} is where? (--data)")
-            place = path.expanduser()
-    return found.load(place, *([progress] if found.decodes else []), **chosen)
+    if not found.layout:
+        if path is not None:
+            raise ConfigError(f"scenario.data: {wanted.name!r} reads no files; leave it out")
+        return found.load(**chosen)
+    if found.published is None and path is None:
+        raise ConfigError(
+            f"scenario.data is missing (--data): {wanted.name!r} reads your files: {found.layout}"
+        )
+    place = data_folder(path)
+    with reading(place, "cannot be used", OSError):
+        return found.load(place, *([progress] if found.decodes else []), **chosen)
 
 
-def _as_listed(listed: Table, wanted: sections.Scenario) -> Scenario:
-    """The stream that a table's own column `task` describes."""
+def _split(data: Dataset, wanted: sections.Scenario, found: Source) -> Scenario:
+    kept, order = reduced(data, wanted), None
+    if wanted.order == "shuffled":
+        order = (
+            Randomness(wanted.order_seed).at("class order").permutation(len(kept.names)).tolist()
+        )
+    return split(wanted.name, kept, _counts(wanted, found, len(kept.names)), order)
+
+
+def _in_own_tasks(data: Dataset, tasks: Tasks, wanted: sections.Scenario) -> Scenario:
+    """Make the stream that the data themselves describe."""
     for name in ("per_task", "first_task", "per_class", "test_per_class", "validation"):
         if getattr(wanted, name):
-            raise ConfigError(f"scenario.{name}: the table says which image comes in which task")
-    assert listed.train_tasks is not None
-    assert listed.test_tasks is not None
-    parts = listed.train_tasks, listed.test_tasks
-    return streamed(wanted.name, listed.data, *parts, len(listed.tasks))
+            raise ConfigError(f"scenario.{name}: the data name the task of every image")
+    return streamed(wanted.name, data, tasks.train, tasks.test, len(tasks.names))
 
 
-def _with_tasks(digest: str, listed: Table) -> str:
-    assert listed.train_tasks is not None
-    assert listed.test_tasks is not None
-    content = digest.encode() + listed.train_tasks.numpy().tobytes()
-    return blake2b(content + listed.test_tasks.numpy().tobytes(), digest_size=16).hexdigest()
-
-
-def check(data: Dataset) -> None:
-    """Refuse images or labels that no run should be made of."""
-    for part, images in (("training", data.train), ("test", data.test)):
-        if not len(images):
-            raise DataError(f"there are no {part} images")
-        low, high = int(images.y.min()), int(images.y.max())
-        if low < 0 or high >= len(data.names):
-            wrong = low if low < 0 else high
+def _check_tasks(scenario: Scenario, names: tuple[str, ...]) -> None:
+    """Refuse a task that cannot be learned, and warn of one that cannot be tested."""
+    for task, group in zip(scenario.tasks, scenario.groups, strict=True):
+        called = f"task {names[task.index]!r}" if names else f"task {task.index + 1}"
+        if len(task.train) < 2:
             raise DataError(
-                f"{part} labels: found {wrong}, but there are {len(data.names)} classes "
-                f"(labels 0 to {len(data.names) - 1})"
+                f"{called} has {len(task.train)} training images; it takes at least 2 to train on"
             )
-        for source in images.sources:
-            if source.dtype != torch.uint8 or source.ndim != 4:
-                raise DataError(
-                    f"{part} images: need uint8 of shape (n, channels, height, width), "
-                    f"not {source.dtype} of shape {tuple(source.shape)}"
-                )
-        empty = sorted(set(range(len(data.names))) - set(images.y.unique().tolist()))
-        if empty:
-            raise DataError(f"class {data.names[empty[0]]!r} has no {part} image")
-    if data.train.shape != data.test.shape:
-        raise DataError(
-            f"training images are {data.train.shape}, test images {data.test.shape}: "
-            "they must have one shape"
-        )
+        if not len(group.test):
+            message = f"{called} has no test images: its accuracy, and any mean over it, is unknown"
+            warnings.warn(message, TaskWarning, stacklevel=3)
 
 
 def reduced(data: Dataset, wanted: sections.Scenario) -> Dataset:
-    """A validation split instead of the test images, and fewer images per class, as asked for."""
+    """Hold out validation images instead of the test images, and keep fewer per class, if asked."""
     train, test = data.train, data.test
-    streams = Streams(0)  # the same images whatever the run's seed
+    randomness = Randomness(0)  # the same images whatever the run's seed
     if wanted.validation:
-        rows = _rows_by_class(train, len(data.names), streams, "validation")
+        rows = _rows_by_class(train, len(data.names), randomness, "validation")
         held = {c: max(1, round(wanted.validation * len(r))) for c, r in enumerate(rows)}
         if any(n >= len(rows[c]) for c, n in held.items()):
             raise ConfigError("scenario.validation: leaves a class without training images")
         test = train.take(torch.cat([r[: held[c]] for c, r in enumerate(rows)]).sort().values)
         train = train.take(torch.cat([r[held[c] :] for c, r in enumerate(rows)]).sort().values)
-    train = _few(train, wanted.per_class, len(data.names), streams, "train")
-    test = _few(test, wanted.test_per_class, len(data.names), streams, "test")
+    train = _few(train, wanted.per_class, len(data.names), randomness, "train")
+    test = _few(test, wanted.test_per_class, len(data.names), randomness, "test")
     return data._replace(train=train, test=test)
 
 
 def fingerprint(data: Dataset) -> str:
-    """Of the content: what an image or a label changes, and a path does not."""
-    digest = blake2b(digest_size=16)
-    for images in data[:2]:
-        digest.update(repr(images.shape).encode())
-        for part in images.chunks(4096):
-            digest.update(part.pixels().numpy().tobytes())
-        digest.update(images.y.numpy().tobytes())
-    return digest.hexdigest()
+    """Return a digest of the content: an image, a label or its task changes it, a path does not."""
+    found = data.digest
+    if found is None:
+        digest = blake2b(digest_size=16)
+        for images in data[:2]:
+            digest.update(repr(images.shape).encode())
+            for part in images.chunks(4096):
+                digest.update(part.pixels().numpy().tobytes())
+            digest.update(images.y.numpy().tobytes())
+        found = digest.hexdigest()
+    if data.tasks is None:
+        return found
+    content = b"".join(part.numpy().tobytes() for part in data.tasks[1:])
+    return blake2b(found.encode() + content, digest_size=16).hexdigest()
 
 
 def measured(train: Images) -> Augment:
-    """For a user's images: their own mean and deviation, padding of an eighth, flips."""
+    """Treat a user's images by their own mean and deviation, an eighth of padding, and flips."""
     step = max(1, len(train) // MEASURED)
     found = pixel_statistics(train.take(torch.arange(0, len(train), step)))
     mean = tuple(round(v, 4) for v in found.mean)
@@ -260,12 +144,12 @@ def measured(train: Images) -> Augment:
     return Augment(size=(h, w), pad=min(h, w) // 8, flip=True, mean=mean, std=std)
 
 
-def _counts(wanted: sections.Scenario, found: Recipe, classes: int) -> list[int]:
+def _counts(wanted: sections.Scenario, found: Source, classes: int) -> list[int]:
     per_task = wanted.per_task or found.per_task
     if per_task is None:
         raise ConfigError(
             f"scenario.per_task is missing: there are {classes} classes; how many come in a task? "
-            "(--set scenario.per_task=2)"
+            "(run: --set scenario.per_task=2; data show: --per-task 2)"
         )
     first = wanted.first_task or per_task
     rest = classes - first
@@ -278,17 +162,19 @@ def _counts(wanted: sections.Scenario, found: Recipe, classes: int) -> list[int]
     return [first] + [per_task] * (rest // per_task)
 
 
-def _few(images: Images, n: int | None, classes: int, streams: Streams, name: str) -> Images:
+def _few(images: Images, n: int | None, classes: int, randomness: Randomness, name: str) -> Images:
     if n is None:
         return images
-    rows = _rows_by_class(images, classes, streams, f"subset/{name}")
+    rows = _rows_by_class(images, classes, randomness, f"subset/{name}")
     return images.take(torch.cat([r[:n] for r in rows]).sort().values)
 
 
-def _rows_by_class(images: Images, classes: int, streams: Streams, name: str) -> list[torch.Tensor]:
-    """Each class's rows in a random order of its own."""
+def _rows_by_class(
+    images: Images, classes: int, randomness: Randomness, name: str
+) -> list[torch.Tensor]:
+    """Return each class's rows in a random order of its own."""
     found = []
     for c in range(classes):
         rows = (images.y == c).nonzero()[:, 0]
-        found.append(rows[torch.from_numpy(streams.at(name, c).permutation(len(rows)))])
+        found.append(rows[torch.from_numpy(randomness.at(name, c).permutation(len(rows)))])
     return found

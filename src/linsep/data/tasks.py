@@ -51,13 +51,13 @@ class Scenario:
         return self.groups[0].test.shape
 
     def cumulative(self) -> Scenario:
-        """Joint training on what was seen so far: task t holds all data of tasks 0..t."""
+        """Return the scenario of joint training on all data so far: task t holds tasks 0..t."""
         parts = accumulate(([t.train] for t in self.tasks), lambda a, b: a + b)
         tasks = (replace(t, train=join(p)) for t, p in zip(self.tasks, parts, strict=True))
         return replace(self, tasks=tuple(tasks))
 
     def at_once(self) -> Scenario:
-        """Joint training from scratch: one task with all classes, tested group by group."""
+        """Return the scenario of joint training from scratch: one task, tested group by group."""
         last = self.tasks[-1]
         train = join([t.train for t in self.tasks])
         return replace(self, tasks=(Task(last.index, last.seen, (), train),))
@@ -66,7 +66,7 @@ class Scenario:
 def split(
     name: str, data: Dataset, per_task: Sequence[int], order: Sequence[int] | None = None
 ) -> Scenario:
-    """Class-incremental split: task t learns the next `per_task[t]` classes of `order`.
+    """Split by class: task t learns the next `per_task[t]` classes of `order`.
 
     Classes are relabelled by their place in the order, so label 0 is always learned first.
     """
@@ -87,7 +87,7 @@ def split(
 def streamed(
     name: str, data: Dataset, train_tasks: Tensor, test_tasks: Tensor, tasks: int
 ) -> Scenario:
-    """Any stream: image i of the training data comes in task `train_tasks[i]`.
+    """Make any stream: image i of the training data comes in task `train_tasks[i]`.
 
     A class may come in several tasks; it is new in the first of them.
     """

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..settings.sections import Keep
+from ..storage.folder import RunFolder
 from ..storage.session import SAVE_EVERY
 from .engines import Engine
 from .engines.local import Local, cpu_slots
@@ -36,10 +37,10 @@ class Grid:
         self,
         cells: list[Cell],
         runs: Path,
-        workers: int = 1,
         save_every: float = SAVE_EVERY,
         keep: Keep | None = None,
         engine: Engine | None = None,
+        workers: int = 1,
     ) -> None:
         self.cells, self.runs, self.save_every, self.keep = cells, runs, save_every, keep
         self.engine = engine or Local(runs, cpu_slots(workers))
@@ -79,8 +80,7 @@ class Grid:
                 if cell.status in ("waiting", "elsewhere"):
                     cell.status = "stopped"
             self._waiting = []
-        open_ = ("waiting", "queued", "running", "elsewhere")
-        return any(cell.status in open_ for cell in self.cells)
+        return any(cell.open for cell in self.cells)
 
     def _hand_out(self) -> None:
         if self.stopping:
@@ -102,23 +102,18 @@ class Grid:
         return bool(under_way) and (last or any(cell.tries == TRIES for cell in under_way))
 
     def _job(self, cell: Cell) -> Job:
-        return {
-            "index": self.cells.index(cell),
-            "settings": cell.settings,
-            "runs": str(self.runs.absolute()),
-            "save_every": self.save_every,
-            "keep": self.keep,
-        }
+        runs = self.runs.absolute()
+        return Job(self.cells.index(cell), cell.settings, runs, self.save_every, self.keep)
 
     def _take(self, message: Message) -> Cell:
-        cell = self.cells[message["index"]]
-        cell.reason = message.get("reason", "")
-        match message["kind"]:
+        cell = self.cells[message.index]
+        cell.reason = message.reason
+        match message.kind:
             case "progress":
                 self._follow(cell, message)
             case "done":
                 cell.status, cell.share = "done", 1.0
-                cell.seconds = seconds_taken(cell.folder) or message["seconds"]
+                cell.seconds = seconds_taken(cell.folder) or message.seconds
             case "held":
                 cell.status, cell.again = "elsewhere", time.monotonic() + RETRY
                 cell.tries -= 1
@@ -129,8 +124,8 @@ class Grid:
         return cell
 
     def _follow(self, cell: Cell, message: Message) -> None:
-        cell.share = message["done"] / max(message["total"], 1)
-        cell.rate = message["images_per_second"]
+        cell.share = message.steps / max(message.total, 1)
+        cell.rate = message.rate
         if cell.status != "running":
             cell.status = "running"
             if cell.share > cell.reached:  # the try before was not for nothing
@@ -151,7 +146,7 @@ class Grid:
         for cell in self.cells:
             if cell.status != "elsewhere":
                 continue
-            if (cell.folder / "results.json").exists():
+            if RunFolder(cell.folder).finished:
                 cell.status, cell.share = "done", 1.0
                 cell.seconds = seconds_taken(cell.folder)
                 yield cell

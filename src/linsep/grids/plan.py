@@ -1,48 +1,55 @@
-"""Which runs a grid is made of: every combination of lists over fields, each run once.
+"""The runs of a grid: every combination of lists over fields, each run once.
 
-Knows settings and what lies in the runs' folder. Knows nothing of how runs are done.
+Knows settings and what lies in the runs' folder. Knows nothing of how runs are made.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError, LinsepError
-from ..prepare import gathered, prepare
-from ..settings.config import Config, from_settings
-from ..settings.layers import assignment, merged, nested
+from ..errors import ConfigError, LinsepError, StateError
+from ..prepare import prepare
+from ..resolve import gathered
+from ..settings.config import from_settings
+from ..settings.layers import flat, merged, nested, parsed, split
+from ..settings.names import SHORT
+from ..storage.folder import RunFolder
+
+MOST = 100_000  # runs of one grid
 
 
 def expand(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every combination of the lists under `over`, the first list varying slowest."""
     fixed = {k: v for k, v in settings.items() if k != "over"}
-    over = flat(settings.get("over", {}))
-    for name, values in over.items():
+    lists = flat(settings.get("over", {}))
+    for name, values in lists.items():
         if not isinstance(values, list) or not values:
             raise ConfigError(f"over.{name}: should be a list of values, not {values!r}")
+    count = math.prod(map(len, lists.values()))
+    if count > MOST:
+        raise ConfigError(f"over: {count} combinations; a grid has at most {MOST}")
     found = []
-    for combination in itertools.product(*over.values()):
-        chosen = [nested(name, value) for name, value in zip(over, combination, strict=True)]
+    for combination in itertools.product(*lists.values()):
+        chosen = [nested(name, value) for name, value in zip(lists, combination, strict=True)]
         found.append(gathered(merged(fixed, *chosen)))
     return found
 
 
 def over(text: str) -> tuple[str, list[Any]]:
     """'seed=0..4' -> ('seed', [0, 1, 2, 3, 4]); 'method=er,er+bfp' -> ('method', [...])."""
-    name, equals, values = text.partition("=")
-    if not equals or not name.strip() or not values.strip():
-        raise ConfigError(f"--over {text!r}: should look like seed=0..4 or method=er,derpp")
-    first, dots, last = values.strip().partition("..")
-    if dots and first.isdigit() and last.isdigit():
-        if int(last) < int(first):
-            raise ConfigError(f"--over {text!r}: {last} is less than {first}")
-        return name.strip(), list(range(int(first), int(last) + 1))
-    return name.strip(), [assignment(f"v={v}")["v"] for v in values.split(",")]
+    name, values = split(text, "--over", "seed=0..4 or method=er,derpp")
+    if ends := re.fullmatch(r"([0-9]{1,18})\.\.([0-9]{1,18})", values):
+        first, last = map(int, ends.groups())
+        if not 0 <= last - first < MOST:
+            raise ConfigError(f"--over {text!r}: should name 1 to {MOST} values")
+        return name, list(range(first, last + 1))
+    return name, [parsed(value) for value in values.split(",")]
 
 
 @dataclass(eq=False)
@@ -55,7 +62,6 @@ class Cell:
     status: str = "waiting"  # queued, running, done, failed, stopped, elsewhere
     reason: str = ""
     begun: bool = False  # before this grid, and not finished
-    device: str = "cpu"
     share: float = 0.0  # of its steps
     rate: float = 0.0  # images a second
     seconds: float = 0.0  # that it took, all in all, once it is done
@@ -63,14 +69,19 @@ class Cell:
     reached: float = 0.0  # share of its steps from which it last went on
     again: float = 0.0  # when to look again whether another process has let go of it
 
+    @property
+    def open(self) -> bool:
+        """Whether something may still become of it."""
+        return self.status in ("waiting", "queued", "running", "elsewhere")
+
 
 def plan(
     settings: Mapping[str, Any] | Sequence[Mapping[str, Any]], runs: Path, *, here: bool = True
 ) -> list[Cell]:
-    """The runs of a grid, or of several; which are finished and which cannot be is marked.
+    """The runs of a grid, or of several, each marked as finished, begun, new or impossible.
 
-    Raises what is wrong if no run can be. Unless they are to be done `here`, a device that is asked
-    for is believed in.
+    Raises the first mistake if no run is possible. Unless the runs are to be made `here`, a device
+    need not be there.
     """
     opened: dict[str, Any] = {}
     cells: dict[str, Cell] = {}
@@ -78,13 +89,12 @@ def plan(
     several = [settings] if isinstance(settings, Mapping) else settings
     combinations = [(one, grid) for grid in several for one in expand(grid)]
     for number, (combination, grid) in enumerate(combinations):
-        one_thread = merged({"compute": {"threads": 1}}, combination)
         try:
-            cell = _cell(one_thread, runs, here, opened)
+            cell = _cell(combination, runs, here, opened)
         except LinsepError as error:
             wrong.append(error)
             name = _spelled(combination, grid) or f"combination {number + 1}"
-            cell = Cell(one_thread, name, runs / f"invalid {number}", "failed", str(error))
+            cell = Cell(combination, name, runs / f"invalid {number}", "failed", str(error))
         cells.setdefault(cell.name, cell)
     if len(wrong) == len(combinations):
         same = len({str(error) for error in wrong}) == 1
@@ -94,11 +104,10 @@ def plan(
 
 
 def seconds_taken(folder: Path) -> float:
-    """By a run, over all its sessions, as far as it has recorded them."""
+    """Seconds that a run has taken over all its sessions; 0 if they are not recorded."""
     try:
-        lines = (folder / "timing.jsonl").read_text(encoding="utf-8").splitlines()
-        return float(sum(json.loads(line)["seconds"] for line in lines))
-    except (OSError, ValueError, KeyError):
+        return sum(entry["seconds"] for entry in RunFolder(folder).timing())
+    except StateError:
         return 0.0
 
 
@@ -107,33 +116,21 @@ def time_left(cells: Sequence[Cell], at_once: int) -> float | None:
     timed = [cell.seconds for cell in cells if cell.status == "done" and cell.seconds]
     if not timed:
         return None
-    open_ = [c for c in cells if c.status in ("waiting", "queued", "running", "elsewhere")]
-    rest = sum(1 - cell.share for cell in open_) * sum(timed) / len(timed)
-    return rest / max(1, min(at_once, len(open_)))
-
-
-def flat(nested: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"training": {"lr": 1}} -> {"training.lr": 1}."""
-    found: dict[str, Any] = {}
-    for name, value in nested.items():
-        inner = isinstance(value, Mapping)
-        found |= flat(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
-    return found
+    rest = [1 - cell.share for cell in cells if cell.open]
+    return sum(rest) * sum(timed) / len(timed) / max(1, min(at_once, len(rest)))
 
 
 def _cell(settings: dict[str, Any], runs: Path, here: bool, opened: dict[str, Any]) -> Cell:
-    config: Config = from_settings(settings)
-    prepared = prepare(config, lenient=True, here=here, opened=opened)
+    prepared = prepare(from_settings(settings), lenient=True, here=here, opened=opened)
     device = prepared.config.compute.device
-    # Said outright, since "auto" might be another one where the run is done, and so another run.
-    cell = Cell(
-        merged(settings, {"compute": {"device": device}}), prepared.name, runs / prepared.name
-    )
-    cell.device = device
-    if (cell.folder / "results.json").exists():
+    # Written out, since "auto" might be another one where the run is done, and so another run.
+    settings = merged(settings, {"compute": {"device": device}})
+    cell = Cell(settings, prepared.name, runs / prepared.name)
+    run = RunFolder(cell.folder)
+    if run.finished:
         cell.status, cell.share, cell.seconds = "done", 1.0, seconds_taken(cell.folder)
     else:
-        cell.begun = (cell.folder / "state.pt").exists()
+        cell.begun = run.begun
     return cell
 
 
@@ -141,6 +138,5 @@ def _spelled(combination: Mapping[str, Any], settings: Mapping[str, Any]) -> str
     """What tells a combination from the others: 'method=er, memory.rows=5'."""
     chosen = flat(combination) | flat(combination.get("options", {}))
     names = flat(settings.get("over", {}))
-    short = {"scenario": "scenario.name", "net": "net.name", "memory": "memory.rows"}
-    values = {name: chosen.get(name, chosen.get(short.get(name, ""))) for name in names}
+    values = {name: chosen.get(name, chosen.get(SHORT.get(name, ""))) for name in names}
     return ", ".join(f"{name}={value}" for name, value in values.items())

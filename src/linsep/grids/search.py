@@ -1,26 +1,28 @@
-"""Which settings are best on a validation split: ranges are declared, optuna proposes, a grid runs.
+"""A search for the best values on a validation split: optuna proposes them, a grid runs them.
 
-Knows ranges, trials and what a trial is worth: the mean of a metric over its runs, over seeds say.
-The test images are never looked at: a share of the training images stands in for them, and a search
+Knows ranges, trials and what a trial is worth: the mean of a metric over its runs, such as seeds.
+The test images are never used: a share of the training images stands in for them, and a search
 without such a share is refused. Trials are kept in a database beside the runs, and a trial's runs
 are runs like all others, so a search may be killed at any time and started again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ..errors import ConfigError, LinsepError
+from ..errors import ConfigError, LinsepError, StateError
+from ..learning.metrics import METRICS
 from ..settings.config import from_settings
-from ..settings.layers import assignment, merged, nested
-from ..storage.session import read_results
+from ..settings.layers import flat, merged, nested, parsed, split
+from ..storage.folder import RunFolder
 from .grid import Grid
-from .plan import Cell, flat, plan
+from .plan import Cell, plan
 
 VALIDATION = 0.1  # share of the training images, if the settings do not say
 OWN = ("trials",)  # fields of a [search] table that are no ranges
@@ -46,26 +48,29 @@ class Range:
 def read_range(name: str, given: Any) -> Range:
     """'1e-3..1 log' (or '1e-3..1:log'), '50..500', 'er,derpp', or a list of choices."""
     wrong = f"search.{name}: should look like '0.001..1 log', '50..500' or ['er', 'derpp']"
-    if isinstance(given, list) and given:
+    if isinstance(given, str) and ".." not in given:
+        given = [parsed(value) for value in given.split(",")]
+    if isinstance(given, list) and given and all(isinstance(v, str | int | float) for v in given):
         return Range(choices=tuple(given))
     if not isinstance(given, str):
         raise ConfigError(f"{wrong}, not {given!r}")
     text, _, scale = given.strip().replace(":", " ").partition(" ")
-    low, dots, high = text.partition("..")
-    if not dots:
-        return Range(choices=tuple(assignment(f"v={value}")["v"] for value in given.split(",")))
-    ends = [assignment(f"v={value}")["v"] for value in (low, high)]
+    ends = [parsed(end) for end in text.split("..", 1)]
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
-    if not numbers or scale.strip() not in ("", "log"):
+    if not numbers or not all(map(math.isfinite, ends)) or scale.strip() not in ("", "log"):
         raise ConfigError(f"{wrong}, not {given!r}")
     if not ends[0] < ends[1] or (scale.strip() and ends[0] <= 0):
         raise ConfigError(f"search.{name}: {given!r} is empty" + (" or not above 0" * bool(scale)))
     return Range(ends[0], ends[1], log=bool(scale.strip()))
 
 
-def ranges(table: Mapping[str, Any], flags: Mapping[str, str]) -> dict[str, Range]:
-    """Those of a [search] table and of the command line, which wins."""
-    given = {name: v for name, v in flat(table).items() if name not in OWN} | dict(flags)
+def ranges(table: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Range]:
+    """The ranges of a [search] table and of the command line, which wins."""
+    trials = table.get("trials", 1) if isinstance(table, Mapping) else None
+    if not isinstance(trials, int) or trials < 1:
+        raise ConfigError("search: should be a table of ranges, with the number of trials")
+    given = {name: v for name, v in flat(table).items() if name not in OWN}
+    given |= dict(split(text, "--over-range", "'training.lr=0.001..1 log'") for text in texts)
     found = {name: read_range(name, value) for name, value in given.items()}
     if not found:
         raise ConfigError("nothing to search: give --over-range 'training.lr=0.001..1 log'")
@@ -78,7 +83,7 @@ def ranges(table: Mapping[str, Any], flags: Mapping[str, str]) -> dict[str, Rang
 def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings with the test images out of reach."""
     result = merged({"scenario": {"validation": VALIDATION}}, settings)
-    asked = [result["scenario"]["validation"]]
+    asked = [flat(result["scenario"])["validation"]]
     asked += flat(result.get("over", {})).get("scenario.validation", [])
     if not all(isinstance(share, int | float) and share > 0 for share in asked):
         raise ConfigError(
@@ -105,19 +110,18 @@ class Search:
         self,
         settings: Mapping[str, Any],
         over: Mapping[str, Range],
-        runs: Path,
-        make_grid: Callable[[list[Cell]], Grid],
-        *,
+        grid: Grid,
         trials: int,
         at_once: int = 1,
-        setting: str = "class_il",
-        metric: str = "faa",
+        worth: tuple[str, str] = ("class_il", "faa"),
+        *,
         here: bool = True,
     ) -> None:
-        self.settings, self.over, self.runs = on_validation(settings), over, runs
-        self.trials, self.at_once, self.worth = trials, at_once, (setting, metric)
+        """`grid` is an empty one; a trial's `worth` is a setting and a metric of its runs."""
+        self.settings, self.over, self.runs = on_validation(settings), over, grid.runs
+        self.trials, self.at_once, self.worth = trials, at_once, worth
         self._here, self._under_way = here, list[Trial]()
-        self.grid = make_grid([])
+        self.grid = grid
         self.study = self._open_study()
 
     def __iter__(self) -> Iterator[Cell]:
@@ -144,8 +148,7 @@ class Search:
         return sum(trial.state.is_finished() for trial in self.study.get_trials())
 
     def best(self) -> tuple[dict[str, Any], float] | None:
-        known = [t for t in self.study.get_trials() if t.value is not None]
-        if not known:
+        if all(trial.value is None for trial in self.study.get_trials()):
             return None
         found = self.study.best_trial
         return rounded(found.params), float(found.value)
@@ -160,11 +163,10 @@ class Search:
         name = f"search-{blake2b(asked.encode(), digest_size=5).hexdigest()}"
         self.runs.mkdir(parents=True, exist_ok=True)
         storage = f"sqlite:///{(self.runs / 'search.db').absolute()}"
-        ways = {"ff": "minimize"}
         study = optuna.create_study(
             storage=storage,
             study_name=name,
-            direction=ways.get(self.worth[1], "maximize"),
+            direction="minimize" if METRICS[self.worth[1]].better == "min" else "maximize",
             load_if_exists=True,
         )
         # Continued, it must not propose again what it proposed first.
@@ -206,7 +208,13 @@ class Search:
         if any(cell.status == "failed" for cell in trial.cells):
             self.study.tell(trial.number, state=_import().trial.TrialState.FAIL)
             return
-        found = [read_results(cell.folder)["metrics"][setting][metric] for cell in trial.cells]
+        try:
+            every = [RunFolder(cell.folder).results()["metrics"] for cell in trial.cells]
+            found = [metrics[setting][metric] for metrics in every]
+        except StateError as error:
+            warnings.warn(f"trial {trial.number} counts as failed: {error}", stacklevel=2)
+            self.study.tell(trial.number, state=_import().trial.TrialState.FAIL)
+            return
         self.study.tell(trial.number, fmean(found))
 
 

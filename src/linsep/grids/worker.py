@@ -1,40 +1,61 @@
-"""A run done as a job: what a process, a cluster's task or a batch job does when it is given one.
+"""A run done as a job: what a process, a cluster's task or a batch job does when it receives one.
 
-A job is {"index", "settings", "runs", "save_every", "keep"}, plain values all of them. What happens
-is said in messages {"kind", "index", ...}, the last of which ends the job:
-
-    progress   "done" and "total" steps, "images_per_second"; the first one as soon as it is ready
-    done       "seconds"
-    stopped    saved, because it was asked to stop
-    held       "reason": another process works on this run, here or on another machine
-    failed     "reason": trying again would not help
-    died       "reason": memory ran out; trying again may help
-
-As a program it speaks JSON lines on the socket it has as standard input and does one job after
-another. {"stop": true}, SIGTERM, and the end of the input, which means that the parent has died,
-make it finish the step, save, and go; {"quit": true} ends it when it is idle.
+Jobs and messages are plain values, so that they can be pickled or written as JSON. The last message
+of a job reports how it ended; `done` is the only good end.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import signal
-import socket
-import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from ..errors import HeldError, LinsepError
+from ..errors import HeldError, LinsepError, out_of_memory
+from ..settings.sections import Keep
 
 REPORT_EVERY = 0.5  # seconds
-Job = dict[str, Any]
-Message = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    index: int  # of the cell in its grid
+    settings: dict[str, Any]
+    runs: Path
+    save_every: float
+    keep: Keep | None = None
+
+
+@dataclass(frozen=True)
+class Message:
+    """What became of a job.
+
+    progress   steps so far; the first one as soon as the run is ready
+    done       finished
+    stopped    saved, because it was asked to stop
+    held       another process works on this run, here or on another machine
+    failed     trying again would not help
+    died       memory ran out, or its process did not survive; trying again may help
+    """
+
+    kind: Literal["progress", "done", "stopped", "held", "failed", "died"]
+    index: int
+    reason: str = ""
+    steps: int = 0
+    total: int = 0  # steps
+    rate: float = 0.0  # images a second
+    seconds: float = 0.0
+
+
+Order = Job | Literal["stop", "quit"]  # finish the step, save and end; or end when idle
 
 
 class Stopping(Protocol):
@@ -47,22 +68,21 @@ def do(
     stopping: Stopping,
     opened: dict[str, Any],
     every: float = REPORT_EVERY,
-) -> Message:
-    """One job from beginning to end. `opened` holds the data that several runs share."""
+) -> None:
+    """Do one job from beginning to end. `opened` holds the data that several runs share."""
     try:
         last = _train(job, tell, stopping, opened, every)
     except HeldError as error:
-        last = {"kind": "held", "reason": str(error)}
+        last = Message("held", job.index, str(error))
     except LinsepError as error:
-        last = {"kind": "failed", "reason": str(error)}
+        last = Message("failed", job.index, str(error))
     except Exception as error:  # noqa: BLE001 - one bad run must not stop the others
         traceback.print_exc()
-        kind = "died" if _out_of_memory(error) else "failed"
         reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        last = {"kind": kind, "reason": "out of memory" if kind == "died" else reason}
-    last["index"] = job["index"]
+        last = Message("failed", job.index, reason)
+        if out_of_memory(error):
+            last = Message("died", job.index, "out of memory")
     tell(last)
-    return last
 
 
 def _train(
@@ -77,82 +97,62 @@ def _train(
     from ..storage.session import Session
 
     if stopping.is_set():
-        return {"kind": "stopped"}
-    prepared = prepare(from_settings(job["settings"]), lenient=True, opened=opened)
-    runs, every_so_often, keep = Path(job["runs"]), job["save_every"], job["keep"]
-    with Session(prepared, runs, save_every=every_so_often, keep=keep) as session:
+        return Message("stopped", job.index)
+    prepared = prepare(from_settings(job.settings), lenient=True, opened=opened)
+    with Session(prepared, job.runs, save_every=job.save_every, keep=job.keep) as session:
         images, began, told = 0, time.monotonic(), 0.0
 
         def report(rate: float) -> None:
             if session.run is not None:
-                done, total = session.run.steps()
-                facts = {"done": done, "total": total, "images_per_second": rate}
-                tell({"kind": "progress", "index": job["index"], **facts})
+                steps, total = session.run.steps()
+                tell(Message("progress", job.index, steps=steps, total=total, rate=rate))
 
         report(0.0)
         for event in session:
             images += getattr(event, "images", 0)
             if stopping.is_set():
                 session.save()
-                return {"kind": "stopped"}
+                return Message("stopped", job.index)
             if (now := time.monotonic()) - told > every:
                 told = now
                 report(images / max(now - began, 1e-9))
-        return {"kind": "done", "seconds": time.monotonic() - began}
+        return Message("done", job.index, seconds=time.monotonic() - began)
 
 
-def _out_of_memory(error: Exception) -> bool:
-    import torch
+def work(pipe: Connection, environment: Mapping[str, str], log: Path) -> None:
+    """Be a worker: do one job after another, as ordered through the pipe.
 
-    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return known or "can't allocate memory" in str(error)
+    SIGTERM and the end of the pipe, which means that the parent has died, count as "stop".
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    os.environ.update(environment)
+    with log.open("a") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    stopping = threading.Event()
+    jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
 
+    def stop(*_: object) -> None:
+        stopping.set()
+        jobs.put(None)
 
-class Worker:
-    """Speaks with its parent on a socket."""
+    def listen() -> None:
+        order: Order = "stop"
+        with suppress(EOFError, OSError):
+            while isinstance(order := pipe.recv(), Job):
+                jobs.put(order)
+        if order != "quit":
+            stopping.set()
+        jobs.put(None)
 
-    def __init__(self, channel: socket.socket) -> None:
-        self.stopping = threading.Event()
-        self.jobs: queue.Queue[Job | None] = queue.Queue()
-        self.opened: dict[str, Any] = {}
-        self._channel = channel
-
-    def work(self) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-        signal.signal(signal.SIGTERM, self._stop)
-        self._tell({"kind": "hello", "process": os.getpid()})
-        threading.Thread(target=self._listen, daemon=True).start()
-        while (job := self.jobs.get()) is not None:
-            do(job, self._tell, self.stopping, self.opened)
-            if self.stopping.is_set():
-                return
-
-    def _listen(self) -> None:
+    def tell(message: Message) -> None:
         try:
-            for line in self._channel.makefile("r", encoding="utf-8"):
-                said = json.loads(line)
-                if "settings" in said:
-                    self.jobs.put(said)
-                else:
-                    break
-            else:
-                said = {"stop": True}
-        except OSError:
-            said = {"stop": True}
-        if "stop" in said:
-            self.stopping.set()
-        self.jobs.put(None)
-
-    def _tell(self, message: Message) -> None:
-        try:
-            self._channel.sendall(json.dumps(message).encode() + b"\n")
+            pipe.send(message)
         except OSError:  # nobody listens any more
-            self.stopping.set()
+            stopping.set()
 
-    def _stop(self, number: int, frame: object) -> None:
-        self.stopping.set()
-        self.jobs.put(None)
-
-
-if __name__ == "__main__":
-    Worker(socket.socket(fileno=sys.stdin.fileno())).work()
+    signal.signal(signal.SIGTERM, stop)
+    threading.Thread(target=listen, daemon=True).start()
+    opened: dict[str, Any] = {}
+    while (job := jobs.get()) is not None and not stopping.is_set():
+        do(job, tell, stopping, opened)

@@ -17,8 +17,8 @@ from ..data.augment import Augment
 from ..data.images import Batch, Images, join
 from ..data.tasks import Scenario, Task
 from ..nets.net import Backbone, Net, Spec, frozen, reestimate, untracked
+from ..randomness import Cursor, Randomness
 from ..settings import sections
-from ..streams import Cursor, Streams
 from .exemplars import make_memory
 from .method import BoundStage, BoundTerm, Method, Stage
 from .model import Model
@@ -36,27 +36,27 @@ class Learner(Model):
         method: Method,
         backbone: Callable[[], Backbone],
         scenario: Scenario,
-        streams: Streams,
+        randomness: Randomness,
         augment: Augment,
         training: sections.Training,
         memory: sections.Memory,
         evaluation: sections.Evaluation,
         compute: sections.Compute,
     ) -> None:
-        self.method, self.streams, self.training = method, streams, training
+        self.method, self.randomness, self.training = method, randomness, training
         self.draw_rows = memory.draw
         self.shared_draw = memory.draws == "shared"
         self._backbone = backbone
-        with streams.initialising("backbone"):
+        with randomness.initialising("backbone"):
             body = backbone()
         raw, size = scenario.tasks[0].train.shape, augment.size
-        with streams.initialising("head"):
+        with randomness.initialising("head"):
             head = method.head(body.widths["features"], scenario.num_classes)
         learned = sum(p.numel() for part in (body, head) for p in part.parameters())
         self.spec = Spec(raw, (raw[0], *size), scenario.num_classes, body.widths, learned)
         self.terms: dict[str, Term] = {}
         for s in method.summands:
-            with streams.initialising(f"term/{s.name}"):
+            with randomness.initialising(f"term/{s.name}"):
                 self.terms[s.name] = s.build(self.spec)
         needs = [term.needs(task) for task in scenario.tasks for term in self.terms.values()]
         net = Net(body, head, sorted(_union(n.taps for n in needs)))
@@ -75,7 +75,7 @@ class Learner(Model):
         self.seen[list(task.classes)] = True
         self.optimizers.reset()
         for name, term in self.terms.items():
-            with self.streams.initialising(f"term/{name}", task.index):
+            with self.randomness.initialising(f"term/{name}", task.index):
                 term.begin_task(task)
 
     def begin_stage(self, task: Task, stage: Stage) -> None:
@@ -83,7 +83,7 @@ class Learner(Model):
             self._settle(task)
         if stage.fresh:
             self._renew(task)
-        with self.streams.initialising(f"stage/{stage.name}", task.index):
+        with self.randomness.initialising(f"stage/{stage.name}", task.index):
             stage.begin(self._moment(task))
 
     def bind(self, task: Task, stage: Stage) -> BoundStage:
@@ -103,7 +103,7 @@ class Learner(Model):
             self._settle(task)
         self._fit_predictor()
         for name, term in self.terms.items():
-            with self.streams.initialising(f"term/{name}/end", task.index):
+            with self.randomness.initialising(f"term/{name}/end", task.index):
                 term.end_task(self._moment(task))
         if self.teacher is not None:
             self.teacher.load_state_dict(self.net.state_dict())
@@ -113,7 +113,7 @@ class Learner(Model):
     def batch(self, images: Images, name: str, cursor: Cursor, *, augmented: bool = True) -> Batch:
         if augmented:
             raw = images.pixels().to(self.device, non_blocking=True)
-            x = self._laid_out(self.augment.train(raw, self.streams.at(name, *cursor)))
+            x = self._laid_out(self.augment.train(raw, self.randomness.at(name, *cursor)))
         else:
             x = self.inputs(images)
         return Batch(x, images.y.to(self.device, non_blocking=True), images)
@@ -152,7 +152,7 @@ class Learner(Model):
 
     def observe(self, at: BoundStage, batch: Batch, logits: Tensor, cursor: Cursor) -> None:
         if at.stage.observes:
-            self.memory.observe(batch.images, logits, self.streams.at("memory", *cursor))
+            self.memory.observe(batch.images, logits, self.randomness.at("memory", *cursor))
 
     # --- evaluation ------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Learner(Model):
         old = stored.select(task.earlier)
         share = max(1, len(old) // len(task.earlier))
         order = torch.from_numpy(
-            self.streams.at("balanced rows", task.index).permutation(len(task.train))
+            self.randomness.at("balanced rows", task.index).permutation(len(task.train))
         )
         mixed = task.train.take(order)
         new = [mixed.take((mixed.y == c).nonzero()[:share, 0]) for c in task.classes]
@@ -232,21 +232,21 @@ class Learner(Model):
 
     def _choosing(self, task: Task) -> Callable[[], np.random.Generator]:
         """The generator that rows of a task are chosen with, by its stages and by the memory."""
-        return lambda: self.streams.at("task rows", task.index)
+        return lambda: self.randomness.at("task rows", task.index)
 
     def _settle(self, task: Task) -> None:
         self.memory.consolidate(task, self.look, self._choosing(task))
 
     def _renew(self, task: Task) -> None:
         """The net as it would be if it were made anew; its optimisers were cleared already."""
-        with self.streams.initialising("backbone", task.index):
+        with self.randomness.initialising("backbone", task.index):
             body = self._backbone()
-        with self.streams.initialising("head", task.index):
+        with self.randomness.initialising("head", task.index):
             head = self.method.head(self.spec.features, self.spec.classes)
         self.net.load_state_dict(Net(body, head).state_dict())
 
     def _replay(self, draw: str, cursor: Cursor) -> Batch:
-        rows = self.memory.sample(self.draw_rows, self.streams.at(f"{draw}/rows", *cursor))
+        rows = self.memory.sample(self.draw_rows, self.randomness.at(f"{draw}/rows", *cursor))
         images = Images.of(self.memory.x, self.memory.y).take(rows)
         batch = self.batch(images, f"{draw}/augment", cursor)
         if self.memory.logits is None:

@@ -1,20 +1,27 @@
-"""Numbers about scores and about accuracy matrices. Knows tensors only.
+"""Numbers about scores and about accuracy matrices, and the one table of metrics.
 
 An accuracy matrix is (T, T): row = after learning task t, column = on the classes of task i;
 entries in [0, 1], NaN where nothing was measured (above the diagonal; in joint training all but the
 last row). Metrics are in percent, None where undefined; docs/metrics.md has the equations.
+
+Knows tensors, and imports no torch by itself: tables and listings read the metrics' names here.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from __future__ import annotations
 
-import torch
-from torch import Tensor
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def accuracy(scores: Tensor, y: Tensor, classes: Sequence[int] | None = None) -> float:
     """Share of rows whose best score, among `classes` if given, is at the right class."""
     if classes is not None:
+        import torch
+
         columns = torch.tensor(list(classes), device=scores.device)
         best = columns[scores[:, columns].argmax(1)]
     else:
@@ -26,7 +33,7 @@ def confusion(scores: Tensor, y: Tensor) -> Tensor:
     """(classes, classes) counts: row = the right class, column = the one with the best score."""
     classes = scores.shape[1]
     pairs = y.to(scores.device) * classes + scores.argmax(1)
-    return torch.bincount(pairs, minlength=classes**2).view(classes, classes).cpu()
+    return pairs.bincount(minlength=classes**2).view(classes, classes).cpu()
 
 
 def final_average(matrix: Tensor) -> float | None:
@@ -34,16 +41,15 @@ def final_average(matrix: Tensor) -> float | None:
     return _percent(matrix[-1].mean())
 
 
-def forgetting(matrix: Tensor, *, include_last: bool = False) -> float | None:
+def forgetting(matrix: Tensor) -> float | None:
     """FF: mean over all tasks but the last of (best before the end - at the end).
 
-    The best is over rows i..T-2, so FF may be negative; with `include_last` over i..T-1, as the
-    authors' program has it (D18), so that it may not.
+    The best is over rows i..T-2, in the paper and in the figures its authors log, so FF may be
+    negative (D18).
     """
     if len(matrix) < 2:
         return None
-    rows = matrix if include_last else matrix[:-1]
-    return _percent((_peak(rows[:, :-1]) - matrix[-1, :-1]).mean())
+    return _percent((_peak(matrix[:-1, :-1]) - matrix[-1, :-1]).mean())
 
 
 def learning_accuracy(matrix: Tensor) -> float | None:
@@ -60,8 +66,8 @@ def backward_transfer(matrix: Tensor) -> float | None:
 
 def incremental_average(matrix: Tensor) -> float | None:
     """AIA: mean over rows of the mean accuracy on the tasks seen so far."""
-    rows = [matrix[t, : t + 1].mean() for t in range(len(matrix))]
-    return _percent(torch.stack(rows).mean())
+    rows = [float(matrix[t, : t + 1].mean()) for t in range(len(matrix))]
+    return _percent(matrix.new_tensor(rows).mean())
 
 
 def mean_peak(matrix: Tensor) -> float | None:
@@ -69,24 +75,36 @@ def mean_peak(matrix: Tensor) -> float | None:
 
     So that FAA + (T-1)/T FF = mean peak, exactly.
     """
-    last = matrix[-1, -1:]
-    if len(matrix) < 2:
-        return _percent(last.mean())
-    return _percent(torch.cat([_peak(matrix[:-1, :-1]), last]).mean())
+    best = matrix[-1].clone()
+    if len(matrix) > 1:
+        best[:-1] = _peak(matrix[:-1, :-1])
+    return _percent(best.mean())
 
 
-METRICS = {
-    "faa": final_average,
-    "ff": forgetting,
-    "ala": learning_accuracy,
-    "bwt": backward_transfer,
-    "aia": incremental_average,
-    "mean_peak": mean_peak,
+@dataclass(frozen=True)
+class Metric:
+    """A number in percent about an accuracy matrix."""
+
+    title: str  # in tables
+    better: Literal["max", "min"]
+    meaning: str
+    of: Callable[[Tensor], float | None]
+
+
+METRICS: Mapping[str, Metric] = {
+    "faa": Metric("FAA", "max", "final average accuracy", final_average),
+    "ff": Metric("FF", "min", "final forgetting", forgetting),
+    "ala": Metric("ALA", "max", "average learning accuracy", learning_accuracy),
+    "bwt": Metric("BWT", "max", "backward transfer", backward_transfer),
+    "aia": Metric("AIA", "max", "average incremental accuracy", incremental_average),
+    "mean_peak": Metric("mean peak", "max", "mean best accuracy", mean_peak),
 }
+REPORTED = ("faa", "ff", "ala")  # in tables and figures
+SETTINGS = {"class_il": "Class-IL", "task_il": "Task-IL"}  # in which accuracy is measured
 
 
 def summary(matrix: Tensor) -> dict[str, float | None]:
-    return {name: metric(matrix) for name, metric in METRICS.items()}
+    return {name: metric.of(matrix) for name, metric in METRICS.items()}
 
 
 @dataclass(frozen=True)
@@ -114,8 +132,8 @@ def audit(metrics: Mapping[str, float | None], tasks: int) -> list[Flaw]:
 
 def _peak(rows: Tensor) -> Tensor:
     """The best of each column, from the diagonal down."""
-    measured = torch.ones_like(rows, dtype=torch.bool).tril() & ~rows.isnan()
-    return rows.masked_fill(~measured, -torch.inf).amax(0)
+    measured = (~rows.isnan()).tril()
+    return rows.masked_fill(~measured, float("-inf")).amax(0)
 
 
 def _percent(value: Tensor) -> float | None:

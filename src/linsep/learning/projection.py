@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.optim import SGD, Optimizer
 
 from ..data.tasks import Task
-from ..errors import ConfigError, unknown
+from ..errors import ConfigError, DataError, unknown
 from ..nets.net import Spec
 from .losses import Scale, feature_match
 from .terms import Needs, Pass, Step, Term
@@ -46,9 +46,11 @@ class BackwardProjection(nn.Module):
         scale: Scale = "root_d",
     ) -> None:
         super().__init__()
+        if not isinstance(features, int) or features < 1:
+            raise ConfigError(f"features: should be a number of columns, not {features!r}")
         for name, value, allowed in (("init", init, Init), ("scale", scale, Scale)):
             if value not in get_args(allowed):
-                raise ValueError(f"no {name} {value!r}: {' or '.join(get_args(allowed))}")
+                raise ConfigError(f"no {name} {value!r}: {' or '.join(get_args(allowed))}")
         self.init: Init = init
         self.scale: Scale = scale
         self.project: nn.Module
@@ -61,7 +63,7 @@ class BackwardProjection(nn.Module):
                 layers = nn.Linear(features, features), nn.ReLU(), nn.Linear(features, features)
                 self.project = nn.Sequential(*layers)
             case _:
-                raise ValueError(f"no projection of kind {kind!r}: linear, identity or mlp")
+                raise ConfigError(f"no projection of kind {kind!r}: linear, identity or mlp")
         self.reset()
 
     @torch.no_grad()
@@ -76,6 +78,8 @@ class BackwardProjection(nn.Module):
                     fill(layer.weight)
 
     def forward(self, new: Tensor, old: Tensor) -> Tensor:
+        if not len(new):
+            raise DataError("BackwardProjection: no rows to match, whose mean would be NaN")
         return feature_match(self.project(new), old, self.scale)
 
     def optimizer(self, lr: float = 0.1, momentum: float = 0.9) -> Optimizer | None:

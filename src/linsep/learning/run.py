@@ -16,7 +16,7 @@ from torch import Tensor
 from ..data.images import Images
 from ..data.tasks import Scenario, Task
 from ..errors import DivergedError, StateError
-from ..streams import Cursor
+from ..randomness import Cursor
 from .learner import Learner
 from .method import BoundStage, Stage
 from .metrics import accuracy, confusion
@@ -118,7 +118,9 @@ class Run:
         at = learner.bind(task, stage)
         while len(at.rows) and self.cursor.epoch < self.epochs(stage):
             place = self.cursor[:3]  # task, stage, epoch
-            order = torch.from_numpy(learner.streams.at("order", *place).permutation(len(at.rows)))
+            order = torch.from_numpy(
+                learner.randomness.at("order", *place).permutation(len(at.rows))
+            )
             done = self.cursor.step  # above 0 when resumed inside an epoch
             for rows in batches(order, learner.training.batch_size)[done:]:
                 yield self._step(at, at.rows.take(rows))
@@ -155,7 +157,7 @@ class Run:
     def state_dict(self) -> dict[str, Any]:
         self.check_losses()
         return {
-            "seed": self.learner.streams.seed,
+            "seed": self.learner.randomness.seed,
             "cursor": tuple(self.cursor),
             "learner": self.learner.state_dict(),
             "class_il": self.class_il,
@@ -166,9 +168,9 @@ class Run:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        if state["seed"] != self.learner.streams.seed:
+        if state["seed"] != self.learner.randomness.seed:
             raise StateError(
-                f"this state was made with seed {state['seed']}, not {self.learner.streams.seed}"
+                f"this state was made with seed {state['seed']}, not {self.learner.randomness.seed}"
             )
         self.learner.load_state_dict(state["learner"])
         self.cursor = Cursor(*state["cursor"])

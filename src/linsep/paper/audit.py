@@ -1,4 +1,4 @@
-"""What in the paper's printed numbers cannot be so, or does not fit the rest (D20).
+"""Printed numbers of the paper that are impossible or contradict each other.
 
 Knows arithmetic only: each check states a relation that printed numbers must obey, and returns a
 finding for each place where they do not. Does not know why, and corrects nothing.
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from .tables import TABLES, Cell, PaperTable, Place, cell, protocol, table
+from .tables import TABLES, PaperTable, Place, at, protocol, table
 
 ROUNDING = 0.01  # a difference of two numbers printed to two digits may be off by this
 SPREAD = 5.0  # points: no method's mean peak moves this much from seed to seed
@@ -34,14 +34,9 @@ class Finding:
 def audit() -> list[Finding]:
     """Every check over every table, in a fixed order."""
     checks = (
-        impossible_peaks,
-        class_above_task,
-        unbelievable_spreads,
-        wrong_deltas,
-        wrong_bold,
-        gamma_identity,
-        disagreeing_tables,
-    )
+        impossible_peaks, class_above_task, unbelievable_spreads, wrong_deltas, wrong_bold,
+        gamma_identity, disagreeing_tables,
+    )  # fmt: skip
     return [finding for check in checks for finding in check()]
 
 
@@ -51,7 +46,7 @@ def impossible_peaks() -> Iterator[Finding]:
         peak = _mean_peak(faa, ff)
         if peak <= 100 + 2 * ROUNDING:
             continue
-        numbers = {"faa": _at(faa).mean, "ff": _at(ff).mean, "peak": peak}
+        numbers = {"faa": at(faa).mean, "ff": at(ff).mean, "peak": peak}
         text = (
             f"{faa}: FAA {numbers['faa']:.2f} with FF {numbers['ff']:.2f} needs a mean "
             f"peak of {peak:.1f} %"
@@ -92,14 +87,14 @@ def class_above_task() -> Iterator[Finding]:
 def unbelievable_spreads() -> Iterator[Finding]:
     """Spreads of FAA and FF that only a mean peak swinging by many points could join."""
     for faa, ff in _forgetting_pairs():
-        narrow, wide = _at(faa).std, _at(ff).std
+        narrow, wide = at(faa).std, at(ff).std
         if narrow is None or wide is None:
             continue
         least = abs(_share(faa) * wide - narrow)
         if least > SPREAD:
             text = (
-                f"{faa}: FF {_at(ff).mean:.2f} ± {wide:.2f} beside FAA "
-                f"{_at(faa).mean:.2f} ± {narrow:.2f} needs a mean peak with a std of at least "
+                f"{faa}: FF {at(ff).mean:.2f} ± {wide:.2f} beside FAA "
+                f"{at(faa).mean:.2f} ± {narrow:.2f} needs a mean peak with a std of at least "
                 f"{least:.1f} points between seeds"
             )
             numbers = {"faa_std": narrow, "ff_std": wide, "peak_std_at_least": least}
@@ -113,11 +108,11 @@ def wrong_deltas() -> Iterator[Finding]:
             if found.delta is None:
                 continue
             base = replace(place, method=place.method.partition("+")[0])
-            difference = found.mean - _at(base).mean
+            difference = found.mean - at(base).mean
             if abs(found.delta - difference) > ROUNDING + 1e-9:
                 text = (
                     f"{place}: printed as {found.delta:+.2f}, but {found.mean:.2f} - "
-                    f"{_at(base).mean:.2f} is {difference:+.2f}"
+                    f"{at(base).mean:.2f} is {difference:+.2f}"
                 )
                 numbers = {"printed": found.delta, "difference": difference}
                 yield _finding("wrong delta", text, (place, base), numbers)
@@ -167,7 +162,7 @@ def disagreeing_tables() -> Iterator[Finding]:
             if place.gamma not in (None, 1.0) or place.metric == "ala":
                 continue
             other = replace(place, gamma=None)
-            main = _at(other)
+            main = at(other)
             if main.mean != found.mean:
                 text = (
                     f"{place}: {found.mean:.2f} in table {table(name).number}, "
@@ -180,9 +175,8 @@ def disagreeing_tables() -> Iterator[Finding]:
 def _finding(
     check: str, text: str, places: tuple[Place, ...], numbers: Mapping[str, float]
 ) -> Finding:
-    return Finding(
-        check, text, places, MappingProxyType({k: round(v, 6) for k, v in numbers.items()})
-    )
+    rounded = {name: round(number, 6) for name, number in numbers.items()}
+    return Finding(check, text, places, MappingProxyType(rounded))
 
 
 def _forgetting_pairs() -> Iterator[tuple[Place, Place]]:
@@ -200,7 +194,7 @@ def _columns(found: PaperTable) -> list[list[Place]]:
 
 
 def _mean_peak(faa: Place, ff: Place) -> float:
-    return _at(faa).mean + _share(faa) * _at(ff).mean
+    return at(faa).mean + _share(faa) * at(ff).mean
 
 
 def _share(place: Place) -> float:
@@ -211,9 +205,3 @@ def _share(place: Place) -> float:
 
 def _in_task_il(place: Place) -> Place:
     return replace(place, setting="task_il")
-
-
-def _at(place: Place) -> Cell:
-    return cell(
-        place.scenario, place.memory, place.method, place.metric, place.setting, place.gamma
-    )

@@ -1,4 +1,4 @@
-"""How the paper ran each method, as settings that a run takes; and the same at a smaller scale.
+"""The settings with which the paper ran each method, and the same at a smaller scale.
 
     settings("split-cifar100", 500, "lucir")  # {"training": {"lr": 0.03, ...}, "lucir": {...}, ...}
 
@@ -9,12 +9,13 @@ scales.toml. Knows nothing of runs, files or torch.
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from ..errors import ConfigError, unknown
+from ..settings.layers import merged, nested
 from .tables import Place, Source, hyperparameters, protocol
 
 SOURCES: Mapping[str, Source] = {"paper": "text", "authors": "program"}  # by preset
@@ -43,7 +44,7 @@ FIELDS = {
     "projection_lr": "{term}.lr",
     "projection_momentum": "{term}.momentum",
 }
-# What the protocol means without saying so.
+# What the protocol implies without stating it.
 UNSAID: Mapping[str, Any] = {
     "scenario": {"order": "natural", "validation": 0.0},
     "training": {"schedule": {"factor": 0.1, "warmup": 0}},
@@ -63,11 +64,11 @@ class Scale:
     seeds: tuple[int, ...]
     settings: Mapping[str, Any]
     scenarios: Mapping[str, Mapping[str, Any]]
-    absent: Mapping[str, str]  # scenarios it leaves out, and why
+    absent: Mapping[str, str] = field(default_factory=dict)  # scenarios it leaves out, and why
 
     def memory(self, scenario: str, rows: int | None) -> int | None:
-        """What stands for one of the paper's memory sizes."""
-        sizes = self.scenarios[scenario].get("memory", {})
+        """The memory size that replaces one of the paper's."""
+        sizes = self.scenarios.get(scenario, {}).get("memory", {})
         return rows if rows is None else sizes.get(str(rows), rows)
 
 
@@ -75,15 +76,7 @@ class Scale:
 def scales() -> Mapping[str, Scale]:
     text = files("linsep.paper").joinpath("scales.toml").read_text(encoding="utf-8")
     return {
-        name: Scale(
-            name,
-            raw["line"],
-            raw["comparable"],
-            tuple(raw["seeds"]),
-            raw["settings"],
-            raw["scenarios"],
-            raw.get("absent", {}),
-        )
+        name: Scale(name=name, **raw | {"seeds": tuple(raw["seeds"])})
         for name, raw in tomllib.loads(text).items()
     }
 
@@ -97,27 +90,27 @@ def scale(name: str) -> Scale:
 def settings(
     scenario: str, memory: int | None, method: str, source: Source = "text"
 ) -> dict[str, Any]:
-    """A run's settings as in the paper, but for the seed; what the paper leaves open is left out.
+    """A run's settings as in the paper, without the seed and what the paper leaves open.
 
-    `source` says whose values where text and program part; its preset comes along.
+    `source` decides where text and program differ; its preset is among the settings.
     """
     found = hyperparameters(scenario, memory, method, source)
     base, _, term = method.partition("+")
     preset = next(name for name, named in SOURCES.items() if named == source)
     per_task: int = protocol(scenario)["classes_per_task"]
-    whole = _merged(
+    whole = merged(
         UNSAID, {term: UNSAID_TERMS.get(term, {})} if term else {},
         {"scenario": {"name": scenario, "per_task": per_task}, "method": method, "preset": preset},
         {} if memory is None else {"memory": {"rows": memory}},
     )  # fmt: skip
     for name, value in found.items():
         path = FIELDS[name].format(base=base, term=term)
-        whole = _merged(whole, _nested(path, list(value) if isinstance(value, tuple) else value))
+        whole = merged(whole, nested(path, list(value) if isinstance(value, tuple) else value))
     return whole
 
 
 def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]:
-    """The settings that fill a cell of the paper's tables at a scale, but for the seed."""
+    """The settings that fill a cell of the paper's tables at a scale, without the seed."""
     if place.scenario not in size.scenarios:
         reason = size.absent.get(place.scenario, "it is not in scales.toml")
         raise ConfigError(f"the scale {size.name!r} leaves {place.scenario} out: {reason}")
@@ -125,15 +118,17 @@ def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]
     here = size.scenarios[place.scenario]
     parts = place.method.split("+")
     own = {k: v for k, v in size.settings.items() if k in whole or k in parts}
-    after = _merged(whole, own, {k: v for k, v in here.items() if k != "memory"})
-    if place.memory is not None:
-        after["memory"]["rows"] = size.memory(place.scenario, place.memory)
-    if place.gamma is not None:
-        after[parts[1]]["weight"] = place.gamma
+    after = merged(whole, own, {k: v for k, v in here.items() if k != "memory"})
     before, now = whole["training"]["epochs"], after["training"]["epochs"]
-    schedule = after["training"]["schedule"]
-    schedule["milestones"] = [max(1, round(m * now / before)) for m in schedule["milestones"]]
-    return after
+    milestones = after["training"]["schedule"]["milestones"]
+    moved = [max(1, round(m * now / before)) for m in milestones]
+    rows = size.memory(place.scenario, place.memory)
+    return merged(
+        after,
+        nested("training.schedule.milestones", moved),
+        {} if rows is None else nested("memory.rows", rows),
+        {} if place.gamma is None else nested(f"{parts[1]}.weight", place.gamma),
+    )
 
 
 def named(text: str, preset: str = "paper") -> dict[str, Any]:
@@ -152,21 +147,3 @@ def _source(preset: str) -> Source:
     if preset not in SOURCES:
         raise ConfigError(unknown("preset", preset, SOURCES))
     return SOURCES[preset]
-
-
-def _nested(path: str, value: Any) -> dict[str, Any]:
-    for name in reversed(path.split(".")):
-        value = {name: value}
-    assert isinstance(value, dict)
-    return value
-
-
-def _merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for layer in layers:
-        for key, value in layer.items():
-            old = result.get(key)
-            if isinstance(value, Mapping):
-                value = _merged(old if isinstance(old, Mapping) else {}, value)
-            result[key] = value
-    return result

@@ -16,16 +16,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..compare.statistics import mean, std
-from ..compare.tables import Best, Spread, Table
+from ..compare.tables import Spread, Table
 from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
+from ..learning.metrics import METRICS, SETTINGS
 from ..settings.presets import PRESETS
 from ..storage.store import Record, Value, flat
 from .protocol import Scale, scaled
-from .tables import Cell, PaperTable, Place, cell, table
+from .tables import Cell, PaperTable, Place, at, table
 
-METRICS = {"faa": "FAA", "ff": "FF", "ala": "ALA"}
-SETTINGS = {"class_il": "Class-IL", "task_il": "Task-IL"}
 ABSENT = ("scenario.first_task", "scenario.per_class", "scenario.test_per_class")
 
 
@@ -58,12 +57,10 @@ class Beside:
     @property
     def printed_gain(self) -> float | None:
         """What the added term changes, from the printed means."""
-        base, plus, _ = self.place.method.partition("+")
-        if not plus:
+        if "+" not in self.place.method:
             return None
-        p = self.place
         try:
-            return self.printed.mean - cell(p.scenario, p.memory, base, p.metric, p.setting).mean
+            return self.printed.mean - at(_without_term(self.place)).mean
         except ConfigError:
             return None
 
@@ -82,18 +79,15 @@ def chosen(
 ) -> tuple[PaperTable, dict[Place, Cell]]:
     """A table of the paper and those of its cells that are asked for."""
     found = table(name)
-    wanted = {"scenario": scenario, "memory": memory, "method": method}
     kept = dict(found.cells)
-    for field, value in wanted.items():
+    for field, value in {"scenario": scenario, "memory": memory, "method": method}.items():
         if value is None:
             continue
         values = [v.strip() for v in str(value).split(",")]
-        allowed = {str(getattr(place, field)) for place in kept}
+        allowed = {str(getattr(place, field)) for place in kept} - {"None"}
         for one in values:
             if one not in allowed:
-                raise ConfigError(
-                    unknown(f"{field} in the paper's {name}", one, allowed - {"None"})
-                )
+                raise ConfigError(unknown(f"{field} in the paper's {name}", one, allowed))
         kept = {p: c for p, c in kept.items() if str(getattr(p, field)) in values}
     return found, kept
 
@@ -111,21 +105,20 @@ def grid(
 
 
 def seeds(size: Scale, runs: int | None) -> tuple[int, ...]:
-    """As many as the paper has runs of, if that is fewer than the scale has."""
+    """The scale's seeds, but no more than the paper has runs."""
     return size.seeds[:runs] if runs else size.seeds
 
 
 def expected(place: Place, size: Scale, preset: str) -> dict[str, Value]:
-    """What a run that fills a cell has in its config, flat; None: nothing at all."""
+    """The fields of a run that fills a cell, flat; None for those that it must not have."""
     choices = dict(PRESETS[preset])
     own = choices.pop("options", {})
     if place.memory is None:
         choices.pop("memory", None)
     parts = {part: own.get(part, {}) for part in place.method.split("+")}
-    whole: dict[str, Value] = dict.fromkeys(ABSENT)
-    settings = scaled(place, size, preset)
-    del settings["preset"]
-    return whole | flat(choices) | flat(parts) | flat(settings)
+    fields = flat(choices) | flat(parts) | flat(scaled(place, size, preset))
+    del fields["preset"]
+    return dict.fromkeys(ABSENT) | fields
 
 
 def beside(
@@ -141,7 +134,7 @@ def beside(
         if record.finished:
             key = record.facts.get("scenario.name"), record.facts.get("method")
             known.setdefault(key, []).append(record)
-    fitting: dict[Place, dict[int, Record]] = {}
+    fitting: dict[Place, list[Record]] = {}
     wanted = seeds(size, found.runs)
 
     def values(place: Place) -> dict[int, float]:
@@ -149,44 +142,42 @@ def beside(
         if which not in fitting:
             candidates = known.get((place.scenario, place.method), [])
             fitting[which] = _fitting(which, candidates, size, preset)
-        metric = f"{place.setting}.{place.metric}"
-        taken = {s: r.facts.get(metric) for s, r in fitting[which].items() if s in wanted}
-        return {s: float(v) for s, v in taken.items() if v is not None}
+        ours: dict[int, float] = {}
+        for record in fitting[which]:
+            value = record.facts.get(f"{place.setting}.{place.metric}")
+            if value is not None and (seed := record.facts["seed"]) in wanted:
+                ours.setdefault(int(str(seed)), float(value))
+        return ours
 
     rows = []
     for place, printed in cells.items():
-        base, plus, _ = place.method.partition("+")
-        plain = values(replace(place, method=base, gamma=None)) if plus else {}
+        plain = values(_without_term(place)) if "+" in place.method else {}
         rows.append(Beside(place, printed, found.runs, values(place), plain, len(wanted)))
     return rows
 
 
-def _fitting(
-    place: Place, candidates: Sequence[Record], size: Scale, preset: str
-) -> dict[int, Record]:
+def _fitting(place: Place, candidates: Sequence[Record], size: Scale, preset: str) -> list[Record]:
     if place.scenario not in size.scenarios or not candidates:
-        return {}
-    needed = expected(place, size, preset)
-    found: dict[int, Record] = {}
-    for record in candidates:
-        if all(record.facts.get(name) == value for name, value in needed.items()):
-            seed = record.facts["seed"]
-            assert isinstance(seed, int)
-            found.setdefault(seed, record)
-    return found
+        return []
+    needed = expected(place, size, preset).items()
+    return [r for r in candidates if all(r.facts.get(name) == value for name, value in needed)]
+
+
+def _without_term(place: Place) -> Place:
+    return replace(place, method=place.method.partition("+")[0], gamma=None)
 
 
 def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: bool) -> Table:
-    """`whole` adds the scale to every row, for formats that have no caption."""
+    """The table to print; `whole` adds the scale to every row, for formats without a caption."""
     columns = [
         "where", "method", "paper", "ours", "seeds", "difference", "sigmas", "gain, paper",
         "gain, ours",
     ]  # fmt: skip
-    ordered = sorted(rows, key=lambda r: list(SETTINGS).index(r.place.setting))
-    where = {id(row): _where(row, size) for row in ordered}
-    groups = list(dict.fromkeys(where.values()))
-    ordered.sort(key=lambda row: groups.index(where[id(row)]))
-    body = [[where[id(row)], *_row(row)] for row in ordered]
+    groups: dict[str, list[list[Shown]]] = {}  # Class-IL first
+    for row in sorted(rows, key=lambda r: list(SETTINGS).index(r.place.setting)):
+        where = _where(row, size)
+        groups.setdefault(where, []).append([where, *_row(row)])
+    body = [cells for group in groups.values() for cells in group]
     if whole:
         columns.append("scale")
         label = size.name if size.comparable else f"{size.name} (levels not comparable)"
@@ -194,11 +185,11 @@ def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: b
     caption = f"Table {found.number} of the paper beside ours, scale {size.name}"
     if not size.comparable:
         caption += ": levels are NOT comparable"
-    best: dict[str, Best] = {}
-    return Table(columns, body, caption=caption, best=best, group="where")
+    return Table(columns, body, caption=caption, group="where")
 
 
 def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
+    """What a reader should know beside the table, a line each."""
     said = []
     if not size.comparable:
         said.append(
@@ -221,11 +212,9 @@ def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
 
 def _where(row: Beside, size: Scale) -> str:
     p = row.place
-    text = f"{SETTINGS[p.setting]} {METRICS[p.metric]}, {p.scenario}"
-    if p.memory is None:
-        return text
-    text += f"/{p.memory}"
-    here = size.memory(p.scenario, p.memory) if p.scenario in size.scenarios else p.memory
+    text = f"{SETTINGS[p.setting]} {METRICS[p.metric].title}, {p.scenario}"
+    text += "" if p.memory is None else f"/{p.memory}"
+    here = size.memory(p.scenario, p.memory)
     return text if here == p.memory else f"{text} (here {here})"
 
 

@@ -103,8 +103,12 @@ def cell(
     setting: str = "class_il",
     gamma: float | None = None,
 ) -> Cell:
+    """`at` a place given by its parts."""
+    return at(Place(scenario, memory, method, metric, setting, gamma))
+
+
+def at(sought: Place) -> Cell:
     """The printed number at a place, from the first table that has it."""
-    sought = Place(scenario, memory, method, metric, setting, gamma)
     for name in TABLES:
         if (found := table(name).cells.get(sought)) is not None:
             return found

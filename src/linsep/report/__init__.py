@@ -1,9 +1,10 @@
 """Finished runs as one page that can be mailed, and as files of figures.
 
-    gather      from run folders to data, sorted into blocks and groups
+    gather      from run folders to data, sorted into blocks and arms
     style       a method's name, colour and marker; how figures look
     canvas      a matplotlib figure with spots to point at; from it to SVG, PDF, PNG
-    draw_*      a figure each: from data to a drawing and the table of what is drawn
+    draw_*      from data to figures, each a drawing and the table of what is drawn;
+                `draw_<name>` is of the analysis of that name
     words       sentences and tables about the runs
     origin      environments, and the commands that make the runs again
     sections    what comes in which order, and only if there is data for it

@@ -12,10 +12,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from html import escape
+from itertools import count
 from typing import Any
-from zlib import crc32
 
 from ..compare.tables import Table
 from . import style
@@ -68,11 +68,11 @@ class Figure:
     caption: str
     draw: Callable[[], Canvas]
     data: Table
-    wide: bool = field(default=False)  # at most two in a row
+    wide: bool = False  # at most two in a row
 
     def svg(self) -> str:
-        with style.house():
-            return _svg(self.draw(), self.name, self.title)
+        with style.house(self.name):
+            return _svg(self.draw(), self.title)
 
     def file(self, format_: str) -> bytes:
         if format_ == "svg":
@@ -89,24 +89,18 @@ class Figure:
 
 def numbered(figures: Sequence[Figure]) -> list[Figure]:
     """Names that would be alike on a disk get a number."""
-    from dataclasses import replace
-
-    taken: set[str] = set()
-    found = []
+    found: dict[str, Figure] = {}
     for figure in figures:
-        name, n = figure.name, 1
-        while name.lower() in taken:
-            n += 1
-            name = f"{figure.name}-{n}"
-        taken.add(name.lower())
-        found.append(figure if name == figure.name else replace(figure, name=name))
-    return found
+        names = (figure.name if n == 1 else f"{figure.name}-{n}" for n in count(1))
+        name = next(name for name in names if name.lower() not in found)
+        found[name.lower()] = replace(figure, name=name)
+    return list(found.values())
 
 
 # --- SVG -----------------------------------------------------------------------------------------
 
 
-def _svg(canvas: Canvas, name: str, title: str) -> str:
+def _svg(canvas: Canvas, title: str) -> str:
     """matplotlib's SVG, smaller, with the page's colours and fonts, and with the spots."""
     out = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -115,7 +109,7 @@ def _svg(canvas: Canvas, name: str, title: str) -> str:
     body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
     body = re.sub(r"<[^>]*>", _shorter, body)
-    body = _one_grid(_styled_once(_own_names(body, name)))
+    body = _one_grid(_styled_once(body))
     body = re.sub(r"<defs>\s*</defs>", "", re.sub(r">\s*\n\s*<", "><", body))
     for _ in range(3):  # groups around a single shape, or around such a group
         body = re.sub(r"<g>((?:<path [^>]*/>)*|<text[^>]*>[^<]*</text>)</g>", r"\1", body)
@@ -132,6 +126,7 @@ def _svg(canvas: Canvas, name: str, title: str) -> str:
 def _shorter(tag: re.Match[str]) -> str:
     """A tag with the page's colours and fonts, and with no more digits than can be seen."""
     text = tag[0].replace("#000000", "currentColor").replace("xlink:href", "href")
+    text = re.sub(r' id="[^"]*_\d+"', "", text)  # of groups, which nothing refers to
     text = re.sub(r"font: ((?:bold |italic )?)([\d.]+)px [^;\"]*", _font, text)
     text = re.sub(r"font-family: [^;\"]*(; )?|stroke-linejoin: miter; ", "", text)
     text = re.sub(r'(?<= style=")[^"]*', lambda m: re.sub(r"(?<=[:;]) ", "", m[0]), text)
@@ -198,24 +193,6 @@ def _one_grid(body: str) -> str:
     return line.sub(once, body)
 
 
-def _own_names(body: str, name: str) -> str:
-    """Ids that something refers to are short and the figure's own; the others go."""
-    tags = re.compile(r"<[^>]*>")
-    references = re.compile(r'(?:href="#|url\(#)([^")]+)')
-    used = dict.fromkeys(i for tag in tags.findall(body) for i in references.findall(tag))
-    own = f"f{crc32(name.encode()):x}-"
-    short = {i: f"{own}{n}" for n, i in enumerate(used)}
-
-    def renamed(match: re.Match[str]) -> str:
-        return f' id="{short[match[1]]}"' if match[1] in short else ""
-
-    def inside(tag: re.Match[str]) -> str:
-        text = re.sub(r' id="([^"]+)"', renamed, tag[0])
-        return re.sub(r'(href="#|url\(#)([^")]+)', lambda m: m[1] + short[m[2]], text)
-
-    return tags.sub(inside, body)
-
-
 def _spots(canvas: Canvas, height: float) -> str:
     parts = []
     for spot in canvas.spots:
@@ -225,10 +202,10 @@ def _spots(canvas: Canvas, height: float) -> str:
             shape = f'circle cx="{_number(x)}" cy="{_number(height - y)}" r="{NEAR:g}"'
             parts.append(f"<{shape}><title>{text}</title></circle>")
         else:
-            x, y, wide, high = _box(spot.axes, spot.x, spot.y, spot.size)
-            shape = f'x="{_number(x)}" y="{_number(height - y - high)}"'
-            shape += f' width="{_number(wide)}" height="{_number(high)}"'
-            parts.append(f"<rect {shape}><title>{text}</title></rect>")
+            half = [side / 2 for side in spot.size]
+            corners = [(spot.x + s * half[0], spot.y + s * half[1]) for s in (-1, 1)]
+            box = _rect(spot.axes.transData.transform(corners), height)
+            parts.append(f"<rect {box}><title>{text}</title></rect>")
     return f'<g class="spots" fill="transparent">{"".join(parts)}</g>' if parts else ""
 
 
@@ -236,17 +213,14 @@ def _grids(canvas: Canvas, height: float) -> str:
     """A field whose cells' texts a script finds in the figure's table: one shape for thousands."""
     parts = []
     for axes in canvas.grids:
-        box = axes.get_window_extent()
-        shape = f'x="{_number(box.x0)}" y="{_number(height - box.y1)}"'
-        shape += f' width="{_number(box.width)}" height="{_number(box.height)}"'
+        box = _rect(axes.get_window_extent().get_points(), height)
         side = len(axes.images[0].get_array())
-        parts.append(f'<rect class="grid" data-side="{side}" {shape} fill="transparent"/>')
+        parts.append(f'<rect class="grid" data-side="{side}" {box} fill="transparent"/>')
     return "".join(parts)
 
 
-def _box(
-    axes: Any, x: float, y: float, size: tuple[float, float]
-) -> tuple[float, float, float, float]:
-    ends = [(x - size[0] / 2, y - size[1] / 2), (x + size[0] / 2, y + size[1] / 2)]
-    (x0, y0), (x1, y1) = axes.transData.transform(ends)
-    return min(x0, x1), min(y0, y1), abs(x1 - x0), abs(y1 - y0)
+def _rect(corners: Any, height: float) -> str:
+    """Attributes of a rectangle between two corners, whose y counts from below."""
+    (x0, x1), (y0, y1) = (sorted(values) for values in zip(*corners, strict=True))
+    sides = {"x": x0, "y": height - y1, "width": x1 - x0, "height": y1 - y0}
+    return " ".join(f'{name}="{_number(value)}"' for name, value in sides.items())

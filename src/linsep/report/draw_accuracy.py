@@ -1,4 +1,4 @@
-"""Accuracies as tasks come: matrices, averages over tasks, forgetting, and who is taken for whom.
+"""Accuracies as tasks come: matrices, averages over tasks, forgetting, and confusion.
 
 Knows accuracy matrices and counts as runs store them (docs/metrics.md). Knows nothing of files.
 """
@@ -6,16 +6,17 @@ Knows accuracy matrices and counts as runs store them (docs/metrics.md). Knows n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..compare import statistics
-from ..compare.summaries import SETTINGS
 from ..compare.tables import Table, Value
+from ..learning.metrics import SETTINGS
 from . import style
 from .canvas import Axes, Canvas, Figure
-from .draw_lines import Series, legend, plot, series, table
-from .gather import Block, Group, Matrix, Run
+from .draw_lines import Series, lines_figure, series
+from .gather import ArmRuns, Block, Matrix, Run
 
 NAMED = 24  # classes or tasks up to which every one is named, or has its number in its cell
 LIGHT = 0.62  # share from which a cell is so light that its text is dark
@@ -27,40 +28,36 @@ DARK_TEXT, LIGHT_TEXT = "#111111", "#ffffff"
 
 def over_tasks(block: Block) -> Figure | None:
     """Mean accuracy on the tasks seen so far, after each task."""
-    return _by_task(
-        block,
-        f"accuracy-over-tasks-{block.slug}".strip("-"),
-        "Average accuracy on the tasks learned so far",
+    return lines_figure(
+        block.named("accuracy-over-tasks"),
+        block.titled("Average accuracy on the tasks learned so far"),
         "Mean over the tasks seen so far, after each task; the band is one standard deviation over "
         "seeds. Joint training on all data at once is a single point.",
-        averages,
-        x="tasks learned",
-        y="average accuracy",
-    )
+        _panels(block, averages),
+        panel="setting", x="tasks learned", y="average accuracy", unit=" %", digits=1,
+    )  # fmt: skip
 
 
 def forgetting(block: Block) -> Figure | None:
-    """What FF is the mean of."""
-    return _by_task(
-        block,
-        f"forgetting-{block.slug}".strip("-"),
-        "Forgetting of each task",
+    """The values that FF is the mean of."""
+    return lines_figure(
+        block.named("forgetting"),
+        block.titled("Forgetting of each task"),
         "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
         "FF is the mean over these tasks. Below 0 a task got better at the end.",
-        forgotten,
-        x="task",
-        y="forgetting",
-    )
+        _panels(block, forgotten),
+        panel="setting", x="task", y="forgetting", unit=" %", digits=1,
+    )  # fmt: skip
 
 
-def averages(matrix: Matrix) -> Iterator[tuple[int, float]]:
+def averages(matrix: Matrix) -> Iterator[tuple[float, float]]:
     for t, row in enumerate(matrix):
         known = [v for v in row[: t + 1] if v is not None]
         if len(known) == t + 1:
             yield t + 1, 100 * statistics.mean(known)
 
 
-def forgotten(matrix: Matrix) -> Iterator[tuple[int, float]]:
+def forgotten(matrix: Matrix) -> Iterator[tuple[float, float]]:
     last = len(matrix) - 1
     for i in range(last):
         peaks = [v for row in matrix[i:last] if (v := row[i]) is not None]
@@ -69,61 +66,31 @@ def forgotten(matrix: Matrix) -> Iterator[tuple[int, float]]:
             yield i + 1, 100 * (max(peaks) - final)
 
 
-def _by_task(
-    block: Block,
-    name: str,
-    title: str,
-    caption: str,
-    points: Callable[[Matrix], Iterator[tuple[int, float]]],
-    *,
-    x: str,
-    y: str,
-) -> Figure | None:
+def _panels(
+    block: Block, points: Callable[[Matrix], Iterator[tuple[float, float]]]
+) -> dict[str, list[Series]]:
+    """A line for each arm and setting, of points that each seed's matrix gives."""
     panels: dict[str, list[Series]] = {}
     for setting, shown in SETTINGS.items():
-        for group in block.groups:
-            values: dict[float, list[float]] = {}
-            for matrix in group.matrices(setting):
-                for place, value in points(matrix):
-                    values.setdefault(place, []).append(value)
-            found = series(group.label, group.look, values)
-            if found:
-                panels.setdefault(shown, []).append(found)
-    if not panels:
-        return None
-
-    def draw() -> Canvas:
-        many = sum(1 for _ in panels[next(iter(panels))])
-        canvas = Canvas(7.6, 3.3 + 0.18 * (many // 4))
-        row = canvas.panels(1, len(panels))[0]
-        for axes, (shown, lines) in zip(row, panels.items(), strict=True):
-            plot(canvas, axes, lines, x=x, unit=" %", digits=1)
-            axes.set_title(shown)
-            axes.set_xlabel(x)
-            axes.xaxis.get_major_locator().set_params(integer=True)
-        row[0].set_ylabel(f"{y}, %")
-        legend(canvas, row)
-        return canvas
-
-    where = f" ({block.title})" if block.title else ""
-    data = table(panels, panel="setting", x=x, y=f"{y} %")
-    return Figure(name, title + where, caption, draw, data, wide=True)
+        for arm in block.arms:
+            found = (point for matrix in arm.matrices(setting) for point in points(matrix))
+            if line := series(arm.label, arm.look, found):
+                panels.setdefault(shown, []).append(line)
+    return panels
 
 
 # --- matrices ------------------------------------------------------------------------------------
 
 
-def matrices(group: Group, place: str) -> Figure | None:
+def matrices(arm: ArmRuns) -> Figure | None:
     """After which task, on which: Class-IL and Task-IL."""
-    found = {shown: group.matrices(setting) for setting, shown in SETTINGS.items()}
     caption = "Accuracy in %, mean over seeds: row = after learning a task, column = on a task."
-    name = "-".join(filter(None, ["accuracy-matrix", style.slug(place), group.slug]))
-    title = f"{group.label}{f' ({place})' if place else ''}"
-    return pair_of_matrices(name, title, caption, {k: v for k, v in found.items() if v})
+    found = {shown: arm.matrices(setting) for setting, shown in SETTINGS.items()}
+    return heat_maps(arm, "accuracy-matrix", caption, {k: v for k, v in found.items() if v})
 
 
-def pair_of_matrices(
-    name: str, title: str, caption: str, found: dict[str, list[Matrix]]
+def heat_maps(
+    arm: ArmRuns, kind: str, caption: str, found: dict[str, list[Matrix]]
 ) -> Figure | None:
     """Means over matrices of one size, a panel for each name."""
     means: dict[str, list[list[float | None]]] = {}
@@ -152,20 +119,23 @@ def pair_of_matrices(
         return canvas
 
     columns = ["panel", "after task", "on task", "accuracy %", "std", "n"]
-    return Figure(name, title, caption, draw, Table(columns, rows))
+    return Figure(arm.named(kind), arm.title, caption, draw, Table(columns, rows))
+
+
+def _image(axes: Axes, values: np.ndarray) -> Any:
+    """Percentages as colours, with nothing around them."""
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return axes.imshow(values, vmin=0, vmax=100)
 
 
 def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) -> None:
     size = len(values)
-    array = np.array([[np.nan if v is None else v for v in row] for row in values])
-    axes.imshow(array, vmin=0, vmax=100)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    step = 1 if size <= NAMED else 5
-    ticks = list(range(0, size, step))
+    _image(axes, np.array(values, float))  # None becomes NaN
+    ticks = range(0, size, 1 if size <= NAMED else 5)
     axes.set_xticks(ticks, [str(t + 1) for t in ticks])
     axes.set_yticks(ticks, [str(t + 1) for t in ticks])
-    axes.tick_params(length=0)
     axes.set_xlabel("on task")
     axes.set_ylabel("after task")
     for t, row in enumerate(values):
@@ -183,9 +153,9 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
 # --- confusion -----------------------------------------------------------------------------------
 
 
-def confusion(group: Group, place: str) -> Figure | None:
-    """Row = the right class, column = the predicted one, summed over seeds."""
-    runs = [run for run in group.runs if run.confusion is not None]
+def confusion(arm: ArmRuns) -> Figure | None:
+    """Rows are true classes, columns predicted ones, summed over seeds."""
+    runs = [run for run in arm.runs if run.confusion is not None]
     runs = [run for run in runs if run.classes == runs[0].classes]
     if not runs or not any(map(any, runs[0].confusion or [])):
         return None
@@ -197,8 +167,8 @@ def confusion(group: Group, place: str) -> Figure | None:
         [name, *map(int, row)] for name, row in zip(names, counts.tolist(), strict=True)
     ]
     caption = (
-        "Class-IL after the last task, summed over seeds: row = the right class, column = the "
-        "predicted one; colours are shares of a row. "
+        "Class-IL after the last task, summed over seeds: rows are true classes, columns predicted "
+        "ones; colours are shares of a row. "
     )
     caption += "Lines are borders of tasks." if ends else "Seeds order the classes differently."
 
@@ -207,9 +177,8 @@ def confusion(group: Group, place: str) -> Figure | None:
         _confusion(canvas, canvas.panels(1, 1)[0][0], counts, ends, names)
         return canvas
 
-    name = "-".join(filter(None, ["confusion", style.slug(place), group.slug]))
-    title = f"{group.label}{f' ({place})' if place else ''}"
-    return Figure(name, title, caption, draw, Table(["right class", *names], rows))
+    data = Table(["true class", *names], rows)
+    return Figure(arm.named("confusion"), arm.title, caption, draw, data)
 
 
 def _class_order(runs: Sequence[Run]) -> tuple[list[int], list[int]]:
@@ -226,11 +195,7 @@ def _confusion(
     canvas: Canvas, axes: Axes, counts: np.ndarray, ends: Sequence[int], names: Sequence[str]
 ) -> None:
     shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    image = axes.imshow(shares, vmin=0, vmax=100)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    size = len(counts)
+    image, size = _image(axes, shares), len(counts)
     for end in ends[:-1]:
         for line in (axes.axhline, axes.axvline):
             line(end - 0.5, color="#ffffff", linewidth=0.8, alpha=0.8)
@@ -245,8 +210,7 @@ def _confusion(
         axes.set_xticks(middles, shown, rotation=90)
         axes.set_yticks(middles, shown)
     axes.set_xlabel("predicted")
-    axes.set_ylabel("right")
-    canvas.drawing.colorbar(image, ax=axes, shrink=0.7, label="% of the row").outline.set_visible(
-        False
-    )
+    axes.set_ylabel("true")
+    bar = canvas.drawing.colorbar(image, ax=axes, shrink=0.7, label="% of the row")
+    bar.outline.set_visible(False)
     canvas.grids.append(axes)

@@ -7,13 +7,13 @@ are called and how they look. Knows nothing of what they mean.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..compare import statistics
 from ..compare.tables import Table, Value
-from .canvas import Axes, Canvas
+from .canvas import Axes, Canvas, Figure
 from .style import DIM, Look
 
 SPOTS = 30  # of one line, at most
@@ -36,20 +36,29 @@ class Series:
     points: Sequence[Point]
 
 
-def series(label: str, look: Look, values: Mapping[float, Iterable[float]]) -> Series | None:
-    """From values at each x; None if there is none at all. What is not finite is not drawn."""
-    points = []
-    for x, many in values.items():
-        known = [v for v in many if math.isfinite(v)]
-        if known:
-            points.append(Point(x, statistics.mean(known), statistics.std(known), len(known)))
+def series(label: str, look: Look, found: Iterable[tuple[float, float]]) -> Series | None:
+    """A line over x from (x, value) of all seeds; None without any. Only finite values count."""
+    values: dict[float, list[float]] = {}
+    for x, value in found:
+        if math.isfinite(value):
+            values.setdefault(x, []).append(value)
+    points = [
+        Point(x, statistics.mean(many), statistics.std(many), len(many))
+        for x, many in sorted(values.items())
+    ]
     return Series(label, look, points) if points else None
 
 
 def plot(
-    canvas: Canvas, axes: Axes, lines: Sequence[Series], *, x: str, unit: str = "", digits: int = 2
+    canvas: Canvas,
+    axes: Axes,
+    lines: Sequence[Series],
+    where: Callable[[float], str],
+    *,
+    unit: str = "",
+    digits: int = 2,
 ) -> None:
-    """Draw lines into axes; `x` is how a place is said in a spot's text: 'after task'."""
+    """Draw lines into axes; `where` names a place on the x axis in a spot's text: 'task 3'."""
     faint = 0.18 if len(lines) <= FEW else 0.07
     most = max(5, min(SPOTS, ALL_SPOTS // max(1, len(lines))))
     for line in lines:
@@ -67,7 +76,7 @@ def plot(
             axes.errorbar(xs, means, yerr=line.points[0].std, color=look.colour, capsize=2)
         for p in line.points[:: math.ceil(len(xs) / most)]:
             spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
-            said = f"{line.label}, {x} {p.x:g}: {p.mean:.{digits}f}{spread}{unit}"
+            said = f"{line.label}, {where(p.x)}: {p.mean:.{digits}f}{spread}{unit}"
             canvas.spot(axes, p.x, p.mean, said)
 
 
@@ -82,6 +91,41 @@ def table(panels: Mapping[str, Sequence[Series]], *, panel: str, x: str, y: str)
     return Table([panel, "method", x, y, "std", "n"], rows)
 
 
+def lines_figure(
+    name: str,
+    title: str,
+    caption: str,
+    panels: Mapping[str, Sequence[Series]],
+    *,
+    panel: str,
+    x: str,
+    y: str,
+    unit: str = "",
+    digits: int = 2,
+    sharey: bool = False,
+) -> Figure | None:
+    """Lines over tasks, a panel for each name; `panel` is what the names are called in the data."""
+    known = {shown: lines for shown, lines in panels.items() if lines}
+    if not known:
+        return None
+
+    def draw() -> Canvas:
+        most = max(map(len, known.values()))
+        canvas = Canvas(3.7 * max(len(known), 1.2), 3.3 + 0.18 * (most // 4))
+        row = canvas.panels(1, len(known), sharey=sharey)[0]
+        for axes, (shown, lines) in zip(row, known.items(), strict=True):
+            plot(canvas, axes, lines, f"{x} {{:g}}".format, unit=unit, digits=digits)
+            axes.set_title(shown)
+            axes.set_xlabel(x)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+        row[0].set_ylabel(f"{y},{unit}" if unit else y)
+        legend(canvas, row)
+        return canvas
+
+    data = table(known, panel=panel, x=x, y=f"{y}{unit}")
+    return Figure(name, title, caption, draw, data, wide=len(known) > 1)
+
+
 def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 4) -> None:
     """Below all panels, each label once."""
     found: dict[str, Any] = {}
@@ -91,13 +135,8 @@ def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 4) -> None:
     widest = max(map(len, found), default=0)
     room = int(13 * canvas.drawing.get_figwidth())  # letters, of the legend's size
     columns = max(1, min(columns, len(found), room // (widest + 8)))
-    canvas.drawing.legend(
-        list(found.values()),
-        list(found),
-        loc="outside lower center",
-        ncols=columns,
-        handlelength=2.4,
-    )
+    place = {"loc": "outside lower center", "ncols": columns, "handlelength": 2.4}
+    canvas.drawing.legend(list(found.values()), list(found), **place)
 
 
 def borders(axes: Axes, places: Iterable[float]) -> None:

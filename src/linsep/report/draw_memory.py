@@ -16,7 +16,7 @@ from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
 from .draw_lines import borders
-from .gather import Group, Memory, Run
+from .gather import ArmRuns, Exemplars, Run
 
 NAMED = 24  # classes up to which each has its name
 EACH = 8  # images of a class, at most
@@ -35,62 +35,54 @@ class Sprite:
     height: int
 
 
-def first_memory(group: Group) -> tuple[Run, Memory] | None:
-    """Of the first seed that has one."""
-    for run in group.runs:
-        found = run.memory()
-        if found is not None:
-            return run, found
-    return None
+def first_memory(arm: ArmRuns) -> tuple[Run, Exemplars] | None:
+    """The first seed that has a memory, and its rows."""
+    return next(((run, rows) for run in arm.runs if (rows := run.memory())), None)
 
 
-def composition(group: Group, run: Run, memory: Memory, place: str) -> Figure:
+def composition(arm: ArmRuns, run: Run, memory: Exemplars) -> Figure:
+    """Rows of each class."""
     counts = Counter(memory.labels)
     order = [c for task in run.tasks for c in task] or sorted(counts)
     order += sorted(set(counts) - set(order))
     task_of = {c: t + 1 for t, task in enumerate(run.tasks) for c in task}
-    names = {c: run.classes[c] if c < len(run.classes) else str(c) for c in order}
+    names = {c: run.class_name(c) for c in order}
     rows: list[list[Value]] = [[task_of.get(c), c, names[c], counts[c]] for c in order]
 
     def draw() -> Canvas:
         canvas = Canvas(4.4, 2.7)
         axes = canvas.panels(1, 1)[0][0]
         heights = [counts[c] for c in order]
+        ends, top = np.cumsum([len(task) for task in run.tasks]).tolist(), max(heights) or 1
         if len(order) <= NAMED:
-            axes.bar(range(len(order)), heights, color=group.look.colour, width=0.8)
-        else:  # one shape for all
+            axes.bar(range(len(order)), heights, color=arm.look.colour, width=0.8)
+            short = [style.clean(names[c], 12) for c in order]
+            axes.set_xticks(range(len(order)), short, rotation=90)
+            for i, c in enumerate(order):
+                said = f"{names[c]} (task {task_of.get(c, '-')}): {counts[c]} rows"
+                canvas.cell(axes, i, top / 2, said, (1, top))
+        else:  # one shape for all, and a spot for each task
             edges = [i - 0.5 for i in range(len(order) + 1)]
-            axes.stairs(heights, edges, color=group.look.colour, fill=True)
-        axes.grid(visible=False, axis="x")
-        ends = np.cumsum([len(task) for task in run.tasks]).tolist()
-        borders(axes, [end - 0.5 for end in ends[:-1]])
-        top = max(heights) or 1
-        if len(order) > NAMED:
+            axes.stairs(heights, edges, color=arm.look.colour, fill=True)
+            axes.set_xticks([])
+            axes.set_xlabel("class, by task")
             for task, end in enumerate(ends):
                 size = len(run.tasks[task])
                 said = f"task {task + 1}: {sum(heights[end - size : end])} rows of {size} classes"
                 canvas.cell(axes, end - size / 2 - 0.5, top / 2, said, (size, top))
-        for i, c in enumerate(order if len(order) <= NAMED else ()):
-            said = f"{names[c]} (task {task_of.get(c, '-')}): {counts[c]} rows"
-            canvas.cell(axes, i, top / 2, said, (1, top))
-        if len(order) <= NAMED:
-            short = [style.clean(names[c], 12) for c in order]
-            axes.set_xticks(range(len(order)), short, rotation=90)
-        else:
-            axes.set_xlabel("class, by task")
-            axes.set_xticks([])
+        axes.grid(visible=False, axis="x")
+        borders(axes, [end - 0.5 for end in ends[:-1]])
         axes.set_ylabel("rows")
         return canvas
 
     per_task = Counter(task_of.get(c) for c in memory.labels)
     tasks = ", ".join(f"{t}: {n}" for t, n in sorted(per_task.items(), key=lambda p: p[0] or 0))
     caption = f"{len(memory.labels)} rows at the end of seed {run.seed}; by task {tasks}."
-    name = "-".join(filter(None, ["memory", style.slug(place), group.slug]))
-    title = f"{group.label}{f' ({place})' if place else ''}"
-    return Figure(name, title, caption, draw, Table(["task", "class", "name", "rows"], rows))
+    data = Table(["task", "class", "name", "rows"], rows)
+    return Figure(arm.named("memory"), arm.title, caption, draw, data)
 
 
-def sprite(group: Group, run: Run, memory: Memory) -> Sprite | None:
+def sprite(arm: ArmRuns, run: Run, memory: Exemplars) -> Sprite | None:
     """A few images of every class, or None if they are no pictures."""
     from PIL import Image
 
@@ -103,26 +95,21 @@ def sprite(group: Group, run: Run, memory: Memory) -> Sprite | None:
         return None
     each = max(1, min(EACH, ALL // len(order)))
     per_line = max(each, 8 // each * each)  # several classes in a line if each has few
-    side = min(SIDE, max(images.shape[2:]))
-    chosen = [i for c in order for i in np.flatnonzero(labels == c)[:each]] if each < 4 else []
-    cells = [(n // per_line, n % per_line, i) for n, i in enumerate(chosen)] or [
-        (row, column, i)
-        for row, c in enumerate(order)
-        for column, i in enumerate(np.flatnonzero(labels == c)[:each])
-    ]
-    size = (per_line * (side + 1), (1 + max(row for row, _, _ in cells)) * (side + 1))
-    sheet = Image.new("RGB", size, (127, 127, 127))
-    for row, column, i in cells:
-        pixels = images[i].transpose(1, 2, 0)
-        picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
-        picture = picture.convert("RGB").resize((side, side))
-        sheet.paste(picture, (column * (side + 1), row * (side + 1)))
+    side = min(SIDE, max(images.shape[2:])) + 1  # with a border
+    lines = -(-len(order) * each // per_line)
+    sheet = Image.new("RGB", (per_line * side, lines * side), (127, 127, 127))
+    for k, c in enumerate(order):
+        for place, i in enumerate(np.flatnonzero(labels == c)[:each], k * each):
+            pixels = images[i].transpose(1, 2, 0)
+            picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+            picture = picture.convert("RGB").resize((side - 1, side - 1))
+            sheet.paste(picture, (place % per_line * side, place // per_line * side))
     grey = images.shape[1] == 1
     out = io.BytesIO()
     (sheet.convert("L") if grey else sheet.quantize(64)).save(out, "PNG", optimize=True)
     names = ", ".join(run.classes[c] for c in order)
     return Sprite(
-        title=f"{group.label}: {each} at most of each class",
+        title=f"{arm.label}: at most {each} of each class",
         alt=f"images in the memory, class by class: {names}",
         source="data:image/png;base64," + base64.b64encode(out.getvalue()).decode(),
         width=sheet.width,

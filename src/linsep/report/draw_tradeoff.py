@@ -2,45 +2,35 @@
 
 from __future__ import annotations
 
-from ..compare.arms import IL, METRICS, spelled
+from ..compare.arms import spelled
 from ..compare.curves import Curve, table
-from ..compare.summaries import SETTINGS, SHOWN
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from . import style
 from .canvas import Canvas, Figure
-from .draw_lines import legend
+from .draw_lines import legend, plot, series
 
 LOOKS = {
-    "faa": (style.BLUE, "o", "-"),
-    "ff": (style.RED, "s", "--"),
-    "ala": (style.GREEN, "^", "-."),
+    "faa": style.Look(style.BLUE, "o", "-"),
+    "ff": style.Look(style.RED, "s", "--"),
+    "ala": style.Look(style.GREEN, "^", "-."),
 }
 
 
 def tradeoff(curve: Curve) -> Figure:
-    label = style.arm_label(curve.method, spelled(curve.options))
-    place = spelled(curve.block)
+    label, place = style.arm_label(curve.method, spelled(curve.options)), spelled(curve.block)
     weights = [f"{point.weight:g}" for point in curve.points]
 
     def draw() -> Canvas:
         canvas = Canvas(6.4, 3.1)
         row = canvas.panels(1, 2)[0]
-        for axes, setting in zip(row, IL, strict=True):
-            for metric in METRICS:
-                colour, marker, dash = LOOKS[metric]
-                found = [(i, p.summary(setting, metric)) for i, p in enumerate(curve.points)]
-                known = [(i, s) for i, s in found if s is not None]
-                if not known:
-                    continue
-                xs, means = [i for i, _ in known], [s.mean for _, s in known]
-                bars = [s.std or 0.0 for _, s in known]
-                axes.errorbar(
-                    xs, means, yerr=bars, color=colour, marker=marker, linestyle=dash, capsize=2,
-                    label=SHOWN[metric],
-                )  # fmt: skip
-                for i, s in known:
-                    spread = f" ± {s.std:.2f}" if s.std is not None else ""
-                    said = f"{SHOWN[metric]} at {curve.field} = {weights[i]}: {s.mean:.2f}{spread}"
-                    canvas.spot(axes, i, s.mean, said)
+        for axes, setting in zip(row, SETTINGS, strict=True):
+            lines = []
+            for metric in REPORTED:
+                arms = [point.arm.values(setting, metric) for point in curve.points]
+                values = [(float(i), v) for i, arm in enumerate(arms) for v in arm.values()]
+                lines.append(series(METRICS[metric].title, LOOKS[metric], values))
+            known = [line for line in lines if line]
+            plot(canvas, axes, known, lambda i: f"{curve.field} = {weights[int(i)]}")
             axes.set_xticks(range(len(weights)), weights)
             axes.set_title(SETTINGS[setting])
             axes.set_xlabel(style.clean(curve.field))
@@ -48,11 +38,11 @@ def tradeoff(curve: Curve) -> Figure:
         legend(canvas, row[:1])
         return canvas
 
-    name = "-".join(filter(None, ["tradeoff", style.slug(place), style.slug(curve.label)]))
-    name += "-" + style.slug(curve.field)
+    parts = ("tradeoff", place, curve.label, curve.field)
+    name = "-".join(filter(None, map(style.slug, parts)))
     title = f"{label} over {style.clean(curve.field)}{f' ({place})' if place else ''}"
     caption = (
-        "FAA and ALA in %, higher is better; FF in %, lower is better. Bars are one standard "
+        "FAA and ALA in %, higher is better; FF in %, lower is better. The band is one standard "
         "deviation over seeds; weight 0 is the method without the term. Weights are not to scale."
     )
     return Figure(name, title, caption, draw, table([curve]), wide=True)

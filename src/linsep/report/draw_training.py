@@ -6,13 +6,14 @@ Knows events and timings as runs store them. Knows nothing of files.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from ..compare import statistics
 from ..compare.tables import Spread, Table, Value
 from .canvas import Canvas, Figure
 from .draw_lines import Series, borders, legend, plot, series, table
-from .gather import Block, Gathered, Group, Run
+from .gather import ArmRuns, Block, Gathered, Run
 
 MOST_EPOCHS = 120  # that are drawn of one line
 
@@ -21,14 +22,13 @@ def losses(block: Block) -> Figure | None:
     """A panel for each term, arms as lines, over all epochs of all tasks."""
     panels: dict[str, list[Series]] = {}
     ends: list[int] = []
-    for group in block.groups:
-        for term, values in _terms(group).items():
-            thin = math.ceil(max(values, default=1) / MOST_EPOCHS)
-            kept = {x: many for x, many in values.items() if (x - 1) % thin == 0}
-            found = series(group.label, group.look, kept)
-            if found:
-                panels.setdefault(term, []).append(found)
-        ends = max(ends, _task_ends(group), key=len)
+    for arm in block.arms:
+        for term, values in _terms(arm).items():
+            thin = math.ceil(max(x for x, _ in values) / MOST_EPOCHS)
+            kept = [(x, value) for x, value in values if (x - 1) % thin == 0]
+            if line := series(arm.label, arm.look, kept):
+                panels.setdefault(term, []).append(line)
+        ends = max(ends, _task_ends(arm), key=len)
     if not panels:
         return None
 
@@ -38,7 +38,7 @@ def losses(block: Block) -> Figure | None:
         canvas = Canvas(2.9 * columns if columns > 1 else 4.4, 2.3 * rows + 0.6)
         grid = [axes for row in canvas.panels(rows, columns, sharex=True) for axes in row]
         for axes, (term, lines) in zip(grid, panels.items(), strict=False):
-            plot(canvas, axes, lines, x="epoch", digits=4)
+            plot(canvas, axes, lines, "epoch {:g}".format, digits=4)
             borders(axes, [end + 0.5 for end in ends[:-1]])
             axes.set_title(term)
             axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
@@ -50,68 +50,58 @@ def losses(block: Block) -> Figure | None:
         legend(canvas, grid[: len(panels)])
         return canvas
 
-    name = f"losses-{block.slug}".strip("-")
-    title = f"Loss terms over training{f' ({block.title})' if block.title else ''}"
+    title = block.titled("Loss terms over training")
     caption = (
         "Each term before its weight, mean over the steps of an epoch and over seeds; the band is "
         "one standard deviation. Dashed lines are borders of tasks."
     )
     data = table(panels, panel="term", x="epoch", y="loss")
-    return Figure(name, title, caption, draw, data, wide=True)
+    return Figure(block.named("losses"), title, caption, draw, data, wide=True)
 
 
-def _terms(group: Group) -> dict[str, dict[float, list[float]]]:
-    """term -> number of the epoch -> its value in each seed."""
-    found: dict[str, dict[float, list[float]]] = {}
-    for run in group.runs:
+def _terms(arm: ArmRuns) -> dict[str, list[tuple[float, float]]]:
+    """term -> (number of the epoch, value) of all seeds."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for run in arm.runs:
         for i, event in enumerate(_epochs(run)):
-            for term, value in event.get("losses", {}).items():
-                if isinstance(value, int | float):
-                    found.setdefault(term, {}).setdefault(i + 1, []).append(float(value))
+            for term, value in event["losses"].items():
+                found.setdefault(term, []).append((i + 1, value))
     return found
 
 
-def _epochs(run: Run) -> list[dict[str, Any]]:
-    return [e for e in run.events if e.get("event") == "epoch_end" and "losses" in e]
+def _epochs(run: Run) -> list[Mapping[str, Any]]:
+    return [event for event in run.events if event["event"] == "epoch_end"]
 
 
-def _task_ends(group: Group) -> list[int]:
+def _task_ends(arm: ArmRuns) -> list[int]:
     """After how many epochs each task was done."""
-    tasks = [event.get("task") for event in _epochs(group.runs[0])]
+    tasks = [event["task"] for event in _epochs(arm.runs[0])]
     return [i + 1 for i, task in enumerate(tasks) if i + 1 == len(tasks) or tasks[i + 1] != task]
 
 
 def speed(gathered: Gathered) -> Table | None:
     """Seconds and images a second of every arm."""
-    rows: list[list[Value]] = []
     several = len(gathered.blocks) > 1
+    rows: list[list[Value]] = []
     for block in gathered.blocks:
-        for group in block.groups:
-            times = [t for run in group.runs if (t := _times(run)) is not None]
+        for arm in block.arms:
+            times = [t for run in arm.runs if (t := _times(run)) is not None]
             if times:
                 seconds, images = zip(*times, strict=True)
                 rates = [i / s for s, i in times if s > 0 and i]
-                place: list[Value] = [block.title] if several else []
                 rate = _spread(rates) if rates else None
-                rows.append([*place, group.label, len(times), _spread(seconds), max(images), rate])
-    columns = [
-        *(["setting"] if several else []),
-        "method",
-        "seeds",
-        "seconds",
-        "images",
-        "images/s",
-    ]
-    group_by = "setting" if several else None
-    return Table(columns, rows, group=group_by, digits=1) if rows else None
+                place: list[Value] = [block.title] if several else []
+                rows.append([*place, arm.label, len(times), _spread(seconds), max(images), rate])
+    head = ["setting"] if several else []
+    columns = [*head, "method", "seeds", "seconds", "images", "images/s"]
+    return Table(columns, rows, group="setting" if several else None, digits=1) if rows else None
 
 
 def _times(run: Run) -> tuple[float, int] | None:
     """(seconds, images) of all its epochs and tasks."""
-    known = [t for t in run.timing if isinstance(t.get("seconds"), int | float)]
-    if not known:
+    if not run.timing:
         return None
-    return sum(float(t["seconds"]) for t in known), sum(int(t.get("images", 0)) for t in known)
+    return sum(t["seconds"] for t in run.timing), sum(t["images"] for t in run.timing)
 
 
 def _spread(values: tuple[float, ...] | list[float]) -> Spread:

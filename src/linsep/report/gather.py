@@ -1,29 +1,28 @@
 """From run folders to what a report shows: results, events, timings, analyses, memories.
 
-Runs stand in groups, one for each arm, and groups in blocks, which share all settings but those of
-the method. Whatever a run lacks is absent, and a run that cannot be read is left out and named.
-
-Knows files of runs as `results` and `analyse` write them. Knows nothing of drawing.
+Runs are sorted into arms, and arms into blocks, which share all settings but those of the method.
+What a run lacks is absent; a run or an analysis that cannot be read is left out and named.
 """
 
 from __future__ import annotations
 
-import json
-import math
-import tomllib
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ..analysis.contents import stored
-from ..compare.arms import IL, Arm, Comparison, Settings, compare, spelled
+from ..analysis import ANALYSES
+from ..analysis.kinds import Content, stored
+from ..compare.arms import Arm, Comparison, Fields, compare, spelled
 from ..errors import ConfigError, StateError
+from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record
 from . import style
 
 Matrix = list[list[float | None]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,11 @@ class Run:
 
     record: Record
     results: Mapping[str, Any]
+    analyses: Mapping[str, Content]  # by name, those that were made
+
+    @property
+    def files(self) -> RunFolder:
+        return RunFolder(self.record.folder)
 
     @property
     def name(self) -> str:
@@ -45,6 +49,9 @@ class Run:
     def classes(self) -> list[str]:
         return [str(name) for name in self.results.get("classes", ())]
 
+    def class_name(self, number: int) -> str:
+        return self.classes[number] if number < len(self.classes) else str(number)
+
     @property
     def tasks(self) -> list[list[int]]:
         """The classes of each task."""
@@ -52,63 +59,58 @@ class Run:
 
     def matrix(self, setting: str) -> Matrix | None:
         """Shares: row = after task t, column = on task i; None where nothing was measured."""
-        found = self.results.get("matrices", {}).get(setting)
-        return found if found else None
+        return self.results.get("matrices", {}).get(setting) or None
 
     @property
     def confusion(self) -> list[list[int]] | None:
-        found = self.results.get("confusion")
-        return found if found else None
+        return self.results.get("confusion") or None
 
     @cached_property
-    def events(self) -> list[dict[str, Any]]:
-        return _lines(self.record.folder / "events.jsonl")
+    def events(self) -> Sequence[Mapping[str, Any]]:
+        return _or_none(self.files.events)
 
     @cached_property
-    def timing(self) -> list[dict[str, Any]]:
-        return _lines(self.record.folder / "timing.jsonl")
+    def timing(self) -> Sequence[Mapping[str, Any]]:
+        return _or_none(self.files.timing)
 
     @cached_property
-    def environments(self) -> list[dict[str, Any]]:
-        found = _json(self.record.folder / "environment.json")
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    def environments(self) -> Sequence[Mapping[str, Any]]:
+        return _or_none(self.files.environments)
 
     @cached_property
     def config(self) -> str:
         """As it was resolved, in TOML."""
-        return (self.record.folder / "config.toml").read_text(encoding="utf-8")
+        return self.files.config_text()
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        return tomllib.loads(self.config)
+        return self.files.config()
 
-    def analysis(self, what: str) -> dict[str, Any] | None:
-        return stored(self.record.folder, what)
-
-    def memory(self) -> Memory | None:
+    def memory(self) -> Exemplars | None:
         """What the learner kept, from its last state; None if there is none, or it is damaged."""
-        path = self.record.folder / "state.pt"
-        if not path.exists():
+        if not self.files.has(STATES[0]):
             return None
         from ..storage.files import unseal
 
         try:
-            table = unseal(path)["run"]["learner"]["memory"]
+            table = unseal(self.record.folder / STATES[0])["run"]["learner"]["memory"]
             labels, images = table["y"].tolist(), table["x"].numpy()
         except (StateError, KeyError, TypeError, AttributeError):
             return None
-        return Memory(labels, images) if labels else None
+        return Exemplars(labels, images) if labels else None
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class Exemplars:
+    """The rows of a memory."""
+
     labels: list[int]
     images: Any  # numpy uint8 (n, c, h, w)
 
 
 @dataclass(frozen=True)
-class Group:
-    """One arm's runs, by seed, and how it is called and drawn."""
+class ArmRuns:
+    """One arm's runs in the order of seeds, and how it is labelled and drawn."""
 
     arm: Arm
     runs: Sequence[Run]
@@ -119,32 +121,48 @@ class Group:
         return style.arm_label(self.arm.method, spelled(self.arm.options))
 
     @property
-    def slug(self) -> str:
-        return style.slug(self.arm.label)
+    def title(self) -> str:
+        """The label, and which block the arm is of if there are several."""
+        return _in_block(self.label, self.arm.block)
+
+    def named(self, kind: str) -> str:
+        """The name of a figure of this kind about this arm alone."""
+        return _joined(kind, spelled(self.arm.block), self.arm.label)
 
     def matrices(self, setting: str) -> list[Matrix]:
         return [m for run in self.runs if (m := run.matrix(setting)) is not None]
 
-    def analyses(self, what: str) -> list[dict[str, Any]]:
-        """Of all seeds that were analysed with the first one's settings: others are no seeds."""
-        found = [one for run in self.runs if (one := run.analysis(what)) is not None]
+    def analyses(self, name: str) -> list[Content]:
+        """Of all seeds that were analysed with the first one's settings; others do not compare."""
+        found = [run.analyses[name] for run in self.runs if name in run.analyses]
         return [one for one in found if one.get("settings") == found[0].get("settings")]
 
 
 @dataclass(frozen=True)
 class Block:
-    """Groups that may be drawn in one figure."""
+    """Arms that may be drawn in one figure."""
 
-    settings: Settings
-    groups: Sequence[Group]
+    settings: Fields
+    arms: Sequence[ArmRuns]
 
     @property
     def title(self) -> str:
         return spelled(self.settings)
 
-    @property
-    def slug(self) -> str:
-        return style.slug(self.title)
+    def titled(self, text: str) -> str:
+        return _in_block(text, self.settings)
+
+    def named(self, kind: str) -> str:
+        """The name of a figure of this kind about this block."""
+        return _joined(kind, self.title)
+
+
+def _in_block(text: str, settings: Fields) -> str:
+    return f"{text} ({spelled(settings)})" if settings else text
+
+
+def _joined(*parts: str) -> str:
+    return "-".join(filter(None, map(style.slug, parts)))
 
 
 @dataclass(frozen=True)
@@ -154,26 +172,29 @@ class Gathered:
     left_out: Sequence[tuple[str, str]]  # a run's name, and why
 
     @property
-    def groups(self) -> list[Group]:
-        return [group for block in self.blocks for group in block.groups]
+    def arms(self) -> list[ArmRuns]:
+        return [arm for block in self.blocks for arm in block.arms]
 
     @property
     def runs(self) -> list[Run]:
-        return [run for group in self.groups for run in group.runs]
+        return [run for arm in self.arms for run in arm.runs]
 
 
 def gather(records: Iterable[Record]) -> Gathered:
-    """Finished runs in blocks and groups; ConfigError if none is finished."""
+    """Finished runs in blocks and arms; ConfigError if none is finished."""
     given = {record.folder: record for record in records}.values()
     runs: dict[Path, Run] = {}
     left_out = []
     for record in given:
         if record.finished:
-            results, wrong = _results(record.folder)
-            if wrong is None:
-                runs[record.folder] = Run(record, results)
+            try:
+                results = RunFolder(record.folder).results()
+            except StateError as error:
+                left_out.append((record.name, f"damaged: {error}"))
                 continue
-            left_out.append((record.name, f"damaged: {wrong}"))
+            analyses, damaged = _analyses(record.folder)
+            runs[record.folder] = Run(record, results, analyses)
+            left_out += [(record.name, why) for why in damaged]
         else:
             state, progress = record.facts["status"], record.facts.get("progress")
             left_out.append((record.name, f"{state}: {progress}" if progress else str(state)))
@@ -184,70 +205,33 @@ def gather(records: Iterable[Record]) -> Gathered:
         )
     comparison = compare(run.record for run in runs.values())
     looks = style.looks([(arm.method, arm.label) for arm in comparison.arms])
-    blocks: dict[Settings, list[Group]] = {}
+    blocks: dict[Fields, list[ArmRuns]] = {}
     for arm in comparison.arms:
         members = [runs[arm.runs[seed].folder] for seed in sorted(arm.runs)]
         look = looks[arm.method, arm.label]
-        blocks.setdefault(arm.block, []).append(Group(arm, members, look))
-    found = [Block(settings, groups) for settings, groups in blocks.items()]
+        blocks.setdefault(arm.block, []).append(ArmRuns(arm, members, look))
+    found = [Block(settings, arms) for settings, arms in blocks.items()]
     return Gathered(comparison, found, left_out)
 
 
-def _results(folder: Path) -> tuple[dict[str, Any], str | None]:
-    """What came of a run, and what is wrong with it, if anything."""
-    found = _json(folder / "results.json")
-    if not isinstance(found, dict):
-        return {}, "results.json cannot be read"
-    groups, classes = found.get("groups", []), found.get("classes", [])
-    checks: Mapping[str, Callable[[], bool]] = {
-        "groups": lambda: all(
-            type(c) is int and 0 <= c < len(classes) for group in groups for c in group
-        ),
-        "matrices": lambda: all(
-            _is_table(found["matrices"][setting], len(groups), len(groups))
-            for setting in (IL if "matrices" in found else ())
-        ),
-        "confusion": lambda: (
-            "confusion" not in found or _is_table(found["confusion"], len(classes), len(classes))
-        ),
-    }
-    for name, holds in checks.items():
+def _analyses(folder: Path) -> tuple[dict[str, Content], list[str]]:
+    """What analyses of a run found, and what is wrong with those that cannot be read."""
+    found, damaged = {}, []
+    for name in ANALYSES:
         try:
-            good = holds()
-        except (KeyError, TypeError, AttributeError):
-            good = False
-        if not good:
-            return {}, f"results.json has no usable {name}"
-    return found, None
+            content = stored(folder, name)
+        except StateError as error:
+            damaged.append(str(error))
+        else:
+            if content is not None:
+                found[name] = content
+    return found, damaged
 
 
-def _is_table(rows: Any, height: int, width: int) -> bool:
-    numbers = all(
-        v is None or (isinstance(v, int | float) and math.isfinite(v)) for row in rows for v in row
-    )
-    return numbers and len(rows) == height and all(len(row) == width for row in rows)
-
-
-def _json(path: Path) -> Any:
-    """A file's content; None if there is none, or it is damaged."""
+def _or_none(read: Callable[[], Sequence[T]]) -> Sequence[T]:
+    """What a file holds; nothing, and a warning, if it is damaged."""
     try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """The whole records of a file with one in each line."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError:
+        return read()
+    except StateError as error:
+        warnings.warn(f"left out: {error}", stacklevel=2)
         return []
-    found = []
-    for line in lines:
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue  # cut by a kill
-        if isinstance(record, dict):
-            found.append(record)
-    return found

@@ -15,17 +15,8 @@ from ..compare.tables import Table, Value
 from .gather import Gathered, Run
 
 SHOWN = (
-    "linsep",
-    "python",
-    "torch",
-    "numpy",
-    "system",
-    "cpu",
-    "cores",
-    "threads",
-    "device",
-    "commit",
-)
+    "linsep", "python", "torch", "numpy", "system", "cpu", "cores", "threads", "device", "commit",
+)  # fmt: skip
 PINNED = ("torch", "numpy")
 
 

@@ -18,7 +18,7 @@ from importlib.resources import files
 from .. import __version__
 from .canvas import Figure
 from .gather import Gathered
-from .sections import Section, Shown, sections
+from .sections import sections
 from .style import clean, needed
 from .words import lead
 
@@ -44,42 +44,29 @@ def page(gathered: Gathered) -> str:
         script=safe(script),
         script_hash=_hash(script),
         data=packed(data),
-        svg=lambda figure: safe(_svg(figure)),
-        table=lambda shown: safe(_table(shown)),
-        wide=_wide,
+        svg=lambda figure: safe(figure.svg().replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)),
+        table=lambda shown: safe(shown.table.to_html(marked=shown.marked)),
     )
     return str(whole)
 
 
+def figures(gathered: Gathered) -> Sequence[Figure]:
+    """Every figure of the page."""
+    needed("matplotlib")
+    return [figure for section in sections(gathered) for figure in section.figures]
+
+
 def title(gathered: Gathered) -> str:
     scenarios = sorted({str(run.record["scenario"]) for run in gathered.runs})
-    methods = list(dict.fromkeys(group.label for group in gathered.groups))
+    methods = list(dict.fromkeys(arm.label for arm in gathered.arms))
     shown = ", ".join(methods[:5]) + (f" and {len(methods) - 5} more" if len(methods) > 5 else "")
     return clean(f"{', '.join(scenarios)}: {shown}", 160)
-
-
-def _svg(figure: Figure) -> str:
-    return figure.svg().replace(' xmlns="http://www.w3.org/2000/svg"', "", 1)
-
-
-def _table(shown: Shown) -> str:
-    return shown.table.to_html(marked=shown.marked)
-
-
-def _wide(section: Section) -> bool:
-    return any(figure.wide for figure in section.figures)
 
 
 def packed(data: dict[str, str]) -> str:
     """Texts by name, deflated, in letters that mean nothing to HTML; a third of their size."""
     text = json.dumps(data, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
-
-
-def unpacked(text: str) -> dict[str, str]:
-    found = json.loads(zlib.decompress(base64.b64decode(text)))
-    assert isinstance(found, dict)
-    return found
 
 
 def _hash(script: str) -> str:
@@ -89,9 +76,3 @@ def _hash(script: str) -> str:
 
 def _text(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def figures(gathered: Gathered) -> Sequence[Figure]:
-    """Every figure of the page."""
-    needed("matplotlib")
-    return [figure for section in sections(gathered) for figure in section.figures]

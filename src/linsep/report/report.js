@@ -112,7 +112,7 @@
     const column = Math.min(rows.length, 1 + Math.floor(x * rows.length));
     const sum = row.slice(1).reduce((a, b) => a + Number(b), 0);
     const share = sum ? (100 * row[column] / sum).toFixed(1) : "-";
-    return `${row[0]} taken for ${head[column]}: ${share} % (${row[column]} of ${sum})`;
+    return `${row[0]} predicted as ${head[column]}: ${share} % (${row[column]} of ${sum})`;
   };
   const look = (event) => {
     const target = event.target;

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
+from ..compare.titles import title
 from ..errors import ConfigError
 
 INK, GREY = "#000000", "#999999"
@@ -25,13 +26,6 @@ ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
 BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, INK)
 DIM = "#7f7f7f"  # for what should be seen less, on white and on black
-
-LABELS = {
-    "ft": "FT", "jt": "JT", "er": "ER", "der": "DER", "derpp": "DER++", "er_ace": "ER-ACE",
-    "icarl": "iCaRL", "fdr": "FDR", "lucir": "LUCIR", "bic": "BiC", "lwf": "LwF", "ewc": "EWC",
-    "si": "SI", "agem": "A-GEM", "gdumb": "GDumb",
-}  # fmt: skip
-TERMS = {"bfp": "BFP", "bfp2": "BFP-2", "fd": "FD"}
 
 # Base methods: a colour and a marker. Two that share a colour differ in the marker.
 BASES = {
@@ -48,7 +42,7 @@ DASHES = ("-", "--", ":", "-.")
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 RC = {
-    "svg.fonttype": "none", "svg.hashsalt": "linsep", "pdf.fonttype": 42, "text.parse_math": False,
+    "svg.fonttype": "none", "pdf.fonttype": 42, "text.parse_math": False,
     "font.size": 9.0, "axes.titlesize": 9.0, "axes.labelsize": 9.0, "legend.fontsize": 8.0,
     "xtick.labelsize": 8.0, "ytick.labelsize": 8.0, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.color": DIM, "grid.alpha": 0.25,
@@ -69,9 +63,7 @@ class Look:
 
 def method_label(method: str) -> str:
     """'derpp+bfp' -> 'DER++ w/ BFP'."""
-    base, *terms = method.split("+")
-    name = clean(LABELS.get(base, base))
-    return f"{name} w/ {', '.join(clean(TERMS.get(t, t)) for t in terms)}" if terms else name
+    return clean(title(method))
 
 
 def arm_label(method: str, options: str) -> str:
@@ -107,26 +99,27 @@ def looks(arms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
 
 
 def class_colours(n: int) -> list[str]:
-    """Of so many classes: as far as colour-blind safe ones reach, then a range of hues."""
-    if n <= len(PALETTE):
-        return list(PALETTE[:n])
-    from matplotlib import colormaps
-    from matplotlib.colors import to_hex
-
-    return [to_hex(colormaps["turbo"](0.04 + 0.92 * i / (n - 1))) for i in range(n)]
+    """For n classes: colour-blind safe ones as far as they reach, then a range of hues."""
+    return list(PALETTE[:n]) if n <= len(PALETTE) else _shades("turbo", 0.04, 0.96, n)
 
 
 def ramp(n: int) -> list[str]:
-    """Shades of first to last, that can be seen on white and on black."""
+    """Shades from first to last that can be seen on white and on black."""
+    return _shades("viridis", 0.25, 0.85, n)
+
+
+def _shades(name: str, low: float, high: float, n: int) -> list[str]:
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    return [to_hex(colormaps["viridis"](0.25 + 0.6 * i / max(1, n - 1))) for i in range(n)]
+    return [to_hex(colormaps[name](low + (high - low) * i / max(1, n - 1))) for i in range(n)]
 
 
-def plain_number(value: float, place: float = 0.0) -> str:
-    """For ticks of logarithmic axes, which would be written as mathematics."""
-    return f"{value:g}"
+def log_scale(axes: Any) -> None:
+    """A logarithmic x axis with plain numbers, which matplotlib would write as powers."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}")
+    axes.minorticks_off()
 
 
 def clean(text: str, longest: int = 60) -> str:
@@ -145,13 +138,13 @@ def slug(text: str) -> str:
 
 
 @contextmanager
-def house() -> Iterator[None]:
-    """Within it matplotlib draws in this style."""
+def house(figure: str = "") -> Iterator[None]:
+    """Within it matplotlib draws in this style, with ids in SVG that are the figure's own."""
     matplotlib = needed("matplotlib")
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's fonts have it
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(RC)
+        matplotlib.rcParams.update(RC | {"svg.hashsalt": f"linsep {figure}"})
         yield
 
 

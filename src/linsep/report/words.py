@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..compare.arms import Arm, Comparison, Figure, shown, spelled
+from ..compare.arms import Arm, Comparison, Estimate, shown, spelled
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
-from ..compare.summaries import SETTINGS
 from ..compare.tables import Table, Value
+from ..learning.metrics import SETTINGS
 from .gather import Block, Gathered
 from .style import arm_label
 
@@ -60,7 +60,7 @@ def _about(gathered: Gathered, block: Block) -> Iterator[str]:
         yield f"{len(pairs) - MOST_PAIRS} more differences are in the table."
 
 
-def _is_pair(figure: Figure, one: Arm, other: Arm) -> bool:
+def _is_pair(figure: Estimate, one: Arm, other: Arm) -> bool:
     return any(figure.arm is a and figure.against is b for a, b in ((one, other), (other, one)))
 
 
@@ -68,10 +68,10 @@ def _first_two(best: Arm, second: Arm) -> Iterator[str]:
     mine, theirs = (arm.values("class_il", "faa") for arm in (best, second))
     if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
         yield _said(best, second, paired(mine, theirs).difference)
-        yield "(They were picked for their places, which the interval does not know of.)"
+        yield "(These two were chosen by rank, which the interval does not account for.)"
 
 
-def _difference(figure: Figure) -> str:
+def _difference(figure: Estimate) -> str:
     assert figure.pairs is not None
     assert figure.against is not None
     return _said(figure.arm, figure.against, figure.pairs.difference)
@@ -99,8 +99,8 @@ def _seeds(found: Summary) -> str:
     return f" ({found.n} seeds)" if found.n > 1 else " (one seed)"
 
 
-def _figures(comparison: Comparison) -> Iterator[Figure]:
-    for figures in comparison.figures:
+def _figures(comparison: Comparison) -> Iterator[Estimate]:
+    for figures in comparison.estimates:
         yield from figures
 
 
@@ -168,8 +168,8 @@ def common(gathered: Gathered) -> Table:
 
 
 def counted(gathered: Gathered) -> str:
-    runs, arms = len(gathered.runs), len(gathered.groups)
-    seeds = {len(group.runs) for group in gathered.groups}
+    runs, arms = len(gathered.runs), len(gathered.arms)
+    seeds = {len(arm.runs) for arm in gathered.arms}
     each = f"{min(seeds)} each" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)} each"
     scenarios = {str(run.record["scenario"]) for run in gathered.runs}
     where = ", ".join(sorted(scenarios))

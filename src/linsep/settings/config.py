@@ -5,20 +5,21 @@ scenarios and the methods.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tomli_w
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from ..errors import ConfigError
 from . import sections
-from .signature import validate
+from .signature import problem, validate
 
 
 class Config(sections.Section):
     """Everything that decides a run. What is left open, `resolve` fills in."""
 
     method: str = "derpp+bfp"
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: sections.Seed = 0
     preset: Literal["paper", "authors"] | None = None
     scenario: sections.Scenario = sections.Scenario()
     net: sections.Net = sections.Net()
@@ -28,13 +29,19 @@ class Config(sections.Section):
     compute: sections.Compute = sections.Compute()
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the method's parts
 
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise ConfigError(problem(error, model=Config)) from None
+
 
 def from_settings(settings: Mapping[str, Any]) -> Config:
     return validate(Config, settings)
 
 
 def to_toml(config: Config) -> str:
-    """As `read` takes it: the method's options as tables of their own."""
+    """A config as a file: the method's options are tables of their own."""
     content = _without_none(config.model_dump(mode="json"))
     return tomli_w.dumps(content | content.pop("options"))
 

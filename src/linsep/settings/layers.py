@@ -1,38 +1,78 @@
-"""Settings as nested dictionaries: read from a file, assigned in words, laid over one another.
+"""Settings are nested dictionaries, as in a TOML file: read, assigned on a command line, merged.
 
-Knows TOML and the shorthands of a config. Knows no field: what they mean is `config`'s business.
+Knows TOML and the shorthands of a config. Knows no field: `config` checks them.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
 
+DEEPEST = 10  # tables and lists within each other
+
 
 def read(path: Path) -> dict[str, Any]:
-    """What a TOML file says, as it says it."""
+    """The contents of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return _loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
 
 
 def assignment(text: str) -> dict[str, Any]:
-    """'training.epochs=5' -> {"training": {"epochs": 5}}; values are TOML, or else plain text."""
-    path, equals, value = text.partition("=")
-    if not equals or not path.strip() or not all(path.split(".")):
-        raise ConfigError(f"--set {text!r}: should look like training.epochs=5")
+    """'training.epochs=5' -> {"training": {"epochs": 5}}."""
+    path, value = split(text, "--set", "training.epochs=5")
+    if not all(path.split(".")) or path.count(".") >= DEEPEST:
+        raise ConfigError(f"--set {_short(text)}: should look like training.epochs=5")
+    return nested(path, parsed(value))
+
+
+def split(text: str, flag: str, example: str) -> tuple[str, str]:
+    """'name=value' -> ('name', 'value')."""
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not value or not name.isprintable() or not name:
+        raise ConfigError(f"{flag} {_short(text)}: should look like {example}")
+    return name, value
+
+
+def parsed(text: str) -> Any:
+    """A value in TOML, or else plain text."""
     try:
-        parsed = tomllib.loads(f"value = {value.strip()}")["value"]
+        return _loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
-        parsed = value.strip()
-    return nested(path.strip(), parsed)
+        return text.strip()
+    except ValueError as error:
+        raise ConfigError(f"{_short(text)}: {error}") from None
+
+
+def _loads(text: str) -> dict[str, Any]:
+    """TOML within bounds; a ValueError says which were passed."""
+    try:
+        found = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    level: list[Any] = [found]
+    for _ in range(DEEPEST + 1):
+        level = [inner for value in level for inner in _contents(value)]
+        if any(isinstance(value, int) and value.bit_length() > 64 for value in level):
+            raise ValueError("an integer of more than 64 bits")
+    if level:
+        raise ValueError("nested too deeply")
+    return found
+
+
+def _contents(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:
@@ -40,6 +80,17 @@ def nested(path: str, value: Any) -> dict[str, Any]:
     for name in reversed(path.split(".")):
         value = {name: value}
     return value
+
+
+def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"training": {"lr": 1}} -> {"training.lr": 1}."""
+    if not isinstance(tables, Mapping):
+        raise ConfigError(f"should be a table, not {_short(str(tables))}")
+    found: dict[str, Any] = {}
+    for name, value in tables.items():
+        inner = isinstance(value, Mapping)
+        found |= flat(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
+    return found
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:

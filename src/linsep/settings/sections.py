@@ -1,26 +1,48 @@
-"""The numbers a recipe leaves open, in sections, each with its bounds.
+"""The sections of a config: their fields, types and bounds.
 
-Knows names, types and ranges. Knows no torch, no files, and no recipe: `config.resolve` fills in
-what the user left open with what the scenario and the method suggest, before these defaults.
+Types are strict: a boolean or a text is no number, but an integer may stand for a float. Knows no
+torch, no files, and no recipe: `prepare.resolve` fills in what the user left open with what the
+scenario and the method suggest, before these defaults.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-Count = Annotated[int, Field(ge=1)]
-Rows = Annotated[int, Field(ge=2)]  # BatchNorm cannot normalise one
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+MOST = 10**9  # of anything that is counted
+LARGEST = 1e30  # a float32 overflows not far above
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Rows = Annotated[int, Field(ge=2, le=MOST)]  # BatchNorm cannot normalise one
+Rate = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]  # that a file can hold
 
-Keep = Literal[
-    "end", "tasks", "epochs"
-]  # snapshots of a run: the last task's, all tasks', all epochs'
+# Which snapshots of a run to keep: the last task's, all tasks', or all epochs'.
+Keep = Literal["end", "tasks", "epochs"]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", validate_default=True)
+
+    # Fields that were added later, and what every run was before: at that they are not written, so
+    # that keys and files of earlier runs stay.
+    added: ClassVar[Mapping[str, Any]] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_added(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content: dict[str, Any] = serialize(self)
+        return {k: v for k, v in content.items() if k not in self.added or v != self.added[k]}
 
 
 class Named(Section):
@@ -38,6 +60,8 @@ class Named(Section):
             return given
         own = {k: v for k, v in given.items() if k in cls.model_fields}
         rest = {k: v for k, v in given.items() if k not in cls.model_fields}
+        if not isinstance(own.get("options", {}), dict):
+            return own  # to be refused
         return own | ({"options": own.get("options", {}) | rest} if rest else {})
 
 
@@ -45,11 +69,11 @@ class Scenario(Named):
     """Which classes come when, and from which images."""
 
     name: str = "fashion-mini"
-    data: str | None = None  # the folder or file that holds the images; not part of a run's key
+    data: Text | None = None  # the folder or file that holds the images; not part of a run's key
     per_task: Count | None = None  # classes per task; None: what is usual for the data
     first_task: Count | None = None  # classes of the first task, where that is larger
     order: Literal["natural", "shuffled"] = "natural"
-    order_seed: Annotated[int, Field(ge=0)] = 0
+    order_seed: Seed = 0
     per_class: Count | None = None  # training images of each class, for quick studies; None: all
     test_per_class: Count | None = None
     validation: Share = 0.0  # share of the training images to test on, instead of the test images
@@ -62,10 +86,14 @@ class Net(Named):
 class Schedule(Section):
     """The learning rate as a function of the epoch within a task."""
 
-    # After so many epochs, or such a share of them, the rate is multiplied by `factor`.
-    milestones: tuple[Count | Annotated[float, Field(gt=0, lt=1)], ...] = ()
+    # After that many epochs, or that share of them, the rate is multiplied by `factor`.
+    milestones: Annotated[
+        tuple[Count | Annotated[float, Field(gt=0, lt=1)], ...], Field(strict=False)
+    ] = ()
     factor: Rate = 0.1
-    warmup: Annotated[int, Field(ge=0)] = 0  # epochs over which the rate rises linearly to full
+    warmup: Annotated[int, Field(ge=0, le=MOST)] = (
+        0  # epochs over which the rate rises linearly to full
+    )
     milestones_from: Literal["start", "warmup_end"] = "start"
 
     def rate(self, epoch: int) -> float:
@@ -92,7 +120,7 @@ class Training(Section):
 class Memory(Section):
     """What is kept of the past, and how it is drawn from; `200` is short for `{rows = 200}`."""
 
-    rows: Annotated[int, Field(ge=0)] = 200  # 0 where the method keeps none
+    rows: Annotated[int, Field(ge=0, le=10_000_000)] = 200  # 0 where the method keeps none
     policy: str = "balanced"  # how rows are chosen: balanced or plain reservoir, or the method's
     evict: Literal["all_largest", "one_largest"] = "all_largest"  # balanced policy: among ties
     draw: Rows = 32  # rows per draw; suggested: the batch size
@@ -106,6 +134,8 @@ class Memory(Section):
 
 
 class Evaluation(Section):
+    added = {"batchnorm": "running"}
+
     mask_unseen: bool = True  # classes not seen yet cannot be predicted
     rule: Literal["method", "logits"] = "method"  # the method's own predictor, or the bare head
     chunk: Count = 256  # images at once where there is no gradient
@@ -115,8 +145,11 @@ class Evaluation(Section):
 
 
 class Compute(Section):
+    added = {"deterministic": True}
+
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    threads: Count | None = None  # None: one for small nets, else the cores that are idle
+    threads: Count | None = None  # of the CPU; None: one, or as many as the run was begun with
     precision: Literal["fp32", "bf16"] = "fp32"
+    deterministic: bool = True  # on CUDA: the same bits every time, at some cost
     channels_last: bool | Literal["auto"] = "auto"  # faster for convolutions; auto: where it can be
     compile: bool = False

@@ -5,11 +5,11 @@ Knows functions and pydantic. Knows no recipe and no file. Errors are one line a
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from ..errors import ConfigError, unknown
+from ..errors import ConfigError, printable, unknown
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -29,7 +29,7 @@ def validate(model: type[M], given: Mapping[str, Any], where: str = "") -> M:
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
-        raise ConfigError(_line(error, model, where)) from None
+        raise ConfigError(problem(error, where, model)) from None
 
 
 def _keywords(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -40,24 +40,31 @@ def _keywords(function: Callable[..., Any]) -> list[inspect.Parameter]:
 def _model(function: Callable[..., Any]) -> type[BaseModel]:
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
-        p.name: (hints[p.name], ... if p.default is p.empty else p.default)
+        p.name: (_lists_too(hints[p.name]), ... if p.default is p.empty else p.default)
         for p in _keywords(function)
     }
-    forbid = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-    return create_model(f"{function.__name__} options", __config__=forbid, **fields)
+    strict = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
+    return create_model(f"{function.__name__} options", __config__=strict, **fields)
 
 
-def _line(error: ValidationError, model: type[BaseModel], where: str) -> str:
-    """What is wrong, where, and what would be right, of the first thing that is."""
+def _lists_too(hint: Any) -> Any:
+    """A tuple is written as a list in TOML; otherwise types are strict."""
+    bare = hint.__origin__ if get_origin(hint) is Annotated else hint
+    return Annotated[hint, Field(strict=False)] if get_origin(bare) is tuple else hint
+
+
+def problem(error: ValidationError, where: str = "", model: type[BaseModel] | None = None) -> str:
+    """The first mistake in one line: what is wrong, where, and what would be right."""
     first, *others = error.errors(include_url=False)
     path = [*filter(None, [where]), *map(str, first["loc"])]
     more = f" (and {len(others)} more)" if others else ""
-    if first["type"] == "extra_forbidden":
+    if model is not None and first["type"] == "extra_forbidden":
         allowed = _fields(model, first["loc"][:-1])
         return f"{'.'.join(path)}: {unknown('field', path[-1], allowed)}{more}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
-    found = "" if first["type"] == "missing" else f", not {_short(first['input'])}"
-    return f"{'.'.join(path)}: {message}{found}{more}"
+    plain = first["type"] in ("missing", "json_invalid")
+    found = "" if plain else f", not {_short(first['input'])}"
+    return printable(": ".join(filter(None, [".".join(path), f"{message}{found}{more}"])))
 
 
 def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:

@@ -18,8 +18,7 @@ import torch
 from .. import __version__
 
 # What must be equal for a resumed run to be equal bit for bit.
-DECISIVE = ("torch", "threads", "cpu", "device")
-SMALL_NET = 500_000  # parameters below which one thread is fastest
+DECISIVE = ("torch", "threads", "cpu", "instructions", "device")
 
 
 def describe(device: torch.device) -> dict[str, Any]:
@@ -31,6 +30,8 @@ def describe(device: torch.device) -> dict[str, Any]:
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.release()}",
         "cpu": cpu(),
+        # Which of its kernels torch has chosen: those for AVX2 and AVX-512 round differently.
+        "instructions": torch.backends.cpu.get_cpu_capability(),
         "cores": cores(),
         "threads": torch.get_num_threads(),
         "device": name,
@@ -52,13 +53,6 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def threads_for(parameters: int) -> int:
-    """One for a small net; else the cores that are idle: two threads on a busy core crawl."""
-    if parameters < SMALL_NET or not hasattr(os, "getloadavg"):
-        return 1
-    return max(1, cores() - round(os.getloadavg()[0]))
 
 
 @contextmanager

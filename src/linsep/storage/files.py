@@ -1,22 +1,53 @@
-"""Writing so that a file is either the old one or the new one, whole, whatever happens meanwhile.
+"""Files that are either the old one or the new one, whole, whatever happens meanwhile.
 
 Knows bytes and paths. Knows nothing of runs.
 """
 
+import errno
 import io
 import os
 import pickle
+import stat
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from ..errors import StateError
 
 MAGIC = b"linsep state 1\n"
 DIGEST = 32
+LARGEST = 64 * 2**20  # bytes of a file that is read whole, unless more is allowed
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+def read(path: Path, largest: int | None = LARGEST) -> bytes:
+    """A file's content; StateError if it cannot be read, is too large, or is a pipe or a device."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise StateError(f"cannot read {path}: it is not a regular file")
+        if largest is not None and found.st_size > largest:
+            raise StateError(f"cannot read {path}: {found.st_size} bytes; at most {largest}")
+        return path.read_bytes()
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def put(path: Path, content: bytes, at: int | None = None) -> None:
+    """Write into a file at a place, or at its end; never through a symbolic link."""
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | NO_LINK, 0o666), "wb") as file:
+            file.seek(0 if at is None else at, os.SEEK_END if at is None else os.SEEK_SET)
+            file.write(content)
+    except OSError as error:
+        linked = error.errno == errno.ELOOP
+        reason = "it is a symbolic link" if linked else error.strerror or error
+        raise StateError(f"cannot write {path}: {reason}") from None
 
 
 def write(path: Path, content: bytes, keep: Path | None = None) -> None:
@@ -58,6 +89,8 @@ def sync_folder(folder: Path) -> None:
 
 def seal(state: dict[str, Any]) -> bytes:
     """A state as bytes that know whether they are whole."""
+    import torch
+
     buffer = io.BytesIO()
     torch.save(state, buffer)
     content = buffer.getbuffer()
@@ -67,10 +100,9 @@ def seal(state: dict[str, Any]) -> bytes:
 
 def unseal(path: Path) -> dict[str, Any]:
     """The state in a file; StateError if a bit of it is not what was written. Runs no code."""
-    try:
-        content = memoryview(path.read_bytes())
-    except OSError as error:
-        raise StateError(f"cannot read {path}: {error.strerror or error}") from None
+    import torch
+
+    content = memoryview(read(path, largest=None))
     start = len(MAGIC) + DIGEST
     if bytes(content[: len(MAGIC)]) != MAGIC:
         raise StateError(f"{path} is not a saved state, or of another version")

@@ -1,11 +1,15 @@
 """Who works on a run: one process at a time, on this machine or on any that shares the folder.
 
 A lease is a small file `lease.<n>` that names its holder's host, process and token; a thread
-touches it every few seconds. To claim is to create the next number, which one of many can. Two
-things make a lease dead: its holder's host is this one and the file lock, which dies with its
-process, is free; or it was not touched for `STALE` seconds, told by the clock of the disk that
-keeps it, since machines' clocks differ. Whoever claims removes the dead, and a holder looks at its
-own file before each write: if it is gone, somebody else goes on with the run, and it must stop.
+touches it every few seconds. To claim is to create the next number, which one of many can. A lease
+is dead if
+- its holder's host is this one and the file lock, which dies with its process, is free;
+- its holder is this machine before it was last started;
+- it names nobody, as after a power cut: its holder, if it lives, cannot recognise it and stops; or
+- it was not touched for `STALE` seconds, told by the clock of the disk that keeps it, since
+  machines' clocks differ.
+Whoever claims removes the dead, and a holder looks at its own file before each write: if it is
+gone, another process has resumed the run, and this one must stop.
 
 Knows files, hosts and clocks. Knows nothing of runs.
 """
@@ -25,11 +29,13 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ..errors import HeldError
+from ..errors import HeldError, printable
+from . import files
 
 BEAT = 5.0  # seconds between touches
+LONGEST = 10_000  # bytes of a lease
 STALE = 60.0  # without one, after which a lease on another host is dead
-_NAME = re.compile(r"lease\.(\d+)")
+_NAME = re.compile(r"lease\.(\d{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -100,7 +106,7 @@ class Lease:
         draft = self.folder / f".lease-{self._token}.tmp"
         content = {"host": self.host, "process": os.getpid(), "token": self._token}
         try:
-            draft.write_text(json.dumps(content))
+            files.write(draft, json.dumps(content).encode())
             found = holders(self.folder)
             now = self._now(draft)
             alive = [holder for holder in found.values() if not self._dead(holder, now)]
@@ -123,7 +129,14 @@ class Lease:
 
     def _dead(self, holder: Holder, now: float) -> bool:
         here = holder.host == self.host and self._lock.is_locked
-        return here or now - holder.seen > self._stale
+        return here or self._before_restart(holder) or now - holder.seen > self._stale
+
+    def _before_restart(self, holder: Holder) -> bool:
+        """Whether it is this machine's, of a boot that has ended, or nobody's."""
+        name, boot, machine = (*self.host.split("/"), "", "")[:3]
+        its_name, its_boot, its_machine = (*holder.host.split("/"), "", "")[:3]
+        same = bool(machine) and (name, machine) == (its_name, its_machine)
+        return not holder.token or (same and boot != its_boot)
 
     def _mine(self) -> bool:
         holder = _read(self._path) if self._path is not None else None
@@ -154,25 +167,33 @@ def holders(folder: Path) -> dict[Path, Holder]:
 
 
 def this_host() -> str:
-    """Its name and what tells it from another of that name, or from itself before a restart."""
+    """Its name, which start of the machine it is, and what tells it from others of that name."""
+    boot, machine = (_line(path) for path in ("/proc/sys/kernel/random/boot_id", "/etc/machine-id"))
+    return f"{socket.gethostname()}/{boot or f'{uuid.getnode():x}'}/{machine}"
+
+
+def _line(path: str) -> str:
+    """A file's only line; nothing where there is no such file."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        boot = f"{uuid.getnode():x}"
-    return f"{socket.gethostname()}/{boot}"
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def _read(path: Path) -> Holder | None:
     try:
-        with path.open(encoding="utf-8") as file:
-            content, seen = file.read(), os.fstat(file.fileno()).st_mtime
+        with path.open("rb") as file:
+            content, seen = file.read(LONGEST), os.fstat(file.fileno()).st_mtime
     except FileNotFoundError:
         return None
     try:
         said = json.loads(content)
-        return Holder(said["host"], said["process"], said["token"], seen)
-    except (ValueError, KeyError, TypeError):
-        return Holder("an unknown host", 0, "", seen)
+        host, process, token = (said[name] for name in ("host", "process", "token"))
+        if isinstance(host, str) and isinstance(token, str):
+            return Holder(printable(host), process, token, seen)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return Holder("an unknown host", 0, "", seen)
 
 
 def _create(path: Path, draft: Path) -> bool:

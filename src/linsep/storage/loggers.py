@@ -11,7 +11,6 @@ for. Knows records and these libraries' doors. Knows no torch and nothing of lea
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +19,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ..errors import ConfigError, StateError, unknown
+from ..errors import ConfigError, unknown
+from ..learning.metrics import SETTINGS
+from .folder import RunFolder
 from .store import read_facts
 
 Record = Mapping[str, Any]
@@ -75,8 +76,8 @@ class Log:
             for term, loss in record["losses"].items():
                 yield Scalar(f"loss/{stage}{term}", loss, "step", self._steps)
         elif record["event"] == "task_end":
-            self._tasks = record["task"] + 1
-            for setting in ("class_il", "task_il"):
+            self._tasks = record["group"] + 1
+            for setting in SETTINGS:
                 shares = record[setting]
                 each = {f"task {i}": share for i, share in enumerate(shares, start=1)}
                 each["average"] = sum(shares) / len(shares)
@@ -96,7 +97,7 @@ def start(kind: str, folder: Path, where: Path | None = None) -> Log:
     check(kind)
     log = Log(LOGGERS[kind](folder, where or folder))
     try:
-        for record in recorded(folder):
+        for record in RunFolder(folder).events():
             log.see(record)
     except BaseException:
         log.close()
@@ -106,28 +107,10 @@ def start(kind: str, folder: Path, where: Path | None = None) -> Log:
 
 def replay(kind: str, folder: Path, where: Path | None = None) -> None:
     """Write the log of a run that has been made, from its folder alone."""
-    results = folder / "results.json"
+    run = RunFolder(folder)
     with start(kind, folder, where) as log:
-        if results.exists():
-            log.finish(json.loads(results.read_text(encoding="utf-8")))
-
-
-def recorded(folder: Path) -> Iterator[Record]:
-    """The whole records in a run's events file; a line cut by a kill is none."""
-    path = folder / "events.jsonl"
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError) as error:
-        raise StateError(f"cannot read {path}: {error}") from None
-    for number, line in enumerate(lines, start=1):
-        if not line.endswith("\n"):
-            return
-        try:
-            yield json.loads(line)
-        except ValueError:
-            raise StateError(f"{path}, line {number}: not an event") from None
+        if run.finished:
+            log.finish(run.results())
 
 
 class TensorBoard:
@@ -171,7 +154,8 @@ class Wandb:
         except wandb.errors.Error as error:
             reason = " ".join(str(error).split())
             raise ConfigError(f"wandb: {reason} (WANDB_MODE=offline needs no account)") from None
-        for names, axis in (("loss/*", "step"), ("class_il/*", "task"), ("task_il/*", "task")):
+        axes = {"loss/*": "step"} | {f"{setting}/*": "task" for setting in SETTINGS}
+        for names, axis in axes.items():
             self._run.define_metric(axis)
             self._run.define_metric(names, step_metric=axis)
 

@@ -1,22 +1,16 @@
-"""A run's folder: the only writer of results. What is in it can be read, and gone on from.
+"""One run and its folder: trains, records and saves. The only writer of a run's files.
 
-    config.toml        the resolved config
-    environment.json   versions and hardware, one entry for every time the run was started
-    events.jsonl       what happened, without clock times: equal for equal runs, byte for byte
-    timing.jsonl       how long it took
-    state.pt           the resumable state, and state.previous.pt the one before
-    snapshots/         the net at the end of each task, or of the last, for analyses
-    model.safetensors  the net's weights, at the end
-    results.json       accuracies and metrics, written last: its presence means "finished"
-    lease.<n>          who is working on it, if somebody is
+What a state relies on is on disk before it, or in it: a state carries the events recorded so far,
+and snapshots are flushed before the state that follows them. So the plug may be pulled at any time.
 
-Knows files and the order of writing them. Knows nothing of how learning works.
+Knows the order of writing. Knows nothing of how learning works; `folder` describes the files.
 """
 
 from __future__ import annotations
 
 import json
 import time
+import tomllib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,9 +24,22 @@ from ..learning.metrics import audit, summary
 from ..learning.run import EpochEnd, Event, Run, StepEnd, TaskEnd
 from ..prepare import Prepared
 from ..settings.config import to_toml
+from ..settings.names import NO_NUMBERS
 from ..settings.sections import Keep
-from . import environment, files, snapshots
+from . import environment, files, snapshots, states
+from .folder import (
+    CONFIG,
+    ENVIRONMENT,
+    EVENTS,
+    MODEL,
+    RESULTS,
+    STATES,
+    TIMING,
+    RunFolder,
+    line,
+)
 from .lease import Lease
+from .store import flat
 
 SAVE_EVERY = 30.0  # seconds
 
@@ -55,24 +62,26 @@ class Session:
         """`keep` says which snapshots to keep; None: all tasks if the net is small, or the last."""
         self.prepared, self.save_every, self.keep = prepared, save_every, keep
         self.folder = runs / prepared.name
+        self.files = RunFolder(self.folder)
         self.run: Run | None = None
         self.lease = Lease(self.folder)
-        self._events_end = 0
-        self._started = self._saved = self._epoch_started = 0.0
+        self._events = b""
+        self._saved = self._epoch_started = 0.0
         self._images = 0
 
     @property
     def finished(self) -> bool:
-        return (self.folder / "results.json").exists()
+        return self.files.finished
 
     def results(self) -> dict[str, Any]:
-        return read_results(self.folder)
+        return self.files.results()
 
     def __enter__(self) -> Session:
         if self.finished:
             return self
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            files.sync_folder(self.folder.parent)  # so that the name of a new folder lasts
             self.lease.acquire()
         except OSError as error:
             raise StateError(f"cannot use {self.folder}: {error.strerror or error}") from None
@@ -92,7 +101,7 @@ class Session:
             return
         for event in self.run:
             self._keep(self.run, event)
-            self._record(event)
+            self._record(self.run, event)
             due = time.monotonic() - self._saved >= self.save_every
             if due or not isinstance(event, StepEnd):
                 self.save()
@@ -102,91 +111,119 @@ class Session:
     def save(self) -> None:
         """Everything up to the last event, on disk, flushed."""
         assert self.run is not None
-        state = {"run": self.run.state_dict(), "events": self._events_end}
-        _require_finite(self.run)
-        newest, previous = self._states()
-        content = files.seal(state)
-        self.lease.check()
-        files.write(newest, content, keep=previous)
+        events = self._events.decode()
+        state = {"run": self.run.state_dict(), "key": self.prepared.key, "events": events}
+        states.require_finite(self.run)
+        newest, previous = STATES
+        self._write(newest, files.seal(state), keep=self.folder / previous)
         self._saved = time.monotonic()
 
     # --- the inside ------------------------------------------------------------------------------
+
+    def _write(self, name: str, content: bytes, keep: Path | None = None) -> None:
+        self.lease.check()
+        files.write(self.folder / name, content, keep)
 
     def _open(self) -> None:
         for pattern in (".*.tmp", f"{snapshots.FOLDER}/.*.tmp"):  # of a process that was killed
             for stray in self.folder.glob(pattern):
                 stray.unlink(missing_ok=True)
-        path = self.folder / "environment.json"
-        sessions = json.loads(path.read_text()) if path.exists() else []
+        try:
+            sessions = self.files.environments()
+        except StateError as error:
+            warnings.warn(f"{error}; a new list is begun", stacklevel=4)
+            sessions = []
+        before: dict[str, Any] = dict(sessions[-1]) if sessions else {}
+        self._check_config()
         self.run = self.prepared.build()
         learner, wanted = self.run.learner, self.prepared.config.compute.threads
-        before = sessions[-1] if sessions else {}
-        size = sum(p.numel() for p in learner.net.parameters())
-        torch.set_num_threads(wanted or before.get("threads") or environment.threads_for(size))
+        torch.set_num_threads(wanted or before.get("threads") or 1)
         here = environment.describe(learner.device)
-        if self._restore(self.run):
-            for field in environment.DECISIVE:
-                if before and before.get(field) != here[field]:
-                    warnings.warn(
-                        f"this run was begun with {field} = {before.get(field)!r} and goes on with "
-                        f"{here[field]!r}: the rest may differ in the last bits",
-                        stacklevel=4,
+        resumed = self._restore()
+        for field in environment.DECISIVE if before and resumed else ():
+            if field in before and before[field] != here[field]:
+                warnings.warn(
+                    f"this run was begun with {field} = {before.get(field)!r} and resumes with "
+                    f"{here[field]!r}: the rest may differ in the last bits",
+                    stacklevel=4,
+                )
+        self._tidy_records()
+        self._write(ENVIRONMENT, _json([*sessions, here]))
+        self._saved = self._epoch_started = time.monotonic()
+
+    def _check_config(self) -> None:
+        """Write the config; refuse one that was changed since the run began."""
+        if self.files.begun and self.files.exists:
+            said = flat(self.files.config())
+            mine = flat(tomllib.loads(to_toml(self.prepared.config)))
+            for name in sorted(said.keys() - NO_NUMBERS):
+                if said[name] != mine.get(name):
+                    raise StateError(
+                        f"{self.folder / CONFIG} was changed since the run began: {name} is "
+                        f"{said[name]!r}, and the run has {mine.get(name)!r}; delete the file to "
+                        "have it written again, or the folder to start afresh"
                     )
         else:
-            files.write(self.folder / "config.toml", to_toml(self.prepared.config).encode())
-        files.write(path, _json([*sessions, here]))
-        self._started = self._saved = self._epoch_started = time.monotonic()
+            self._write(CONFIG, to_toml(self.prepared.config).encode())
 
-    def _states(self) -> tuple[Path, Path]:
-        return self.folder / "state.pt", self.folder / "state.previous.pt"
-
-    def _restore(self, run: Run) -> bool:
-        """Go on from the newest state that is whole; False if there is none yet."""
-        found = [path for path in self._states() if path.exists()]
-        for path in found:
+    def _restore(self) -> bool:
+        """Resume from the newest state that is whole; False if there is none yet."""
+        assert self.run is not None
+        for path in (self.folder / name for name in STATES if self.files.has(name)):
             try:
-                state = files.unseal(path)
-                self._cut_events(state["events"])
+                known = states.load(self.run, path, self.prepared.key)
+                self._events = self._recorded(known, path)
             except StateError as error:
-                warnings.warn(str(error), stacklevel=4)
-                continue
-            run.load_state_dict(state["run"])
-            return True
-        if found:
+                warnings.warn(str(error), stacklevel=5)
+                self.run = self.prepared.build()  # a wrong state may have been loaded in part
+            else:
+                return True
+        if self.files.begun:
             raise StateError(
                 f"no saved state in {self.folder} can be read; remove the folder to start afresh"
             )
-        self._cut_events(0)
         return False
 
-    def _cut_events(self, end: int) -> None:
-        """Drop what was recorded after the state was saved: it will happen again, the same."""
-        for name in ("events.jsonl", "timing.jsonl"):
-            (self.folder / name).touch()
-        path = self.folder / "events.jsonl"
-        if path.stat().st_size < end:
-            raise StateError(f"{path} is shorter than when the state was saved")
-        with path.open("r+b") as file:
-            file.truncate(end)
-        self._events_end = end
+    def _recorded(self, events: str | int, state: Path) -> bytes:
+        """What was recorded when a state was saved: it says so, or how long the file was then."""
+        path, there = self.folder / EVENTS, self.files.content(EVENTS)
+        if isinstance(events, str):
+            known = events.encode()
+            shorter = min(len(known), len(there))
+            if known[:shorter] != there[:shorter]:
+                warnings.warn(f"{path} was changed; it is restored from {state}", stacklevel=7)
+            return known
+        if not 0 <= events <= len(there):
+            raise StateError(f"{path} is shorter than when {state} was saved")
+        return b"".join(line(event) for event in self.files.events(events))
 
-    def _record(self, event: Event) -> None:
+    def _tidy_records(self) -> None:
+        """Drop what was recorded after the state was saved, which will happen again, the same.
+
+        And write again what the state has and the file lost, in a power cut or by other hands.
+        """
+        self._write(EVENTS, self._events)
+        timing = self.files.content(TIMING)
+        if not timing.endswith(b"\n"):  # cut in a line, or not there yet
+            self._write(TIMING, timing[: timing.rfind(b"\n") + 1])
+
+    def _record(self, run: Run, event: Event) -> None:
         if isinstance(event, StepEnd):
             self._images += event.images
             return
         self.lease.check()
         # At its place and not at the end: a process that lost its lease unawares does no harm so.
-        line = _line(event_record(event))
-        _put(self.folder / "events.jsonl", line, at=self._events_end)
-        self._events_end += len(line)
+        record = event_record(event, run)
+        files.put(self.folder / EVENTS, line(record), at=len(self._events))
+        self._events += line(record)
         now = time.monotonic()
         timing = {
-            "event": type(event).__name__,
-            "task": event.cursor.task if isinstance(event, EpochEnd) else event.task,
+            "event": record["event"],
+            "task": record["task"],
             "seconds": round(now - self._epoch_started, 3),
             "images": self._images,
         }
-        _put(self.folder / "timing.jsonl", _line(timing))
+        files.put(self.folder / TIMING, line(timing))
         self._epoch_started, self._images = now, 0
 
     def _keep(self, run: Run, event: Event) -> None:
@@ -194,7 +231,8 @@ class Session:
         keep = self.keep or ("tasks" if run.learner.spec.parameters <= snapshots.SMALL else "end")
         if isinstance(event, TaskEnd) and (keep != "end" or run.finished):
             self.lease.check()
-            snapshots.write(self.folder, run.learner, event.task)
+            with run.learner.evaluating(run.scenario.tasks[run.cursor.task - 1]):
+                snapshots.write(self.folder, run.learner, event.task)
         if isinstance(event, EpochEnd) and keep == "epochs":
             self.lease.check()
             task = run.scenario.tasks[event.cursor.task].index
@@ -202,18 +240,19 @@ class Session:
             snapshots.write(self.folder, run.learner, task, place)
 
     def _finish(self, run: Run) -> None:
-        net = run.learner.net.state_dict()
-        weights = {name: value.detach().cpu().contiguous() for name, value in net.items()}
-        self.lease.check()
-        files.write(self.folder / "model.safetensors", safetensors_bytes(weights))
-        content = final_results(self.prepared, run)
-        self.lease.check()
-        files.write(self.folder / "results.json", _json(content))
-        self._states()[1].unlink(missing_ok=True)
+        with run.learner.evaluating(run.scenario.tasks[-1]):
+            net = run.learner.net.state_dict()
+            weights = {name: value.detach().cpu().clone() for name, value in net.items()}
+        whole = {MODEL: safetensors_bytes(weights), EVENTS: self._events}
+        for name, content in whole.items():
+            self._write(name, content)
+        snapshots.note(self.folder, whole)
+        self._write(RESULTS, _json(final_results(self.prepared, run)))
+        (self.folder / STATES[1]).unlink(missing_ok=True)
 
 
 def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
-    scenario, config = prepared.stream.scenario, prepared.config
+    scenario, config = prepared.data.scenario, prepared.config
     settings = {"class_il": run.class_il, "task_il": run.task_il}
     metrics = {name: summary(matrix) for name, matrix in settings.items()}
     tasks = len(scenario.groups)
@@ -225,7 +264,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
         "method": config.method,
         "memory": config.memory.rows,
         "seed": config.seed,
-        "data": prepared.stream.fingerprint,
+        "data": prepared.data.fingerprint,
         "classes": list(scenario.names),
         "groups": [list(g.classes) for g in scenario.groups],
         "metrics": metrics,
@@ -235,50 +274,15 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
     }
 
 
-def read_results(folder: Path) -> dict[str, Any]:
-    path = folder / "results.json"
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StateError(f"{folder} holds no finished run: there is no results.json") from None
-    except (OSError, ValueError) as error:
-        raise StateError(f"cannot read {path}: {error}") from None
-    if not isinstance(content, dict) or "metrics" not in content:
-        raise StateError(f"{path} is not the results of a run")
-    return content
-
-
-def event_record(event: EpochEnd | TaskEnd) -> dict[str, Any]:
-    """An event as it is written: no clock, no tensor."""
+def event_record(event: EpochEnd | TaskEnd, run: Run) -> dict[str, Any]:
+    """An event that the run has just yielded, as it is written: no clock, no tensor."""
     if isinstance(event, TaskEnd):
         accuracies = {"class_il": list(event.class_il), "task_il": list(event.task_il)}
-        return {"event": "task_end", "task": event.task, **accuracies}
+        order = {"task": run.cursor.task - 1, "group": event.task}
+        return {"event": "task_end", **order, **accuracies}
     task, _, epoch, steps = event.cursor
     place = {"task": task, "stage": event.stage, "epoch": epoch, "steps": steps}
     return {"event": "epoch_end", **place, "losses": event.losses}
-
-
-def _line(record: dict[str, Any]) -> bytes:
-    return json.dumps(record).encode() + b"\n"
-
-
-def _put(path: Path, line: bytes, at: int | None = None) -> None:
-    """Write a line at its place, or at the end."""
-    try:
-        with path.open("r+b") as file:
-            if at is None:
-                file.seek(0, 2)
-            else:
-                file.seek(at)
-            file.write(line)
-    except OSError as error:
-        raise StateError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _require_finite(run: Run) -> None:
-    for name, value in run.learner.net.state_dict().items():
-        if value.is_floating_point() and not torch.isfinite(value).all():
-            raise StateError(f"the net's {name} is no longer finite; the last good state is kept")
 
 
 def _json(content: Any) -> bytes:

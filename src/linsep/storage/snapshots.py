@@ -4,15 +4,17 @@
     snapshots/task02-1-train-epoch003.safetensors  after the third epoch of its first stage, "train"
 
 A snapshot holds the net, the rule it predicts by, which classes it has seen and its backward
-projections, and no more: nothing can be gone on from it. Reading one runs no code.
+projections, and no more: nothing can be resumed from it. Reading one runs no code.
 
 Knows files and a learner's parts. Knows nothing of when they are kept.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -27,10 +29,11 @@ from ..errors import StateError
 from ..learning.learner import Learner
 from ..learning.projection import BackwardFeatures
 from . import files
+from .folder import DIGESTS, RunFolder
 
 FOLDER = "snapshots"
 SMALL = 2_000_000  # parameters of a net whose tasks are kept unless the user says otherwise
-NAME = re.compile(r"task(\d+)(?:-(\d+)-(.+)-epoch(\d+))?\.safetensors")
+NAME = re.compile(r"task(\d{1,6})(?:-(\d{1,6})-(.+)-epoch(\d{1,6}))?\.safetensors", re.ASCII)
 END = float("inf")  # of a task: after all its stages and epochs
 
 
@@ -55,7 +58,7 @@ class Snapshot:
 
     @cached_property
     def digest(self) -> str:
-        return blake2b(_bytes(self.path), digest_size=8).hexdigest()
+        return blake2b(files.read(self.path, largest=None), digest_size=8).hexdigest()
 
 
 def write(
@@ -66,7 +69,20 @@ def write(
     path = folder / FOLDER / f"task{task + 1:02}{place}.safetensors"
     files.make_folder(path.parent)
     tensors = {name: t.detach().cpu().contiguous().clone() for name, t in _tensors(learner)}
-    files.write(path, save(tensors))
+    content = save(tensors)
+    files.write(path, content)
+    note(folder, {_entry(path): content})
+
+
+def note(folder: Path, written: Mapping[str, bytes]) -> None:
+    """Keep the digests of files that were just written, so that damage is noticed later."""
+    try:
+        known = RunFolder(folder).digests()
+    except StateError as error:
+        warnings.warn(f"{error}; a new list is begun", stacklevel=2)
+        known = {}
+    known |= {name: files.digest(content) for name, content in written.items()}
+    files.write(folder / DIGESTS, json.dumps(known, indent=1, sort_keys=True).encode() + b"\n")
 
 
 def found(folder: Path) -> list[Snapshot]:
@@ -81,10 +97,20 @@ def found(folder: Path) -> list[Snapshot]:
     return sorted(listed)
 
 
+def missing(folder: Path) -> list[str]:
+    """Snapshots that were written and are no longer there."""
+    noted = [name for name in RunFolder(folder).digests() if name.startswith(f"{FOLDER}/")]
+    return sorted(name for name in noted if not (folder / name).exists())
+
+
 def restore(snapshot: Snapshot, learner: Learner) -> None:
     """Make the learner predict as it did then. It cannot learn on from there."""
+    content, folder = files.read(snapshot.path, largest=None), snapshot.path.parent.parent
+    whole = files.digest(content)
+    if RunFolder(folder).digests().get(_entry(snapshot.path), whole) != whole:
+        raise StateError(f"{snapshot.path} is damaged: its digest does not match")
     try:
-        tensors = load(_bytes(snapshot.path))
+        tensors = load(content)
     except SafetensorError as error:
         raise StateError(f"{snapshot.path} is damaged: {error}") from None
     for prefix, module in _modules(learner):
@@ -121,8 +147,5 @@ def _tensors(learner: Learner) -> Iterator[tuple[str, Tensor]]:
                 yield prefix + name, value
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StateError(f"cannot read {path}: {error.strerror or error}") from None
+def _entry(path: Path) -> str:
+    return f"{FOLDER}/{path.name}"

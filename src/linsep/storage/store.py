@@ -6,7 +6,7 @@ The runs' folders are the truth. Beside them, in `.index/`, an sqlite file of th
 what their config.toml and results.json said and how these files looked, so that only what is new or
 changed is read again. The index may be deleted, damaged or out of date: the answer is the same.
 
-Knows names of files and of settings; reads TOML and JSON only and needs no torch. Changes no run.
+Knows names of settings; needs no torch. Changes no run.
 """
 
 import json
@@ -14,7 +14,7 @@ import os
 import re
 import socket
 import sqlite3
-import tomllib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -24,21 +24,19 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ..errors import ConfigError, StateError, unknown
+from ..errors import ConfigError, StateError, printable, unknown
+from ..learning.metrics import METRICS
+from ..settings.names import SHORT as SHORT_SETTINGS
+from ..settings.names import full_name as full_setting
 from . import where
+from .folder import CONFIG, EVENTS, RESULTS, RunFolder
 
-VERSION = 1  # raise it when facts are made otherwise than before
+VERSION = 2  # raise it when facts are made otherwise than before
 PATIENCE = 10.0  # seconds to wait for another process at the index
 Value = where.Scalar | None
 
-# What a person says for what is stored; `linsep run` has the same flags.
-SHORT = {
-    "scenario": "scenario.name", "net": "net.name", "memory": "memory.rows",
-    "lr": "training.lr", "epochs": "training.epochs", "batch_size": "training.batch_size",
-    "width": "net.width", "per_class": "scenario.per_class", "device": "compute.device",
-    "threads": "compute.threads",
-    **{metric: f"class_il.{metric}" for metric in ("faa", "ff", "ala", "bwt", "aia", "mean_peak")},
-}  # fmt: skip
+# What a person says for what is stored.
+SHORT = SHORT_SETTINGS | {metric: f"class_il.{metric}" for metric in METRICS}
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        return self.folder.name
+        return str(self.facts["name"])
 
     @property
     def finished(self) -> bool:
@@ -88,13 +86,11 @@ class Store:
 
     def select(self, condition: str | None = None, sort: str | None = None) -> list[Record]:
         """The runs that a condition holds for, by name, or sorted: 'method,-faa'."""
-        expression = where.parse(condition) if condition is not None else None
+        parsed = where.parse(condition, full_name) if condition is not None else None
         records = self.records()
-        if expression is not None and records:
-            names = known_names(records)
-            check_names(where.fields(expression), names)
-            expression = where.renamed(expression, full_name)
-            records = [record for record in records if where.matches(expression, record.facts)]
+        if parsed is not None and records:
+            check_names(parsed.fields, known_names(records))
+            records = [record for record in records if parsed.holds(record.facts)]
         return ordered(records, sort) if sort else records
 
     def _synchronised(self, stamps: Mapping[str, str]) -> dict[str, dict[str, Value]]:
@@ -132,28 +128,26 @@ class Store:
 
 def read_facts(folder: Path) -> dict[str, Value]:
     """What a run's files say, flat. A folder that cannot be read is a fact too."""
-    facts: dict[str, Value] = {"name": folder.name, "status": "unfinished"}
+    facts: dict[str, Value] = {"name": printable(folder.name), "status": "unfinished"}
+    run = RunFolder(folder)
     try:
-        facts |= flat(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
-        if not {"seed", "method"} <= facts.keys():
-            raise ValueError("config.toml names no seed or no method")
-        results = folder / "results.json"
-        if results.exists():
-            facts |= _outcome(json.loads(results.read_text(encoding="utf-8")))
+        facts |= flat(run.config())
+        if run.finished:
+            results = run.results()
+            facts |= {"key": results["key"], "data": results["data"]} | flat(results["metrics"])
             facts["status"] = "finished"
         else:
-            facts["progress"] = _progress(folder / "events.jsonl", facts.get("training.epochs"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        facts |= {"status": "damaged", "progress": reason}
+            facts["progress"] = run.progress(facts.get("training.epochs"))
+    except StateError as error:
+        facts |= {"status": "damaged", "progress": str(error).replace(f"{folder}/", "")}
     return facts
 
 
 def open_record(run: Path, runs: Path) -> Record:
     """A run by its folder, or by its name under `runs`."""
     folder = run if run.is_dir() else runs / run
-    if not (folder / "config.toml").exists():
-        raise StateError(f"{run} is not a run: there is no config.toml in {folder}")
+    if not RunFolder(folder).exists:
+        raise StateError(f"{run} is not a run: there is no {CONFIG} in {folder}")
     return Record(folder, read_facts(folder))
 
 
@@ -171,7 +165,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
 
 
 def full_name(name: str) -> str:
-    return SHORT.get(name, name.replace(".options.", "."))
+    return SHORT.get(name, full_setting(name))
 
 
 def known_names(records: Iterable[Record]) -> set[str]:
@@ -224,11 +218,16 @@ def _stamps(runs: Path) -> dict[str, str]:
     except OSError as error:
         raise StateError(f"cannot read {runs}: {error.strerror or error}") from None
     for entry in entries:
-        looks = [_look(f"{entry.path}/{name}") for name in ("config.toml", "results.json")]
+        looks = [_look(f"{entry.path}/{name}") for name in (CONFIG, RESULTS)]
         if looks[0] is None:
             continue  # no run
+        try:
+            entry.name.encode()
+        except UnicodeEncodeError:
+            warnings.warn(f"skipped {printable(entry.name)}: its name is not UTF-8", stacklevel=4)
+            continue
         if looks[1] is None:
-            looks.append(_look(f"{entry.path}/events.jsonl"))
+            looks.append(_look(f"{entry.path}/{EVENTS}"))
         stamps[entry.name] = f"{VERSION} {looks}"
     return stamps
 
@@ -244,30 +243,3 @@ def _look(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def _outcome(results: Mapping[str, Any]) -> dict[str, Value]:
-    plain = {name: results[name] for name in ("key", "data")}
-    return plain | flat(results["metrics"])
-
-
-def _progress(events: Path, epochs: Value) -> str:
-    """How far a run has come, from the end of its events."""
-    try:
-        with events.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 8192))
-            lines = file.read().splitlines()
-    except FileNotFoundError:
-        return "not begun"
-    for line in reversed(lines):
-        try:
-            last = json.loads(line)
-        except ValueError:
-            continue  # cut by a kill, or by where reading began
-        task = f"task {last['task'] + 1}"
-        if "epoch" not in last:
-            return f"{task} learned"
-        of = f"/{epochs}" if last.get("stage", "train") == "train" else ""
-        return f"{task}, {last.get('stage', 'train')} epoch {last['epoch'] + 1}{of}"
-    return "begun"

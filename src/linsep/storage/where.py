@@ -19,36 +19,15 @@ from ..errors import ConfigError
 
 Scalar = str | int | float | bool
 Facts = Mapping[str, Scalar | None]
+Test = Callable[[Facts], bool]
 DEEPEST = 50  # brackets and nots within each other
 
 
 @dataclass(frozen=True)
-class Compared:
-    field: str
-    sign: str
-    value: Scalar
+class Condition:
+    holds: Test
+    fields: tuple[str, ...]  # that it names, as they were typed
 
-
-@dataclass(frozen=True)
-class Among:
-    field: str
-    values: tuple[Scalar, ...]
-
-
-@dataclass(frozen=True)
-class Not:
-    inner: "Expression"
-
-
-@dataclass(frozen=True)
-class Joined:
-    """All of them hold, or any."""
-
-    word: str  # and | or
-    inner: "tuple[Expression, ...]"
-
-
-Expression = Compared | Among | Not | Joined
 
 ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
@@ -66,60 +45,13 @@ TOKEN = re.compile(
 )
 
 
-def parse(text: str) -> Expression:
-    """The expression a text stands for; a ConfigError says what is wrong, and where."""
-    return _Parser(text).whole()
+def parse(text: str, full: Callable[[str], str] = str) -> Condition:
+    """The condition a text stands for; `full` gives a field's name in the facts.
 
-
-def matches(expression: Expression, facts: Facts) -> bool:
-    match expression:
-        case Compared(field, sign, value):
-            return _compare(field, facts.get(field), sign, value)
-        case Among(field, values):
-            return any(_equal(facts.get(field), value) for value in values)
-        case Not(inner):
-            return not matches(inner, facts)
-        case Joined("and", inner):
-            return all(matches(part, facts) for part in inner)
-        case Joined(_, inner):
-            return any(matches(part, facts) for part in inner)
-
-
-def fields(expression: Expression) -> list[str]:
-    """Every field it names, once each, in order."""
-    match expression:
-        case Compared(field) | Among(field):
-            return [field]
-        case Not(inner):
-            return fields(inner)
-        case Joined(_, inner):
-            return list(dict.fromkeys(name for part in inner for name in fields(part)))
-
-
-def renamed(expression: Expression, full: Callable[[str], str]) -> Expression:
-    """The same with every field's name replaced."""
-    match expression:
-        case Compared(field, sign, value):
-            return Compared(full(field), sign, value)
-        case Among(field, values):
-            return Among(full(field), values)
-        case Not(inner):
-            return Not(renamed(inner, full))
-        case Joined(word, inner):
-            return Joined(word, tuple(renamed(part, full) for part in inner))
-
-
-def spelled(expression: Expression) -> str:
-    """As text that parses to the same expression."""
-    match expression:
-        case Compared(field, sign, value):
-            return f"{field} {sign} {_literal(value)}"
-        case Among(field, values):
-            return f"{field} in ({', '.join(map(_literal, values))})"
-        case Not(inner):
-            return f"not ({spelled(inner)})"
-        case Joined(word, inner):
-            return f" {word} ".join(f"({spelled(part)})" for part in inner)
+    A ConfigError says what is wrong, and where.
+    """
+    parser = _Parser(text, full)
+    return Condition(parser.whole(), tuple(dict.fromkeys(parser.fields)))
 
 
 def value_of(word: str) -> Scalar:
@@ -135,8 +67,9 @@ def value_of(word: str) -> Scalar:
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, full: Callable[[str], str]) -> None:
+        self.text, self.full = text, full
+        self.fields: list[str] = []
         self.tokens: list[tuple[str, str, int]] = []  # kind, text, where
         self.at, self.depth = 0, 0
         end, length = 0, len(text.rstrip())
@@ -149,7 +82,7 @@ class _Parser:
             self.tokens.append((kind, found[kind], found.start(kind)))
             end = found.end()
 
-    def whole(self) -> Expression:
+    def whole(self) -> Test:
         if not self.tokens:
             raise ConfigError("--where is empty: it should look like memory=200 and seed<3")
         found = self.joined("or")
@@ -157,18 +90,20 @@ class _Parser:
             self.fail(f"expected 'and' or 'or', not {self.peek()!r}")
         return found
 
-    def joined(self, word: str) -> Expression:
+    def joined(self, word: str) -> Test:
         parts = [self.joined("and") if word == "or" else self.factor()]
         while self.takes(word):
             parts.append(self.joined("and") if word == "or" else self.factor())
-        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
+        every = any if word == "or" else all
+        return lambda facts: every(part(facts) for part in parts)
 
-    def factor(self) -> Expression:
+    def factor(self) -> Test:
         self.depth += 1
         if self.depth > DEEPEST:
             self.fail(f"nested more than {DEEPEST} deep")
         if self.takes("not"):
-            found: Expression = Not(self.factor())
+            inner = self.factor()
+            found: Test = lambda facts: not inner(facts)  # noqa: E731
         elif self.takes("("):
             found = self.joined("or")
             self.expect(")")
@@ -177,30 +112,33 @@ class _Parser:
         self.depth -= 1
         return found
 
-    def comparison(self) -> Expression:
+    def comparison(self) -> Test:
         kind, name, _ = self.token()
         if kind != "word" or name.lower() in WORDS:
             self.fail(f"expected a field, not {name!r}" if name else "a field is missing")
         self.at += 1
-        if self.takes("not"):
+        self.fields.append(name)
+        field = self.full(name)
+        if without := self.takes("not"):
             self.expect("in")
-            return Not(self.among(name))
-        if self.takes("in"):
-            return self.among(name)
+        if without or self.takes("in"):
+            values = self.values()
+            return lambda facts: any(_equal(facts.get(field), v) for v in values) != without
         kind, sign, _ = self.token()
         if kind != "sign":
             seen = f", not {sign!r}" if sign else ""
             self.fail(f"expected one of {' '.join(SIGNS)} or in after {name!r}{seen}")
         self.at += 1
-        return Compared(name, "=" if sign == "==" else sign, self.value())
+        value = self.value()
+        return lambda facts: _compare(field, facts.get(field), sign, value)
 
-    def among(self, name: str) -> Among:
+    def values(self) -> list[Scalar]:
         self.expect("(")
         values = [self.value()]
         while self.takes(","):
             values.append(self.value())
         self.expect(")")
-        return Among(name, tuple(values))
+        return values
 
     def value(self) -> Scalar:
         kind, text, _ = self.token()
@@ -233,7 +171,7 @@ class _Parser:
 
 
 def _compare(field: str, found: Scalar | None, sign: str, value: Scalar) -> bool:
-    if sign == "=":
+    if sign in ("=", "=="):
         return _equal(found, value)
     if sign == "!=":
         return not _equal(found, value)

@@ -24,7 +24,9 @@ from ...settings.sections import Count
 from ..images import Dataset
 from .arrays import from_arrays, pixels_of
 from .decode import MODES, pixels, read_image, square
-from .folder import Channels, Seed, TestShare
+from .folder import Channels
+from .holdout import Seed, TestShare
+from .reading import reading
 
 
 class Pairs(Protocol):
@@ -47,13 +49,14 @@ def from_torch(
     test_share: float = 0.2,
     split_seed: int = 0,
 ) -> Dataset:
-    """Any torch or torchvision Dataset of (image, label), and perhaps a second one to test on.
+    """Read a torch or torchvision Dataset of (image, label), and perhaps another to test on.
 
     Images are pictures, or tensors or arrays of bytes or of floats from 0 to 1: a Dataset whose
     transform normalises or augments is not what you want here. `size` is for pictures, as in a
     folder.
     """
-    parts = [_collected(part, size, channels) for part in (train, test) if part is not None]
+    with reading("the Dataset"):
+        parts = [_collected(part, size, channels) for part in (train, test) if part is not None]
     called = names if names is not None else getattr(train, "classes", None)
     flat = [array for part in parts for array in part]
     return from_arrays(
@@ -66,14 +69,22 @@ def from_huggingface(
     *,
     image: str = "image",
     label: str = "label",
-    size: int | None = None,
-    channels: int = 3,
-    test_share: float = 0.2,
-    split_seed: int = 0,
+    size: Count | None = None,
+    channels: Channels = 3,
+    test_share: TestShare = 0.2,
+    split_seed: Seed = 0,
 ) -> Dataset:
-    """A Hugging Face Dataset or DatasetDict in memory; `image` and `label` name its columns."""
-    import datasets
+    """Read a Hugging Face Dataset or DatasetDict, or the folder that `save_to_disk` wrote.
 
+    `image` and `label` name its columns.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError("this needs the package `datasets`: pip install datasets") from error
+    if isinstance(data, Path | str):
+        with reading(data, "is not a data set on disk"):
+            data = datasets.load_from_disk(str(data))
     splits = dict(data) if isinstance(data, datasets.DatasetDict) else {"train": data}
     train = splits.get("train")
     test = next((splits[n] for n in ("test", "validation", "valid") if n in splits), None)
@@ -94,38 +105,8 @@ def from_huggingface(
     )
 
 
-def huggingface(
-    path: Path,
-    *,
-    image: str = "image",
-    label: str = "label",
-    size: Count | None = None,
-    channels: Channels = 3,
-    test_share: TestShare = 0.2,
-    split_seed: Seed = 0,
-) -> Dataset:
-    """A Hugging Face Dataset or DatasetDict that `save_to_disk` wrote."""
-    try:
-        import datasets
-    except ImportError as error:
-        raise DataError("this needs the package `datasets`: pip install datasets") from error
-    try:
-        data = datasets.load_from_disk(str(path))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is not a data set on disk: {error}") from error
-    return from_huggingface(
-        data,
-        image=image,
-        label=label,
-        size=size,
-        channels=channels,
-        test_share=test_share,
-        split_seed=split_seed,
-    )
-
-
 def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3) -> Dataset:
-    """What a function of yours returns: `file.py:function`, or `module:function`.
+    """Call a function of yours, `file.py:function` or `module:function`, for its data set.
 
     It takes nothing and returns a torch Dataset, a pair of them (train, test), or a `Dataset`.
     """
@@ -135,15 +116,16 @@ def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3)
     function = getattr(_module(source), name, None)
     if not callable(function):
         raise DataError(f"{source} has no function {name!r}")
-    made = function()
-    if isinstance(made, Dataset):
-        return made
-    pair = made if isinstance(made, tuple) else (made,)
-    return from_torch(*pair, size=size, channels=channels)
+    with reading(place, "failed"):
+        made = function()
+        if isinstance(made, Dataset):
+            return made
+        pair = made if isinstance(made, tuple) else (made,)
+        return from_torch(*pair, size=size, channels=channels)
 
 
 def _module(source: str) -> ModuleType:
-    try:
+    with reading(source, "cannot be imported"):
         if not source.endswith(".py"):
             return importlib.import_module(source)
         spec = importlib.util.spec_from_file_location(Path(source).stem, source)
@@ -152,8 +134,6 @@ def _module(source: str) -> ModuleType:
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module
-    except (ImportError, OSError) as error:
-        raise DataError(f"{source} cannot be imported: {error}") from error
 
 
 def _collected(part: Pairs, size: int | None, channels: int) -> tuple[Tensor, NDArray[Any]]:
@@ -174,7 +154,7 @@ def _one(picture: Picture, i: int, size: int | None, channels: int) -> NDArray[n
         array = array[None] if array.ndim == 2 else array
         return np.asarray(pixels_of(array[None], f"image {i}")[0])
     plain = picture.convert(MODES[channels])
-    return pixels(plain if size is None else square(plain, size))
+    return pixels(plain if size is None else square(plain, size, f"image {i}"))
 
 
 def _undecoded(cell: Any, i: int, size: int | None, channels: int) -> NDArray[np.uint8]:
@@ -183,7 +163,7 @@ def _undecoded(cell: Any, i: int, size: int | None, channels: int) -> NDArray[np
 
 
 def _stacked(pictures: Iterable[NDArray[np.uint8]], count: int) -> Tensor:
-    """All pictures in one tensor that is made once."""
+    """Collect the pictures in one tensor that is made once."""
     out: Tensor | None = None
     for i, picture in enumerate(pictures):
         out = torch.empty(count, *picture.shape, dtype=torch.uint8) if out is None else out

@@ -13,7 +13,6 @@ import shutil
 import stat
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -22,11 +21,9 @@ from typing import IO, NamedTuple, cast
 from filelock import FileLock
 
 from ...errors import DataError
+from .reading import reading
 
-Progress = Callable[[int], None]  # called with the number of files that are out
 BLOCK = 1 << 20
-
-BROKEN = (EOFError, OSError, tarfile.TarError, zipfile.BadZipFile, zlib.error)
 
 
 class Limits(NamedTuple):
@@ -38,36 +35,40 @@ class _Member(NamedTuple):
     name: str
     size: int
     folder: bool
+    special: bool  # a link or a device
     open: Callable[[], IO[bytes]]
 
 
-def unpack(archive: Path, target: Path, limits: Limits, progress: Progress | None = None) -> Path:
-    """Unpack the archive's top folder as `target`, unless it is there, and give it back."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+def unpack(archive: Path, target: Path, limits: Limits) -> Path:
+    """Unpack the archive's top folder as `target`, unless it is there, and return it."""
     part = target.with_name(f".{target.name}.unpacking")
-    with FileLock(target.with_name(f".{target.name}.lock")):
-        if target.exists():
-            return target
-        shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
-        try:
-            _unpack(archive, part, limits, progress or (lambda _: None))
-            top = part / target.name
-            if not top.is_dir():
-                raise DataError(f"{archive} has no folder {target.name!r}; is it another archive?")
-            os.replace(top, target)
-        except BROKEN as error:
-            raise DataError(f"{archive} cannot be unpacked: {error or 'it is cut off'}") from error
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
+    with reading(archive, "cannot be unpacked"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(f".{target.name}.lock")):
+            if target.exists():
+                return target
+            shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
+            try:
+                _unpack(archive, part, limits)
+                if not (part / target.name).is_dir():
+                    raise DataError(f"{archive} is another archive: it has no {target.name}/")
+                os.replace(part / target.name, target)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
     return target
 
 
-def _unpack(archive: Path, into: Path, limits: Limits, progress: Progress) -> None:
+def _unpack(archive: Path, into: Path, limits: Limits) -> None:
     left = limits.bytes
     into.mkdir()
-    for count, member in enumerate(_members(archive, limits), 1):
+    members = (
+        _zip_members(archive) if zipfile.is_zipfile(archive) else _tar_members(archive, limits)
+    )
+    for count, member in enumerate(members, 1):
         if count > limits.files:
             raise DataError(f"{archive} has more than the {limits.files} files this set can have")
+        if member.special:
+            raise DataError(f"{archive} has a link or device, {member.name!r}; none is allowed")
         place = into / _inside(archive, member.name)
         if member.folder:
             place.mkdir(parents=True, exist_ok=True)
@@ -77,11 +78,10 @@ def _unpack(archive: Path, into: Path, limits: Limits, progress: Progress) -> No
         place.parent.mkdir(parents=True, exist_ok=True)
         with member.open() as source, place.open("xb") as out:
             left -= _copy(source, out, member.size, f"{archive}: {member.name}")
-        progress(count)
 
 
 def _copy(source: IO[bytes], out: IO[bytes], size: int, name: str) -> int:
-    """Copy exactly `size` bytes; what a header promises is not taken on trust."""
+    """Copy exactly `size` bytes, whatever the header promises."""
     done = 0
     while block := source.read(min(BLOCK, size - done + 1)):
         done += len(block)
@@ -89,7 +89,7 @@ def _copy(source: IO[bytes], out: IO[bytes], size: int, name: str) -> int:
             break
         out.write(block)
     if done != size:
-        raise DataError(f"{name} does not have the {size} bytes that the archive says")
+        raise DataError(f"{name} does not have the {size} bytes that its header gives")
     return done
 
 
@@ -98,12 +98,6 @@ def _inside(archive: Path, name: str) -> PurePosixPath:
     if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
         raise DataError(f"{archive} has the member {name!r}, which would be written outside it")
     return path
-
-
-def _members(archive: Path, limits: Limits) -> Iterator[_Member]:
-    if zipfile.is_zipfile(archive):
-        return _zip_members(archive)
-    return _tar_members(archive, limits)
 
 
 def _tar_members(archive: Path, limits: Limits) -> Iterator[_Member]:
@@ -115,9 +109,9 @@ def _tar_members(archive: Path, limits: Limits) -> Iterator[_Member]:
         bounded = cast(IO[bytes], _Bounded(source, most, archive))
         with tarfile.open(fileobj=bounded, mode="r|") as tar:
             for info in tar:
-                if not (info.isreg() or info.isdir()):
-                    raise DataError(f"{archive} has a link or device, {info.name!r}; none may be")
-                yield _Member(info.name, info.size, info.isdir(), partial(_opened, tar, info))
+                opened = cast(Callable[[], IO[bytes]], partial(tar.extractfile, info))
+                special = not (info.isreg() or info.isdir())
+                yield _Member(info.name, info.size, info.isdir(), special, opened)
 
 
 class _Bounded:
@@ -134,22 +128,10 @@ class _Bounded:
         return block
 
 
-def _opened(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
-    file = tar.extractfile(info)
-    if file is None:
-        raise tarfile.TarError(f"{info.name} cannot be read")
-    return file
-
-
 def _zip_members(archive: Path) -> Iterator[_Member]:
     with zipfile.ZipFile(archive) as zipped:
         for info in zipped.infolist():
             kind = stat.S_IFMT(info.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise DataError(
-                    f"{archive} has a link or device, {info.filename!r}; none is allowed"
-                )
-            if info.flag_bits & 1:
-                raise DataError(f"{archive}: {info.filename!r} is encrypted")
+            special = kind not in (0, stat.S_IFREG, stat.S_IFDIR)
             opened = partial(zipped.open, info)
-            yield _Member(info.filename, info.file_size, info.is_dir(), opened)
+            yield _Member(info.filename, info.file_size, info.is_dir(), special, opened)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,10 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import DataError
-from ..images import Dataset, Images
-from .folder import Seed, TestShare
-from .holdout import hold_out
+from ..images import Dataset, Images, check
+from .holdout import Seed, TestShare, hold_out
 from .measure import duplicates, warn_of_duplicates
+from .reading import reading
 
 Array: TypeAlias = NDArray[Any] | Tensor
 MOST_BYTES = 1 << 36  # unpacked, of one array
@@ -33,7 +32,7 @@ PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}
 
 
 def arrays(path: Path, *, test_share: TestShare = 0.2, split_seed: Seed = 0) -> Dataset:
-    """Images and labels of your own from an .npz file, or from a folder of .npy files."""
+    """Read images and labels from an .npz file, or from a folder of .npy files."""
     found = _from_npz(path) if path.suffix == ".npz" else _from_folder(path)
     train, test = (_pair(found, part, path) for part in ("train", "test"))
     if train is None:
@@ -44,7 +43,7 @@ def arrays(path: Path, *, test_share: TestShare = 0.2, split_seed: Seed = 0) -> 
     return from_arrays(
         *train,
         *(test or ()),
-        names=None if names is None else [str(name) for name in names.tolist()],
+        names=None if names is None else [str(name) for name in names.ravel().tolist()],
         test_share=test_share,
         split_seed=split_seed,
         where=str(path),
@@ -62,41 +61,40 @@ def from_arrays(
     split_seed: int = 0,
     where: str = "arrays",
 ) -> Dataset:
-    """A data set of arrays or tensors: images (n, h, w), (n, h, w, c) or (n, c, h, w), and labels.
+    """Make a data set of images (n, h, w), (n, h, w, c) or (n, c, h, w) and their labels.
 
     Pixels are bytes, or floats from 0 to 1 that are rounded to bytes. Labels are numbers from 0 on
     where `names` are given, else text or numbers that are not negative. Without test images a share
     of every class is held out.
     """
+    if (x_test is None) != (y_test is None):
+        missing = "labels" if y_test is None else "images"
+        raise DataError(f"{where}: the test {missing} are missing; give x_test and y_test, or none")
     x, y = pixels_of(x_train, where), _flat(y_train, len(x_train), where)
     if x_test is None or y_test is None:
-        keep, held = hold_out(y.tolist(), test_share, split_seed, where)
-        rows = [torch.tensor(r) for r in (keep, held)]
+        rows = hold_out(y.tolist(), test_share, split_seed, where)
         labels, called = _numbered(y, names, where)
         whole = Images.of(x, torch.from_numpy(labels))
-        return _warned(Dataset(whole.take(rows[0]), whole.take(rows[1]), called), where)
-    held_x, held_y = pixels_of(x_test, where), _flat(y_test, len(x_test), where)
-    both, called = _numbered(np.concatenate([y, held_y]), names, where)
-    parts = torch.from_numpy(both[: len(y)]), torch.from_numpy(both[len(y) :])
-    for name, part in zip(("training", "test"), parts, strict=True):
-        if empty := sorted(set(range(len(called))) - set(part.tolist())):
-            raise DataError(f"{where}: class {called[empty[0]]!r} has no {name} image")
-    return _warned(Dataset(Images.of(x, parts[0]), Images.of(held_x, parts[1]), called), where)
-
-
-def _warned(data: Dataset, where: str) -> Dataset:
-    if data.train.shape != data.test.shape:
-        raise DataError(f"{where}: training images {data.train.shape}, test {data.test.shape}")
+        parts = [whole.take(torch.tensor(part)) for part in rows]
+    else:
+        held_x, held_y = pixels_of(x_test, where), _flat(y_test, len(x_test), where)
+        if (y.dtype.kind in "US") != (held_y.dtype.kind in "US"):
+            raise DataError(f"{where}: training labels are {y.dtype}, test labels {held_y.dtype}")
+        labels, called = _numbered(np.concatenate([y, held_y]), names, where)
+        both = torch.from_numpy(labels).split([len(y), len(held_y)])
+        parts = [Images.of(*part) for part in zip((x, held_x), both, strict=True)]
+    data = Dataset(parts[0], parts[1], called)
+    check(data, where)
     warn_of_duplicates(duplicates(data), where)
     return data
 
 
 def pixels_of(found: Array, where: str) -> Tensor:
-    """Any of the usual forms as (n, c, h, w) bytes; bytes of that shape are not copied."""
-    x = found if isinstance(found, Tensor) else torch.from_numpy(np.ascontiguousarray(found))
+    """Return any of the usual forms as (n, c, h, w) bytes; bytes of that shape are not copied."""
+    x = found if isinstance(found, Tensor) else _tensor(np.asarray(found), where)
     if x.ndim == 3:
         x = x.unsqueeze(1)
-    if x.ndim != 4 or not len(x):
+    if x.ndim != 4 or not x.numel():
         raise DataError(
             f"{where}: images of shape {tuple(x.shape)}; expected (n, h, w, c) or alike"
         )
@@ -114,14 +112,23 @@ def pixels_of(found: Array, where: str) -> Tensor:
     return x.contiguous()
 
 
+def _tensor(array: NDArray[Any], where: str) -> Tensor:
+    """Convert to a tensor what numpy has more kinds of: other byte orders, wider floats."""
+    if array.dtype.kind not in "buif":
+        raise DataError(f"{where}: pixels are {array.dtype}; expected uint8, or floats from 0 to 1")
+    kind = np.dtype(np.float64) if array.dtype.char == "g" else array.dtype.newbyteorder("=")
+    return torch.from_numpy(np.asarray(array, kind, order="C"))
+
+
 def _flat(labels: Array | Sequence[Any], count: int, where: str) -> NDArray[Any]:
-    y = np.asarray(labels)
+    with reading(where, "has labels of no one kind"):
+        y = np.asarray(labels)
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.shape != (count,):
         raise DataError(f"{where}: labels of shape {y.shape} for {count} images")
-    if y.dtype.kind not in "iuUS" and y.dtype != bool:
+    if y.dtype.kind not in "biuUS":
         raise DataError(f"{where}: labels are {y.dtype}; expected whole numbers or text")
-    if y.dtype.kind == "i" and count and y.min() < 0:
+    if y.dtype.kind == "i" and y.min() < 0:
         raise DataError(f"{where}: a label is {y.min()}; whole numbers must not be negative")
     return y
 
@@ -129,19 +136,20 @@ def _flat(labels: Array | Sequence[Any], count: int, where: str) -> NDArray[Any]
 def _numbered(
     y: NDArray[Any], names: Sequence[str] | None, where: str
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Labels as 0, 1, ... and what they are called."""
+    """Number the labels from 0 on, and return them with their names."""
     if names is None:
         values, places = np.unique(y, return_inverse=True)
         return places.astype(np.int64), tuple(str(value) for value in values.tolist())
-    if y.dtype.kind not in "iu" or y.min() < 0 or y.max() >= len(names):
-        raise DataError(f"{where}: labels {y.min()} to {y.max()} do not fit {len(names)} names")
+    if y.dtype.kind not in "iu" or y.max() >= len(names):
+        found = f"{y.min()} to {y.max()}" if y.dtype.kind in "iu" else y.dtype
+        raise DataError(f"{where}: labels {found} do not fit {len(names)} names")
     return y.astype(np.int64), tuple(names)
 
 
 def _pair(
     found: Mapping[str, NDArray[Any]], part: str, where: Path
 ) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """The images and labels of one part, under any of their usual names."""
+    """Return the images and labels of one part, under any of their usual names."""
     lowered = {name.lower(): value for name, value in found.items()}
 
     def look(kinds: tuple[str, ...]) -> NDArray[Any] | None:
@@ -159,12 +167,9 @@ def _pair(
 
 
 def _from_npz(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with zipfile.ZipFile(path) as zipped:
-            infos = [info for info in zipped.infolist() if info.filename.endswith(".npy")]
-            return {info.filename[:-4]: _member(zipped, info) for info in infos}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+    with reading(path), zipfile.ZipFile(path) as zipped:
+        infos = [info for info in zipped.infolist() if info.filename.endswith(".npy")]
+        return {info.filename[:-4]: _member(zipped, info) for info in infos}
 
 
 def _member(zipped: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
@@ -173,22 +178,20 @@ def _member(zipped: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, columns_first, dtype = read(file)
         size = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject or size > min(info.file_size, MOST_BYTES):
+        if dtype.hasobject or not 0 <= size <= min(info.file_size, MOST_BYTES):
             raise ValueError(f"{info.filename} claims {dtype} of shape {shape}")
         raw = file.read(size)
     if len(raw) != size:
         raise ValueError(f"{info.filename} is cut off")
-    return np.frombuffer(bytearray(raw), dtype).reshape(shape, order="F" if columns_first else "C")
+    return np.ndarray(shape, dtype, bytearray(raw), order="F" if columns_first else "C")
 
 
 def _from_folder(path: Path) -> dict[str, NDArray[Any]]:
-    """Every .npy file in a folder, mapped rather than read."""
+    """Map every .npy file in a folder rather than read it."""
     if not path.is_dir():
         raise DataError(f"{path} is neither an .npz file nor a folder of .npy files")
-    try:
-        return {
-            file.stem: np.load(file, mmap_mode="c", allow_pickle=False)
-            for file in sorted(path.glob("*.npy"))
-        }
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path}: {error}") from error
+    found = {}
+    for file in sorted(path.glob("*.npy")):
+        with reading(file):
+            found[file.stem] = np.load(file, mmap_mode="c", allow_pickle=False)
+    return found

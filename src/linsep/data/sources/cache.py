@@ -37,6 +37,7 @@ from ..images import Dataset, Images
 from .decode import read_image
 from .measure import warn_of_duplicates
 from .places import prepared_folder
+from .reading import reading
 
 FORMAT = 1
 DIGEST = 16  # bytes per image
@@ -70,7 +71,7 @@ class Treatment:
 
 
 def prepared(listing: Listing, how: Treatment, progress: Progress | None = None) -> Dataset:
-    """The images of a listing, decoded now unless they were before."""
+    """Return the images of a listing, decoded now unless they were before."""
     check_listing(listing)
     folder = folder_of(listing, how)
     if not folder.exists():
@@ -82,46 +83,36 @@ def prepared(listing: Listing, how: Treatment, progress: Progress | None = None)
 
 
 def check_listing(listing: Listing) -> None:
-    """Every class has training and test images, and no other label is used."""
-    classes = set(range(len(listing.names)))
+    """Refuse a class without training or test images before anything is decoded."""
     for part, files in (("training", listing.train), ("test", listing.test)):
-        labels = {file.label for file in files}
-        if stray := labels - classes:
-            raise DataError(f"{listing.root}: label {min(stray)} of {len(classes)} classes")
-        if empty := classes - labels:
-            raise DataError(
-                f"{listing.root}: class {listing.names[min(empty)]!r} has no {part} image"
-            )
+        if empty := set(range(len(listing.names))) - {file.label for file in files}:
+            name = listing.names[min(empty)]
+            raise DataError(f"{listing.root}: class {name!r} has no {part} image")
 
 
 def folder_of(listing: Listing, how: Treatment) -> Path:
-    """Where the prepared images of this listing are, or would be."""
+    """Return where the prepared images of this listing are, or would be."""
     key = sha256(json.dumps([FORMAT, asdict(how), listing.names]).encode())
     for file in chain(listing.train, [None], listing.test):
         if file is None:
             key.update(b"\0test")
             continue
-        try:
+        with reading(file.path):
             found = file.path.stat()
-        except OSError as error:
-            raise DataError(f"{file.path} cannot be read: {error.strerror}") from error
         place = os.path.relpath(file.path, listing.root)
-        key.update(f"{place}\0{file.label}\0{found.st_size}\0{found.st_mtime_ns}\n".encode())
+        entry = f"{place}\0{file.label}\0{found.st_size}\0{found.st_mtime_ns}\n"
+        key.update(entry.encode(errors="surrogateescape"))  # a name need not be UTF-8
     return prepared_folder() / f"{listing.name}-{key.hexdigest()[:20]}"
 
 
-def copies(name: str) -> list[Path]:
-    """Every finished prepared set of a source."""
-    return sorted(path.parent for path in prepared_folder().glob(f"{name}-*[0-9a-f]/manifest.json"))
-
-
 def verify(folder: Path) -> int:
-    """Read every image of a prepared set and compare its digest; the number of images."""
+    """Compare every image of a prepared set with its digest, and return their number."""
     manifest = _manifest(folder)
-    raw, shape = (folder / "digests.bin").read_bytes(), tuple(manifest["shape"])
-    if sha256(raw).hexdigest() != manifest["sha256"]:
-        raise DataError(f"{folder / 'digests.bin'} was changed; delete {folder} and prepare again")
-    good = _verified(folder / "pixels.u8", raw, shape)
+    with reading(folder):
+        raw = (folder / "digests.bin").read_bytes()
+        if sha256(raw).hexdigest() != manifest["sha256"]:
+            raise DataError(f"{folder / 'digests.bin'} was changed; delete {folder}")
+        good = _verified(folder / "pixels.u8", raw, tuple(manifest["shape"]))
     if good * DIGEST != len(raw):
         raise DataError(f"image {good} in {folder} was changed; delete it and prepare again")
     return good
@@ -150,7 +141,7 @@ def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress)
 
 
 def _decode(files: Sequence[File], how: Treatment, shape: tuple[int, ...]) -> list[bytes]:
-    """Pillow lets go of the interpreter while it decodes, so threads are enough."""
+    """Decode some files in threads, as Pillow releases the interpreter's lock meanwhile."""
     read = partial(read_image, **asdict(how))
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         images = list(pool.map(read, (file.path for file in files)))
@@ -175,7 +166,7 @@ def _digest(image: bytes) -> bytes:
 
 
 def _verified(pixels: Path, digests: bytes, shape: tuple[int, ...]) -> int:
-    """How many images, from the first on, are on disk as their digests say."""
+    """Count the images, from the first on, that are on disk with the right digests."""
     size, count = int(np.prod(shape)), len(digests) // DIGEST
     if not pixels.exists():
         return 0
@@ -207,15 +198,13 @@ def _finish(listing: Listing, part: Path, shape: tuple[int, ...]) -> None:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        found = json.loads((folder / "manifest.json").read_bytes())
+    with reading(folder, "is not a readable prepared data set; delete it"):
+        found = dict(json.loads((folder / "manifest.json").read_bytes()))
         size = int(np.prod(found["shape"])) * (found["train"] + found["test"])
         whole = found["format"] == FORMAT and (folder / "pixels.u8").stat().st_size == size
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder} is not a prepared data set: {error}; delete it") from error
     if not whole:
         raise DataError(f"{folder} was changed after it was made; delete it and prepare again")
-    return dict(found)
+    return found
 
 
 def _open(folder: Path, listing: Listing) -> Dataset:
@@ -227,11 +216,11 @@ def _open(folder: Path, listing: Listing) -> Dataset:
     train, test = (Images.of(x, torch.tensor([f.label for f in files])) for x, files in parts)
     labels = json.dumps([f.label for f in listing.train + listing.test])
     digest = sha256(f"{manifest['sha256']} {shape} {labels} {listing.names}".encode())
-    return Dataset(train, test, listing.names, digest.hexdigest()[:32])
+    return Dataset(train, test, listing.names, digest.hexdigest()[:32], cached=folder)
 
 
 def _mapped(path: Path, shape: tuple[int, ...]) -> Tensor:
-    """The file as a tensor that is only ever read: pages come in when they are asked for."""
+    """Map the file as a tensor that is only ever read, page by page on demand."""
     pages = np.memmap(path, np.uint8, "r", shape=shape)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")

@@ -17,60 +17,51 @@ from numpy.typing import NDArray
 
 from ...errors import DataError
 from ..images import Dataset, Images
-from .archive import Limits, unpack
-from .download import Remote, advice
-from .places import first_with
+from .archive import Limits
+from .download import Remote
+from .published import Published
+from .reading import reading
 from .unpickle import load_arrays
 
+URL = "https://www.cs.toronto.edu/~kriz/cifar-{}-python.tar.gz"
 LIMITS = Limits(files=64, bytes=400_000_000)
 
 
 @dataclass(frozen=True)
 class Layout:
-    name: str
-    folder: str
-    train: tuple[str, ...]
-    test: str
-    meta: str
+    published: Published  # its files: those of training images, that of test images, that of names
     labels: str  # the key of the labels in each file
-    label_names: str  # the key of their names in the meta file
+    label_names: str  # the key of their names in the last one
     classes: int
     per_class: tuple[int, int]  # training and test images
-    remote: Remote
 
 
 CIFAR10 = Layout(
-    name="cifar10",
-    folder="cifar-10-batches-py",
-    train=tuple(f"data_batch_{i}" for i in range(1, 6)),
-    test="test_batch",
-    meta="batches.meta",
+    Published(
+        "cifar10",
+        ("cifar-10-batches-py", "."),
+        (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta"),
+        (Remote(URL.format(10), "c58f30108f718f92721af3b95e74349a", 170_498_071),),
+        LIMITS,
+    ),
     labels="labels",
     label_names="label_names",
     classes=10,
     per_class=(5000, 1000),
-    remote=Remote(
-        "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
-        "c58f30108f718f92721af3b95e74349a",
-        170_498_071,
-    ),
 )
 
 CIFAR100 = Layout(
-    name="cifar100",
-    folder="cifar-100-python",
-    train=("train",),
-    test="test",
-    meta="meta",
+    Published(
+        "cifar100",
+        ("cifar-100-python", "."),
+        ("train", "test", "meta"),
+        (Remote(URL.format(100), "eb9058c3a382ffc7106e4002c42a8d85", 169_001_437),),
+        LIMITS,
+    ),
     labels="fine_labels",
     label_names="fine_label_names",
     classes=100,
     per_class=(500, 100),
-    remote=Remote(
-        "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
-        "eb9058c3a382ffc7106e4002c42a8d85",
-        169_001_437,
-    ),
 )
 
 
@@ -85,31 +76,18 @@ def cifar100(root: Path) -> Dataset:
 
 
 def read(root: Path, layout: Layout) -> Dataset:
-    folder = find(root, layout)
-    names = _names(folder / layout.meta, layout)
-    train = _images(folder, layout.train, layout, layout.per_class[0])
-    test = _images(folder, (layout.test,), layout, layout.per_class[1])
-    return Dataset(train, test, names)
-
-
-def find(root: Path, layout: Layout) -> Path:
-    """The folder with the pickles: below `root`, or `root` itself, or unpacked from the archive."""
-    wanted = (*layout.train, layout.test, layout.meta)
-    if found := first_with((root / layout.folder, root), wanted):
-        return found
-    if (archive := root / layout.remote.name).exists():
-        return unpack(archive, root / layout.folder, LIMITS)
-    if (root / layout.folder).is_dir():
-        gone = [name for name in wanted if not (root / layout.folder / name).exists()]
-        raise DataError(f"{root / layout.folder} lacks {', '.join(gone)}")
-    raise DataError(
-        f"{layout.name} is not in {root}: neither the folder {layout.folder} nor its archive. "
-        f"`linsep data get {layout.name}` fetches it. {advice(layout.remote, root)}"
+    """Read a data set from its folder, from the folder above, or from its archive there."""
+    folder = layout.published.find(root)
+    *train, test, meta = layout.published.files
+    names = _names(folder / meta, layout)
+    learned, tested = layout.per_class
+    return Dataset(
+        _images(folder, train, layout, learned), _images(folder, [test], layout, tested), names
     )
 
 
 def _images(folder: Path, files: Sequence[str], layout: Layout, per_class: int) -> Images:
-    """All files in one array, each read straight into its place."""
+    """Read all files into one array, each straight into its place."""
     total = per_class * layout.classes
     each = total // len(files)
     x, y = np.empty((total, 3072), np.uint8), np.empty(total, np.int64)
@@ -139,7 +117,8 @@ def _labels(content: dict[str, Any], file: Path, count: int, layout: Layout) -> 
     labels = found if isinstance(found, list | np.ndarray) else []
     if len(labels) != count or not all(isinstance(label, int | np.integer) for label in labels):
         raise DataError(f"{file}: {layout.labels!r} should be {count} numbers")
-    array = np.asarray(labels, np.int64)
+    with reading(file):  # a number may be too large
+        array = np.asarray(labels, np.int64)
     if array.min() < 0 or array.max() >= layout.classes:
         wrong = array.min() if array.min() < 0 else array.max()
         raise DataError(f"{file}: label {wrong}; this set has 0 to {layout.classes - 1}")

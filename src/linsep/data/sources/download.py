@@ -1,7 +1,7 @@
 """Fetching a published file: https only, resumed when cut, checked before it gets its name.
 
 Knows HTTP and checksums. Knows nothing of data sets. What is there so far lies beside the target as
-`<name>.part`, so a killed download goes on where it stopped; only a file whose checksum is the
+`<name>.part`, so a killed download resumes where it stopped; only a file whose checksum is the
 published one is renamed to the target.
 """
 
@@ -43,7 +43,7 @@ class Remote:
 
 
 def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Path:
-    """The file in `folder`, downloaded if it is not there yet and checked either way."""
+    """Return the file in `folder`, downloaded if it is not there yet and checked either way."""
     target = folder / remote.name
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(target.with_name(f".{target.name}.lock")):
@@ -54,7 +54,8 @@ def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Pat
             _fetch(remote, part, progress or (lambda done, total: None))
         except (OSError, http.client.HTTPException) as error:
             raise DataError(
-                f"could not download {remote.name}: {_reason(error)}. {advice(remote, folder)}"
+                f"could not download {remote.name}: {_reason(error)}. "
+                f"Run the command again to resume. {advice(remote, folder)}"
             ) from error
         _checked(part, remote, target)
         os.replace(part, target)
@@ -62,12 +63,9 @@ def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Pat
 
 
 def advice(remote: Remote, folder: Path) -> str:
-    """What to do by hand, in one line."""
-    host = urlsplit(remote.url).hostname
-    return (
-        f"Run the command again to go on, or take {remote.name} from {host} "
-        f"and put it at {folder / remote.name} (md5 {remote.md5})"
-    )
+    """Say how to fetch the file by hand, in one line."""
+    host, place = urlsplit(remote.url).hostname, folder / remote.name
+    return f"Or take {remote.name} from {host} and put it at {place} (md5 {remote.md5})"
 
 
 def _reason(error: Exception) -> str:
@@ -86,7 +84,7 @@ def _checked(file: Path, remote: Remote, target: Path) -> Path:
     if found == remote.md5:
         return file
     if file != target:
-        file.unlink()  # nothing to go on from
+        file.unlink()  # nothing to resume from
     raise DataError(
         f"{file} is not the published {remote.name}: md5 is {found}, should be {remote.md5}. "
         f"Put the right file at {target}"
@@ -102,14 +100,14 @@ def _fetch(remote: Remote, part: Path, progress: Progress) -> None:
         if there == remote.size:
             return
         try:
-            _continue(remote, part, there, progress)
+            _resume(remote, part, there, progress)
         except (OSError, http.client.HTTPException):
             now = part.stat().st_size if part.exists() else 0
             if now <= there or attempt == TRIES - 1:
                 raise
 
 
-def _continue(remote: Remote, part: Path, there: int, progress: Progress) -> None:
+def _resume(remote: Remote, part: Path, there: int, progress: Progress) -> None:
     request = urllib.request.Request(remote.url, headers={"User-Agent": "linsep"})
     if there:
         request.add_header("Range", f"bytes={there}-")
@@ -148,7 +146,7 @@ class _SecureRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def _secure(url: str) -> None:
-    """https, or this very machine."""
+    """Refuse an address that is neither https nor this machine."""
     parts = urlsplit(url)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOCAL):
         raise DataError(f"{url} is not https; nothing is downloaded from it")

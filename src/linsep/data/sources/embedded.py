@@ -11,11 +11,7 @@ import torch
 
 from ...settings.sections import Count, Weight
 from ..images import Dataset, Images
-
-FASHION = (
-    "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
-    "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
-)  # fmt: skip
+from .mnist import FASHION
 
 
 def fashion_mini() -> Dataset:

@@ -1,4 +1,4 @@
-"""Which images to test on, where the user did not say: a share of every class.
+"""Which images to test on, where the data have no split: a share of every class.
 
 Knows labels and a seed. The choice within a class depends on its name and size only, so another
 class can come or go without moving an image.
@@ -8,16 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from ...errors import DataError
+
+TestShare = Annotated[float, Field(gt=0, lt=1)]
+Seed = Annotated[int, Field(ge=0)]
 
 
 def hold_out(
     groups: Sequence[Hashable], share: float, seed: int, where: str
 ) -> tuple[list[int], list[int]]:
-    """Rows to train on and rows to test on, each in order; every group is in both."""
+    """Return the rows to train on and those to test on, each in order; every group is in both."""
     if not 0 < share < 1:
         raise DataError(f"{where}: test_share is {share}; it must be between 0 and 1")
     rows: dict[Hashable, list[int]] = {}

@@ -26,7 +26,7 @@ class PixelStatistics(NamedTuple):
 
 
 def pixel_statistics(images: Images) -> PixelStatistics:
-    """Mean and standard deviation over every pixel of every image."""
+    """Measure mean and standard deviation over every pixel of every image."""
     c = images.shape[0]
     total, squares = torch.zeros(c, dtype=torch.float64), torch.zeros(c, dtype=torch.float64)
     for part in images.chunks(CHUNK):
@@ -45,7 +45,7 @@ def class_counts(images: Images, classes: int) -> list[int]:
 
 
 def duplicates(data: Dataset) -> int:
-    """Test images that are also training images, pixel for pixel."""
+    """Count the test images that are also training images, pixel for pixel."""
     known = set(_digests(data.train))
     return sum(digest in known for digest in _digests(data.test))
 

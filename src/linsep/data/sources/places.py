@@ -10,34 +10,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 
 def cache_home() -> Path:
-    """The platform's folder for things that can be made again, with our name in it."""
+    """Return the platform's folder for what can be made again, with our name in it."""
     if given := os.environ.get("LINSEP_CACHE"):
-        return Path(given).expanduser()
+        return Path(os.path.expanduser(given))
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "linsep"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linsep"
 
 
 def data_folder(given: Path | None = None) -> Path:
-    """--data if given, else LINSEP_DATA, else `data` in the cache folder."""
-    if given is not None:
-        return given.expanduser()
-    if named := os.environ.get("LINSEP_DATA"):
-        return Path(named).expanduser()
-    return cache_home() / "data"
+    """Return --data if given, else LINSEP_DATA, else `data` in the cache folder."""
+    named = given or os.environ.get("LINSEP_DATA")
+    return Path(os.path.expanduser(named)) if named else cache_home() / "data"
 
 
 def prepared_folder() -> Path:
-    """Where decoded images are kept, one folder per data set and options."""
+    """Return where decoded images are kept, one folder per data set and options."""
     return cache_home() / "prepared"
-
-
-def first_with(folders: Iterable[Path], files: Iterable[str]) -> Path | None:
-    """The first folder that holds every one of the files."""
-    wanted = tuple(files)
-    return next((f for f in folders if all((f / name).exists() for name in wanted)), None)

@@ -10,48 +10,22 @@ are learned in the order of their numbers, or, where they are words, in that of 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from ...errors import DataError, unknown
 from ...settings.sections import Count
-from ..images import Dataset
+from ..images import Dataset, Tasks
 from .cache import File, Listing, Progress, Treatment, prepared
-from .folder import Channels, Seed, TestShare
-from .holdout import hold_out
+from .folder import Channels
+from .holdout import Seed, TestShare, hold_out
+from .reading import reading
 
 COLUMNS = ("file", "label", "task", "split")
 SPLITS = ("train", "test")
-
-
-class Table(NamedTuple):
-    """A data set, and of each image the task it comes in: row i of `train_tasks` is image i's."""
-
-    data: Dataset
-    tasks: tuple[str, ...] = ()  # their names, in the order of learning; empty: no such column
-    train_tasks: Tensor | None = None  # (n,) int64
-    test_tasks: Tensor | None = None
-
-    def classes(self) -> tuple[tuple[int, ...], ...]:
-        """The classes that come new with each task, where every class belongs to one task."""
-        if self.train_tasks is None or self.test_tasks is None:
-            raise DataError("the table has no column `task`")
-        first: dict[int, int] = {}
-        for part, tasks in ((self.data.train, self.train_tasks), (self.data.test, self.test_tasks)):
-            for label, task in zip(part.y.tolist(), tasks.tolist(), strict=True):
-                if first.setdefault(label, task) != task:
-                    raise DataError(
-                        f"class {self.data.names[label]!r} is in the tasks "
-                        f"{self.tasks[first[label]]!r} and {self.tasks[task]!r}"
-                    )
-        return tuple(
-            tuple(sorted(c for c, t in first.items() if t == task))
-            for task in range(len(self.tasks))
-        )
 
 
 class _Row(NamedTuple):
@@ -69,13 +43,14 @@ def table(
     test_share: TestShare = 0.2,
     split_seed: Seed = 0,
     channels: Channels = 3,
-) -> Table:
-    """Images of your own, listed in a CSV with the columns file, label and perhaps task and split.
+) -> Dataset:
+    """Read images listed in a CSV with the columns file, label and perhaps task and split.
 
     `size`, `test_share` and the rest are those of a folder of images.
     """
     rows = read_rows(path)
-    names, tasks = _sorted({r.label for r in rows}), _in_order([r.task for r in rows])
+    names = _in_order(sorted({r.label for r in rows}))
+    tasks = _in_order(r.task for r in rows)
     if rows[0].split:
         parts = [[i for i, r in enumerate(rows) if r.split == s] for s in SPLITS]
     else:
@@ -86,21 +61,21 @@ def table(
     listing = Listing("table", path.parent, names, files[0], files[1])
     data = prepared(listing, Treatment(size, channels, upright=True), progress)
     if not rows[0].task:
-        return Table(data)
+        return data
     order = {name: i for i, name in enumerate(tasks)}
-    of = [torch.tensor([order[rows[i].task] for i in part]) for part in parts]
-    return Table(data, tasks, of[0], of[1])
+    train, test = (torch.tensor([order[rows[i].task] for i in part]) for part in parts)
+    return data._replace(tasks=Tasks(tasks, train, test))
 
 
 def read_rows(path: Path) -> list[_Row]:
-    """Every line of the CSV, checked; an error names the line."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, strict=True)
-            _check_columns(path, reader.fieldnames or ())
-            rows = [_row(path, reader.line_num, entry) for entry in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as a table: {error}") from error
+    """Read every line of the CSV and check it; an error names the line."""
+    with (
+        reading(path, "cannot be read as a table"),
+        path.open(encoding="utf-8-sig", newline="") as file,
+    ):
+        reader = csv.DictReader(file, strict=True)
+        _check_columns(path, reader.fieldnames or ())
+        rows = [_row(path, reader.line_num, entry) for entry in reader]
     if not rows:
         raise DataError(f"{path} has a header and no lines")
     return rows
@@ -110,6 +85,8 @@ def _check_columns(path: Path, found: Sequence[str]) -> None:
     for name in found:
         if name not in COLUMNS:
             raise DataError(f"{path}: {unknown('column', name, COLUMNS)}")
+        if found.count(name) > 1:
+            raise DataError(f"{path} has the column {name!r} twice")
     for name in COLUMNS[:2]:
         if name not in found:
             raise DataError(f"{path} has no column {name!r}; its first line should name them")
@@ -131,17 +108,8 @@ def _row(path: Path, number: int, entry: dict[str | None, str | None]) -> _Row:
     return _Row(file, values["label"], values.get("task", ""), values.get("split", ""))
 
 
-def _is_number(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
-
-
-def _sorted(names: set[str]) -> tuple[str, ...]:
-    """By number where all are numbers, else by letter."""
-    if all(map(_is_number, names)):
-        return tuple(sorted(names, key=int))
-    return tuple(sorted(names))
-
-
-def _in_order(names: Sequence[str]) -> tuple[str, ...]:
-    found = dict.fromkeys(names)
-    return tuple(sorted(found, key=int)) if all(map(_is_number, found)) else tuple(found)
+def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Sort names by number where all are whole numbers, else leave them in order."""
+    found = tuple(dict.fromkeys(names))
+    numbers = all(name.removeprefix("-").isdecimal() and len(name) < 20 for name in found)
+    return tuple(sorted(found, key=int)) if numbers else found

@@ -10,19 +10,21 @@ from pathlib import Path
 
 from ...errors import DataError
 from ..images import Dataset
-from .archive import Limits, unpack
+from .archive import Limits
 from .cache import File, Listing, Progress, Treatment, prepared
-from .download import Remote, advice
+from .download import Remote
 from .folder import image_files
-from .places import first_with
+from .published import Published
+from .reading import reading
 
-FOLDER = "tiny-imagenet-200"
 CLASSES = 200
-LIMITS = Limits(files=150_000, bytes=2_000_000_000)
-REMOTE = Remote(
-    "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
-    "90528d7ca1a48142e341f4ef8d21d0de",
-    248_100_043,
+URL = "https://cs231n.stanford.edu/tiny-imagenet-200.zip"
+TINYIMAGENET = Published(
+    "tinyimagenet",
+    ("tiny-imagenet-200", "."),
+    ("wnids.txt", "train", "val"),
+    (Remote(URL, "90528d7ca1a48142e341f4ef8d21d0de", 248_100_043),),
+    Limits(files=150_000, bytes=2_000_000_000),
 )
 
 
@@ -32,7 +34,8 @@ def tinyimagenet(root: Path, progress: Progress | None = None) -> Dataset:
 
 
 def list_tinyimagenet(root: Path, classes: int = CLASSES) -> Listing:
-    folder = find(root)
+    """List the images of both layouts."""
+    folder = TINYIMAGENET.find(root)
     ids = _ids(folder, classes)
     names = _words(folder / "words.txt", ids)
     train = [
@@ -43,26 +46,13 @@ def list_tinyimagenet(root: Path, classes: int = CLASSES) -> Listing:
     return Listing("tinyimagenet", folder, names, tuple(train), tuple(_test(folder, ids)))
 
 
-def find(root: Path) -> Path:
-    if found := first_with((root / FOLDER, root), ("wnids.txt", "train", "val")):
-        return found
-    if (archive := root / REMOTE.name).exists():
-        return unpack(archive, root / FOLDER, LIMITS)
-    raise DataError(
-        f"tinyimagenet is not in {root}: neither the folder {FOLDER} nor its archive. "
-        f"`linsep data get tinyimagenet` fetches it. {advice(REMOTE, root)}"
-    )
-
-
 def _lines(path: Path) -> list[str]:
-    try:
+    with reading(path):
         return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
 
 
 def _ids(folder: Path, classes: int) -> list[str]:
-    """The classes in the order of their ids, which is the natural order of this set."""
+    """Return the classes in the order of their ids, which is the natural order of this set."""
     ids = [line.strip() for line in _lines(folder / "wnids.txt")]
     if len(set(ids)) != len(ids) or len(ids) != classes:
         raise DataError(f"{folder / 'wnids.txt'} has {len(ids)} lines; should be {classes} classes")

@@ -9,69 +9,38 @@ from __future__ import annotations
 
 import math
 import pickle
-import struct
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import DataError
+from .reading import reading
 
 LARGEST = 1 << 30  # bytes of a pickle file; CIFAR-100's is 155 million
 KINDS = ("b1", "u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
 
-# What broken or hostile opcodes make the unpickler raise.
-BROKEN = (
-    pickle.UnpicklingError,
-    AttributeError,
-    EOFError,
-    ImportError,
-    IndexError,
-    KeyError,
-    MemoryError,
-    OverflowError,
-    RecursionError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
-
 
 def load_arrays(path: Path, largest: int = LARGEST) -> dict[str, Any]:
-    """The dict in a pickle file: arrays as numpy arrays, text keys as str, other text as it is."""
-    size = path.stat().st_size
-    if size > largest:
-        raise DataError(f"{path} has {size} bytes; a file of this set has at most {largest}")
-    try:
+    """Read the dict in a pickle file: numpy arrays, keys as str, other values as they are."""
+    with reading(path, "is broken or not what it should be"):
+        size = path.stat().st_size
+        if size > largest:
+            raise DataError(f"{path} has {size} bytes; a file of this set has at most {largest}")
         with path.open("rb") as file:
             found = _Restricted(file, encoding="bytes").load()
-    except BROKEN as error:
-        raise DataError(
-            f"{path} is broken or not what it should be: {error or 'cut off'}"
-        ) from error
-    if not isinstance(found, dict):
-        raise DataError(f"{path} holds a {type(found).__name__}; expected a dict of arrays")
-    return {_text(key): _array(value, path) for key, value in found.items()}
-
-
-def _text(key: object) -> str:
-    return key.decode("latin1") if isinstance(key, bytes) else str(key)
-
-
-def _array(value: object, path: Path) -> object:
-    if not isinstance(value, _Array):
-        return value
-    try:
-        return value.array()
-    except (AttributeError, TypeError, ValueError) as error:
-        raise DataError(f"{path} holds a broken array: {error}") from error
+        if not isinstance(found, dict):
+            raise DataError(f"{path} holds a {type(found).__name__}; expected a dict of arrays")
+        return {
+            key.decode("latin1") if isinstance(key, bytes) else str(key): (
+                value.array() if isinstance(value, _Array) else value
+            )
+            for key, value in found.items()
+        }
 
 
 class _Restricted(pickle.Unpickler):
-    def __init__(self, file: BinaryIO, encoding: str) -> None:
-        super().__init__(file, encoding=encoding)
-
     def find_class(self, module: str, name: str) -> Any:
         try:
             return ALLOWED[module.replace("numpy._core", "numpy.core"), name]

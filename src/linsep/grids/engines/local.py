@@ -1,27 +1,33 @@
 """Runs on this machine: a process in each slot, one thread each, reused from run to run.
 
-Knows processes and how to speak with them. A slot is the environment its process gets: nothing for
-a core, the number of the device for a GPU.
+A slot is the environment variables that its process gets: nothing for a core, the number of the
+device for a GPU. Importing torch takes seconds, so on Linux workers are forked by multiprocessing's
+fork server, which has torch imported, runs no computation, and ends with this process. Elsewhere
+forking a process that has torch loaded is not safe, and every worker imports it. The server belongs
+to the process that first needed it: a process forked from that one cannot start workers.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import selectors
 import signal
-import socket
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext, SpawnContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import ModuleType
 
-from ..worker import Job, Message
-from .warm import AVAILABLE, ONE_THREAD, Nursery
+from ..worker import Job, Message, Order, work
 
-LONGEST_READ = 1 << 16
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+# The first optimiser of a process imports torch._dynamo, which takes as long as torch itself.
+PRELOAD = ["torch._dynamo", "linsep.data.scenarios", "linsep.storage.session"]
+PATIENCE = 10.0  # seconds to wait for a process to end
 
 
 def cpu_slots(workers: int) -> list[dict[str, str]]:
@@ -39,133 +45,129 @@ def gpu_slots(visible: str | None, count: int, per_gpu: int) -> list[dict[str, s
 
 
 @dataclass(eq=False)
-class _Process:
+class _Worker:
     slot: int
-    channel: socket.socket
-    started: subprocess.Popen[bytes] | None  # None: forked, so that its parent is another
-    number: int | None = None  # its process id, once it has said hello
-    job: int | None = None
-    unread: bytes = b""
+    pipe: Connection
+    process: BaseProcess
+    job: int | None = None  # its index
 
-    def say(self, what: dict[str, object]) -> None:
-        with suppress(OSError):  # if it has died, its channel says so
-            self.channel.sendall(json.dumps(what).encode() + b"\n")
+    def order(self, what: Order) -> None:
+        with suppress(OSError):  # if it has died, its pipe reports so
+            self.pipe.send(what)
 
 
 class Local:
     shares_memory = True
 
     def __init__(self, runs: Path, slots: Sequence[Mapping[str, str]]) -> None:
-        self._log, self._slots = runs / "grid.log", slots
-        self._nursery: Nursery | None = None
-        self._processes: list[_Process] = []
-        self._selector = selectors.DefaultSelector()
+        self._log, self._slots = runs.absolute() / "grid.log", slots
+        self._workers: list[_Worker] = []
         self._stopping = False
 
     def room(self) -> int:
-        busy = sum(process.job is not None for process in self._processes)
+        busy = sum(worker.job is not None for worker in self._workers)
         return 0 if self._stopping else len(self._slots) - busy
 
     def start(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            idle = [process for process in self._processes if process.job is None]
-            process = idle[0] if idle else self._hire()
-            process.job = job["index"]
-            process.say(job)
+            idle = [worker for worker in self._workers if worker.job is None]
+            worker = idle[0] if idle else self._hire()
+            worker.job = job.index
+            worker.order(job)
             if self._stopping:  # a signal came in between
-                process.say({"stop": True})
+                worker.order("stop")
 
     def hear(self, timeout: float) -> list[Message]:
-        return [m for key, _ in self._selector.select(timeout) for m in self._read(key.data)]
+        ready = wait([worker.pipe for worker in self._workers], timeout)
+        heard = [worker for worker in self._workers if worker.pipe in ready]
+        return [message for worker in heard for message in self._read(worker)]
 
     def stop(self) -> None:
         self._stopping = True
-        for process in self._processes:
-            process.say({"stop": True})
+        for worker in self._workers:
+            worker.order("stop")
 
     def close(self) -> None:
-        for process in self._processes:
-            process.say({"quit": True})
-            if process.job is not None and process.number is not None:
-                with suppress(OSError):
-                    os.kill(process.number, signal.SIGKILL)
-            process.channel.close()
-            if process.started is not None:
-                process.started.wait()
-        self._processes = []
-        self._selector.close()
-        if self._nursery is not None:
-            self._nursery.close()
+        for worker in self._workers:
+            worker.order("quit")
+            if worker.job is not None:
+                worker.process.kill()
+            worker.pipe.close()
+        for worker in self._workers:
+            worker.process.join(PATIENCE)
+            if worker.process.is_alive():
+                worker.process.kill()
+        self._workers = []
 
     def working(self) -> list[int]:
         """The ids of the processes that are at work."""
-        return [p.number for p in self._processes if p.number is not None and p.job is not None]
+        return [w.process.pid for w in self._workers if w.process.pid and w.job is not None]
 
     # --- the inside ------------------------------------------------------------------------------
 
-    def _hire(self) -> _Process:
-        taken = {process.slot for process in self._processes}
+    def _hire(self) -> _Worker:
+        taken = {worker.slot for worker in self._workers}
         slot = next(i for i in range(len(self._slots)) if i not in taken)
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        ours, theirs = socket.socketpair()
-        with theirs:
-            started = self._begin(theirs, self._slots[slot])
-        process = _Process(slot, ours, started)
-        self._processes.append(process)
-        self._selector.register(ours, selectors.EVENT_READ, process)
-        return process
+        context = _context()
+        ours, theirs = context.Pipe()
+        process = context.Process(target=work, args=(theirs, self._slots[slot], self._log))
+        with _apart():
+            process.start()
+        theirs.close()
+        self._workers.append(_Worker(slot, ours, process))
+        return self._workers[-1]
 
-    def _begin(
-        self, channel: socket.socket, slot: Mapping[str, str]
-    ) -> subprocess.Popen[bytes] | None:
-        if AVAILABLE:
-            if self._nursery is not None and not self._nursery.alive():
-                self._nursery.close()
-                self._nursery = None
-            self._nursery = self._nursery or Nursery(self._log)
-            self._nursery.fork(channel, slot)
-            return None
-        with self._log.open("a") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "linsep.grids.worker"],
-                stdin=channel.fileno(),
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **ONE_THREAD, **slot},
-            )
-
-    def _read(self, process: _Process) -> list[Message]:
+    def _read(self, worker: _Worker) -> list[Message]:
+        messages: list[Message] = []
         try:
-            content = process.channel.recv(LONGEST_READ)
-        except OSError:
-            content = b""
-        if not content:
-            return self._bury(process)
-        *lines, process.unread = (process.unread + content).split(b"\n")
-        messages: list[Message] = [json.loads(line) for line in lines]
-        for message in messages:
-            if message["kind"] == "hello":
-                process.number = message["process"]
-            elif message["kind"] != "progress":
-                process.job = None
-        return [message for message in messages if message["kind"] != "hello"]
+            while worker.pipe.poll():
+                messages.append(worker.pipe.recv())
+                if messages[-1].kind != "progress":
+                    worker.job = None
+        except (EOFError, OSError):
+            messages += self._bury(worker)
+        return messages
 
-    def _bury(self, process: _Process) -> list[Message]:
+    def _bury(self, worker: _Worker) -> list[Message]:
         """A process has ended: if in the middle of a run, that is news."""
-        self._selector.unregister(process.channel)
-        process.channel.close()
-        self._processes.remove(process)
-        if process.job is None:
+        worker.pipe.close()
+        worker.process.join(PATIENCE)
+        self._workers.remove(worker)
+        if worker.job is None:
             return []
-        code = None
-        if process.started is not None:
-            code = process.started.wait()
-        elif self._nursery is not None and process.number is not None:
-            code = self._nursery.exit_code(process.number)
-        return [{"kind": "died", "index": process.job, "reason": last_words(code)}]
+        return [Message("died", worker.job, last_words(worker.process.exitcode))]
+
+
+def _context() -> ForkServerContext | SpawnContext:
+    if sys.platform != "linux":
+        return get_context("spawn")
+    found = get_context("forkserver")
+    found.set_forkserver_preload(PRELOAD)
+    return found
+
+
+@contextmanager
+def _apart() -> Iterator[None]:
+    """What is started here computes on one thread and does not execute the user's script again.
+
+    multiprocessing would import the main module in every worker, and run a script that has no
+    `if __name__ == "__main__"` once more.
+    """
+    main, environment = sys.modules["__main__"], os.environ.copy()
+    sys.modules["__main__"] = ModuleType("__main__")
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
+        for name in ONE_THREAD:
+            del os.environ[name]
+        os.environ.update(environment)
 
 
 def last_words(code: int | None) -> str:
+    """Why a process ended, as far as its exit code tells."""
     if code == -signal.SIGKILL:
         return "its process was killed, perhaps because memory ran out"
     if code is not None and code < 0:

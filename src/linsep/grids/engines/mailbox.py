@@ -1,7 +1,7 @@
-"""Jobs that are done on other machines: how they tell what happens, and how they are told to stop.
+"""Jobs done on other machines: how they report what happens, and how they are asked to stop.
 
 Every job appends its messages to a file of its own in a folder that all machines share, and looks
-there for a file that says "stop". Whoever submitted the jobs reads on where it left off. No machine
+there for a file named "stop". Whoever submitted the jobs reads on where it left off. No machine
 needs to reach another one.
 """
 
@@ -12,8 +12,8 @@ import shutil
 import time
 import uuid
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ..worker import Job, Message, do
 
@@ -29,12 +29,12 @@ class Mailbox:
         self.folder = runs.absolute() / ".grid" / uuid.uuid4().hex[:12]
         self._read: dict[Path, int] = {}  # how far
 
-    def address(self, job: Job) -> Job:
-        """The job, with where to write; a second try gets a letter box of its own."""
+    def address(self, job: Job) -> Path:
+        """Where a job is to write; a second try gets a file of its own."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"{job['index']}-{uuid.uuid4().hex[:8]}.jsonl"
+        path = self.folder / f"{job.index}-{uuid.uuid4().hex[:8]}.jsonl"
         self._read[path] = 0
-        return job | {"mailbox": str(path)}
+        return path
 
     def news(self) -> list[Message]:
         """What has come since the last time, as far as its lines are whole; not how jobs ended."""
@@ -44,17 +44,17 @@ class Mailbox:
                 file.seek(start)
                 whole, newline, _ = file.read().rpartition(b"\n")
                 self._read[path] = start + len(whole + newline)
-                found += [json.loads(line) for line in whole.splitlines()]
-        return [message for message in found if message["kind"] == "progress"]
+                found += [_message(line) for line in whole.splitlines()]
+        return [message for message in found if message.kind == "progress"]
 
-    def last(self, job: Job) -> Message | None:
-        """How a job has ended, if it came to say so."""
-        path, message = Path(job["mailbox"]), None
+    def last(self, path: Path) -> Message | None:
+        """How a job has ended, if it came to report it."""
         self._read.pop(path, None)
-        with suppress(OSError, ValueError, IndexError):
-            message = json.loads(path.read_bytes().splitlines()[-1])
+        with suppress(OSError, ValueError, TypeError, IndexError):
+            message = _message(path.read_bytes().splitlines()[-1])
             path.unlink()
-        return message if message is not None and message["kind"] != "progress" else None
+            return message if message.kind != "progress" else None
+        return None
 
     def stop(self) -> None:
         if self.folder.exists():
@@ -65,7 +65,7 @@ class Mailbox:
 
 
 class _Asked:
-    """Whether somebody has said "stop"; looked up now and then."""
+    """Whether the submitter has asked to stop; looked up now and then."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._looked, self._answer = folder, 0.0, False
@@ -77,12 +77,15 @@ class _Asked:
         return self._answer
 
 
-def do_posted(job: dict[str, Any]) -> None:
-    """What a machine of the cluster does: the job, told by letter."""
-    box = Path(job["mailbox"])
+def do_posted(job: Job, box: Path) -> None:
+    """Do a job on a machine of the cluster, and report to its file."""
 
     def tell(message: Message) -> None:
-        with suppress(OSError), box.open("ab") as file:  # if nobody reads any more, go on
-            file.write(json.dumps(message).encode() + b"\n")
+        with suppress(OSError), box.open("ab") as file:  # if nobody reads any more, carry on
+            file.write(json.dumps(asdict(message)).encode() + b"\n")
 
     do(job, tell, _Asked(box.parent), {}, TELL_EVERY)
+
+
+def _message(line: bytes) -> Message:
+    return Message(**json.loads(line))

@@ -27,7 +27,7 @@ class Ray:
         self._gpu_share = len(set(gpus)) / len(gpus) if gpus else 0.0
         self._address, self._cpus = address, len(slots)
         self._mailbox = Mailbox(runs)
-        self._tasks: dict[Any, Job] = {}
+        self._tasks: dict[Any, tuple[Job, Path]] = {}
         self._ours = False
 
     def room(self) -> int:
@@ -39,8 +39,8 @@ class Ray:
             num_cpus=1, num_gpus=self._gpu_share, max_retries=0, name="linsep run"
         )
         for job in jobs:
-            posted = self._mailbox.address(job)
-            self._tasks[task.remote(posted)] = posted
+            box = self._mailbox.address(job)
+            self._tasks[task.remote(job, box)] = job, box
 
     def hear(self, timeout: float) -> list[Message]:
         if not self._tasks:
@@ -48,9 +48,9 @@ class Ray:
         ended, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=timeout)
         messages = self._mailbox.news()
         for reference in ended:
-            job = self._tasks.pop(reference)
+            job, box = self._tasks.pop(reference)
             lost = self._lost(reference, job)
-            messages.append(self._mailbox.last(job) or lost)
+            messages.append(self._mailbox.last(box) or lost)
         return messages
 
     def stop(self) -> None:
@@ -80,13 +80,13 @@ class Ray:
         self._ours = True
 
     def _lost(self, reference: Any, job: Job) -> Message:
-        """What to say of a task that did not say how it ended."""
+        """The end of a task that did not report one."""
         reason = "its worker or node was lost"
         try:
             self._ray.get(reference)
         except self._ray.exceptions.RayError as error:
             reason += f" ({type(error).__name__})"
-        return {"kind": "died", "index": job["index"], "reason": reason}
+        return Message("died", job.index, reason)
 
 
 def _import() -> Any:

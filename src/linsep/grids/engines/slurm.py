@@ -25,11 +25,11 @@ DEFAULTS = {"cpus_per_task": 1, "timeout_min": 24 * 60, "name": "linsep"}
 class Posted:
     """A job as submitit calls it; `checkpoint` is what it asks for when time is up."""
 
-    def __call__(self, job: Job) -> None:
-        do_posted(job)
+    def __call__(self, job: Job, box: Path) -> None:
+        do_posted(job, box)
 
-    def checkpoint(self, job: Job) -> Any:
-        return _import().helpers.DelayedSubmission(self, job)
+    def checkpoint(self, job: Job, box: Path) -> Any:
+        return _import().helpers.DelayedSubmission(self, job, box)
 
 
 class Slurm:
@@ -51,7 +51,7 @@ class Slurm:
         except (RuntimeError, ValueError, TypeError, NameError, AssertionError) as error:
             first = str(error).strip().partition("\n")[0]
             raise ConfigError(f"--on slurm: {first}") from None
-        self._jobs: dict[Any, Job] = {}
+        self._jobs: dict[Any, tuple[Job, Path]] = {}
         # Without Slurm nobody keeps a queue.
         self._most = NEVER_FULL if cluster == "slurm" else len(slots)
 
@@ -59,9 +59,9 @@ class Slurm:
         return self._most - len(self._jobs)
 
     def start(self, jobs: Sequence[Job]) -> None:
-        posted = [self._mailbox.address(job) for job in jobs]
-        submitted = self._executor.map_array(Posted(), posted)
-        self._jobs.update(zip(submitted, posted, strict=True))
+        boxes = [self._mailbox.address(job) for job in jobs]
+        submitted = self._executor.map_array(Posted(), jobs, boxes)
+        self._jobs.update(zip(submitted, zip(jobs, boxes, strict=True), strict=True))
 
     def hear(self, timeout: float) -> list[Message]:
         until = time.monotonic() + timeout
@@ -72,10 +72,9 @@ class Slurm:
                 break
             time.sleep(LOOK_EVERY)
         for submitted in ended:
-            job = self._jobs.pop(submitted)
-            reason = f"its job ended without a word ({submitted.state})"
-            lost = {"kind": "died", "index": job["index"], "reason": reason}
-            messages.append(self._mailbox.last(job) or lost)
+            job, box = self._jobs.pop(submitted)
+            lost = Message("died", job.index, f"its job ended without a report ({submitted.state})")
+            messages.append(self._mailbox.last(box) or lost)
         return messages
 
     def stop(self) -> None:

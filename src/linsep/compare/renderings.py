@@ -1,0 +1,169 @@
+"""A table's layout in each format: terminal, plain text, Markdown, HTML, LaTeX, CSV.
+
+Knows what each format escapes and how it draws columns, groups and the best. Does not know how
+numbers are rounded or which are best: tables.py does.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+class Cell(NamedTuple):
+    text: str
+    best: bool
+    number: float | None  # in full, where the value is one
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A table as text, before any format's escapes."""
+
+    caption: str
+    columns: list[str]
+    rows: list[list[Cell]]
+    numeric: list[bool]  # columns that are set flush right
+    ends: set[int]  # the last row of each group
+
+    def parted(self, row: int) -> bool:
+        """Whether another group follows the row."""
+        return row in self.ends and row + 1 < len(self.rows)
+
+
+LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "`": r"\`{}",
+    "[": "{[}", "]": "{]}",  # a row that starts with [ would be an argument of the \\ before it
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "≤": r"$\le$", "≥": r"$\ge$", "→": r"$\to$",
+    "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "Δ": r"$\Delta$", "σ": r"$\sigma$",
+}  # fmt: skip
+
+
+def rich(layout: Layout) -> "RichTable":
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    title = Text(layout.caption) if layout.caption else None
+    drawn = RichTable(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name, numeric in zip(layout.columns, layout.numeric, strict=True):
+        drawn.add_column(Text(name), justify="right" if numeric else "left")
+    for i, row in enumerate(layout.rows):
+        cells = [Text(cell.text, style="bold" if cell.best else "") for cell in row]
+        drawn.add_row(*cells, end_section=i in layout.ends)
+    return drawn
+
+
+def text(layout: Layout, mark: tuple[str, str]) -> str:
+    head = [_one_line(name) for name in layout.columns]
+    body = [[_one_line(cell.text) for cell in row] for row in layout.rows]
+    wide = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    sides = [str.rjust if numeric else str.ljust for numeric in layout.numeric]
+    lines = [layout.caption] if layout.caption else []
+    lines.append("  ".join(map(lambda s, t, w: s(t, w), sides, head, wide)).rstrip())
+    lines.append("  ".join("─" * width for width in wide))
+    for i, (row, texts) in enumerate(zip(layout.rows, body, strict=True)):
+        cells = []
+        for cell, one, side, width in zip(row, texts, sides, wide, strict=True):
+            placed = side(one, width)
+            cells.append(placed.replace(one, f"{mark[0]}{one}{mark[1]}") if cell.best else placed)
+        lines.append("  ".join(cells).rstrip())
+        if layout.parted(i):
+            lines.append("")
+    return "\n".join(lines) + "\n"
+
+
+def markdown(layout: Layout) -> str:
+    rules = ["---:" if numeric else "---" for numeric in layout.numeric]
+    rows = [[_markdown(name) for name in layout.columns], rules]
+    for row in layout.rows:
+        texts = [(_markdown(cell.text), cell.best) for cell in row]
+        rows.append([f"**{one}**" if best else one for one, best in texts])
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    if layout.caption:
+        lines = [_markdown(layout.caption), "", *lines]
+    return "\n".join(lines) + "\n"
+
+
+def html(layout: Layout, marked: Collection[tuple[int, int]]) -> str:
+    kinds = [' class="number"' if numeric else "" for numeric in layout.numeric]
+    named = zip(layout.columns, kinds, strict=True)
+    head = "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in named)
+    parts = ["<table>"]
+    parts += [f"<caption>{escape(layout.caption)}</caption>"] if layout.caption else []
+    parts += [f"<thead><tr>{head}</tr></thead>", "<tbody>"]
+    for i, row in enumerate(layout.rows):
+        cells = []
+        for j, cell in enumerate(row):
+            content = escape(cell.text)
+            content = f"<strong>{content}</strong>" if cell.best else content
+            content = f"<mark>{content}</mark>" if (i, j) in marked else content
+            value = f' data-value="{cell.number!r}"' if cell.number is not None else ""
+            cells.append(f"<td{kinds[j]}{value}>{content}</td>")
+        parts.append(f"<tr>{''.join(cells)}</tr>")
+        if layout.parted(i):
+            parts.append("</tbody><tbody>")
+    return "\n".join([*parts, "</tbody>", "</table>"]) + "\n"
+
+
+def latex(layout: Layout, label: str) -> str:
+    body: list[str] = []
+    for i, row in enumerate(layout.rows):
+        texts = [(_latex(cell.text), cell.best) for cell in row]
+        cells = [rf"\textbf{{{one}}}" if best else one for one, best in texts]
+        body.append("  " + " & ".join(cells) + r" \\")
+        if layout.parted(i):
+            body.append(r"  \midrule")
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        *([rf"\caption{{{_latex(layout.caption)}}}"] if layout.caption else []),
+        *([rf"\label{{{label}}}"] if label else []),
+        rf"\begin{{tabular}}{{{''.join('r' if n else 'l' for n in layout.numeric)}}}",
+        r"  \toprule",
+        "  " + " & ".join(map(_latex, layout.columns)) + r" \\",
+        r"  \midrule",
+        *body,
+        r"  \bottomrule",
+        r"\end{tabular}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def csv_text(rows: Iterable[Iterable[str | float | None]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for row in rows:
+        writer.writerow([_plain(value) if isinstance(value, str) else value for value in row])
+    return out.getvalue()
+
+
+def _plain(text: str) -> str:
+    """On one line, and no formula: a name that a spreadsheet would evaluate gets a ' before it."""
+    line = re.sub(r"[\r\n]+", " ", text)  # csv leaves a CR unquoted, and readers start a row there
+    return f"'{line}" if re.match(r"\s*([=+@]|-(?![\d.]|$))", line) else line
+
+
+def _markdown(text: str) -> str:
+    """Escaped; an underscore inside a word needs no escape, at its edge it would start emphasis."""
+    escaped = re.sub(r"([\\|*`<\[\]~])", r"\\\1", _one_line(text))
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", escaped)
+
+
+def _latex(text: str) -> str:
+    """Escaped; a minus before a number is set as one, and hyphens do not join to a dash."""
+    escaped = "".join(LATEX.get(character, character) for character in _one_line(text))
+    return re.sub(r"(?<!\S)-(?=\d)", "$-$", escaped.replace("--", "-{}-"))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,250 @@
+"""A run's folder: the names of its files, and the one place that reads them.
+
+    config.toml        the resolved config
+    environment.json   versions and hardware, one entry for every time the run was started
+    events.jsonl       what happened, without clock times: equal for equal runs, byte for byte
+    timing.jsonl       how long it took
+    state.pt           the resumable state, and state.previous.pt the one before
+    snapshots/         the net at the end of each task, or of the last, for analyses
+    model.safetensors  the net's weights, at the end
+    digests.json       of snapshots, events and weights, as they were written
+    results.json       accuracies and metrics, written last: its presence means "finished"
+    lease.<n>          the process that is working on the run, if there is one
+
+`task` in events and timings counts in the order of learning; `group` is the newest group of classes
+of that task, which differs in joint training. Whatever is read is checked against a schema, and
+what does not fit is a StateError that names the file, the field, what was found and what was
+expected. `session` writes these files. Knows no torch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)  # fmt: skip
+from typing_extensions import TypedDict
+
+from ..errors import StateError, printable
+from ..learning.metrics import REPORTED, SETTINGS
+from ..settings.signature import problem
+from . import files
+
+CONFIG, RESULTS, EVENTS, TIMING = "config.toml", "results.json", "events.jsonl", "timing.jsonl"
+ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safetensors"
+STATES = "state.pt", "state.previous.pt"  # the newest first
+DEEPEST = 20  # tables and lists within each other in a config
+
+Text = Annotated[str, StringConstraints(max_length=10_000), AfterValidator(printable)]
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
+Whole = Annotated[int, Field(ge=0, lt=2**63)]
+Place = Annotated[int, Field(ge=0, le=10**9)]
+Setting = Literal["class_il", "task_il"]
+_checked = with_config(ConfigDict(strict=True, extra="allow"))
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """Text made printable; refuses what no setting is: dates, huge numbers, deep nesting."""
+    if depth > DEEPEST:
+        raise ValueError(f"should not be nested more than {DEEPEST} deep")
+    if isinstance(value, Mapping):
+        return {printable(str(name)): _plain(inner, depth + 1) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner, depth + 1) for inner in value]
+    if isinstance(value, str):
+        return printable(value)
+    if value is not None and not (isinstance(value, int | float) and abs(value) < 2**63):
+        raise ValueError("should be text, true or false, or a number of at most 63 bits")
+    return value
+
+
+@_checked
+class Config(TypedDict):
+    method: Text
+    seed: Whole
+    scenario: NotRequired[dict[str, Any]]
+    net: NotRequired[dict[str, Any]]
+    training: NotRequired[dict[str, Any]]
+    memory: NotRequired[dict[str, Any]]
+
+
+@_checked
+class Environment(TypedDict):
+    threads: NotRequired[Annotated[int, Field(ge=1, le=10_000)]]
+
+
+@_checked
+class EpochEnd(TypedDict):
+    event: Literal["epoch_end"]
+    task: Place
+    stage: Text
+    epoch: Place
+    steps: Place
+    losses: dict[Text, Number]
+
+
+@_checked
+class TaskEnd(TypedDict):
+    event: Literal["task_end"]
+    task: Place
+    group: NotRequired[Place]
+    class_il: Annotated[list[Number], Field(min_length=1)]
+    task_il: Annotated[list[Number], Field(min_length=1)]
+
+
+@_checked
+class Timing(TypedDict):
+    event: Literal["epoch_end", "task_end", "EpochEnd", "TaskEnd"]  # before, as classes are named
+    task: Place
+    seconds: Number
+    images: Place
+
+
+@_checked
+class Results(TypedDict):
+    key: Text
+    data: Text
+    scenario: Text
+    method: Text
+    memory: Whole
+    seed: Whole
+    metrics: dict[Setting, dict[Text, Number | None]]
+    # What follows is not in every folder: some were made before it was recorded.
+    classes: NotRequired[list[Text]]
+    groups: NotRequired[list[list[Place]]]
+    matrices: NotRequired[dict[Setting, list[list[Number | None]]]]
+    confusion: NotRequired[list[list[Place]]]
+    audit: NotRequired[list[Text]]
+
+
+def _fitting(results: dict[str, Any]) -> dict[str, Any]:
+    for setting, name in product(SETTINGS, REPORTED):
+        if name not in results["metrics"].get(setting, ()):
+            raise ValueError(f"metrics.{setting}.{name}: Field required")
+    classes, groups = len(results.get("classes", ())), results.get("groups", ())
+    if any(number >= classes for group in groups for number in group):
+        raise ValueError(f"groups: should name classes below {classes}")
+    squares = [(f"matrices.{k}", v, len(groups)) for k, v in results.get("matrices", {}).items()]
+    for name, rows, size in (*squares, ("confusion", results.get("confusion"), classes)):
+        side = size or len(rows or ())  # made by hand, perhaps, without groups
+        if rows is not None and {len(rows), *map(len, rows)} - {side}:
+            raise ValueError(f"{name}: should have {side} rows and columns")
+    return results
+
+
+_CONFIG = TypeAdapter[Any](Annotated[Config, AfterValidator(_plain)])
+_RESULTS = TypeAdapter[Any](Annotated[Results, AfterValidator(_fitting)])
+_EVENT = TypeAdapter[Any](Annotated[EpochEnd | TaskEnd, Discriminator("event")])
+_TIMING, _ENVIRONMENTS = TypeAdapter[Any](Timing), TypeAdapter[Any](list[Environment])
+_DIGESTS = TypeAdapter[Any](dict[Text, Text])
+Record = dict[str, Any]
+
+
+class RunFolder:
+    """The files of one run, each read and checked when it is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def exists(self) -> bool:
+        return self.has(CONFIG)
+
+    @property
+    def begun(self) -> bool:
+        return any(map(self.has, STATES))
+
+    @property
+    def finished(self) -> bool:
+        return self.has(RESULTS)
+
+    def has(self, name: str) -> bool:
+        return os.path.exists(self.path / name)  # a folder that must not be read has nothing
+
+    def config_text(self) -> str:
+        try:
+            return files.read(self.path / CONFIG).decode()
+        except UnicodeDecodeError:
+            raise StateError(f"{self.path / CONFIG}: not a text file") from None
+
+    def config(self) -> dict[str, Any]:
+        """The settings as nested tables."""
+        where, text = str(self.path / CONFIG), self.config_text()
+        try:
+            return dict(_CONFIG.validate_python(tomllib.loads(text)))
+        except ValidationError as error:
+            raise StateError(f"{where}: {problem(error)}") from None
+        except (ValueError, RecursionError) as error:
+            raise StateError(f"{where}: not TOML: {printable(str(error))}") from None
+
+    def results(self) -> Record:
+        if not self.finished:
+            raise StateError(f"{self.path} holds no finished run: there is no {RESULTS}")
+        return self._parsed(_RESULTS, RESULTS)
+
+    def events(self, end: int | None = None) -> list[Record]:
+        """What was recorded, up to a place in the file; a line cut by a kill is no event."""
+        content, tasks = self.content(EVENTS), 0
+        if self.finished and self.digests().get(EVENTS, whole := files.digest(content)) != whole:
+            raise StateError(f"{self.path / EVENTS} was changed after the run had finished")
+        found = self._lines(_EVENT, EVENTS, content[:end])
+        for i, event in enumerate(found):
+            if event["event"] == "task_end":
+                if "group" not in event:  # of a time when `task` was the group
+                    order = {"event": "task_end", "task": tasks, "group": event.pop("task")}
+                    found[i] = order | event
+                tasks += 1
+        return found
+
+    def timing(self) -> list[Record]:
+        return self._lines(_TIMING, TIMING, self.content(TIMING))
+
+    def environments(self) -> list[Record]:
+        return self._parsed(_ENVIRONMENTS, ENVIRONMENT) if self.has(ENVIRONMENT) else []
+
+    def digests(self) -> dict[str, str]:
+        """Of files as they were written; empty for runs made before digests were kept."""
+        return self._parsed(_DIGESTS, DIGESTS) if self.has(DIGESTS) else {}
+
+    def progress(self, epochs: object = None) -> str:
+        """How far an unfinished run has come: 'task 3, train epoch 1/2'."""
+        events = self.events()
+        if not events:
+            return "begun" if self.has(EVENTS) else "not begun"
+        last = events[-1]
+        if last["event"] == "task_end":
+            return f"task {last['task'] + 1} learned"
+        of = f"/{epochs}" if last["stage"] == "train" and epochs else ""
+        return f"task {last['task'] + 1}, {last['stage']} epoch {last['epoch'] + 1}{of}"
+
+    def content(self, name: str) -> bytes:
+        """A file as it is; nothing if it is not there."""
+        return files.read(self.path / name) if self.has(name) else b""
+
+    def _parsed(self, schema: TypeAdapter[Any], name: str, content: bytes | None = None) -> Any:
+        try:
+            return schema.validate_json(self.content(name) if content is None else content)
+        except ValidationError as error:
+            raise StateError(f"{self.path / name}: {problem(error)}") from None
+
+    def _lines(self, schema: TypeAdapter[Any], name: str, content: bytes) -> list[Record]:
+        lines = content.split(b"\n")[:-1]
+        return [self._parsed(schema, f"{name}, line {i + 1}", line) for i, line in enumerate(lines)]
+
+
+def line(record: Record) -> bytes:
+    return json.dumps(record).encode() + b"\n"

@@ -1,0 +1,54 @@
+"""Whether a saved state fits the run that it is loaded into.
+
+Knows a run's state and its files' seal. Knows nothing of when states are saved.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import LinsepError, StateError
+from ..learning.run import Run
+from . import files
+
+
+def load(run: Run, path: Path, key: str) -> str | int:
+    """Give the run the state in a file; returns the events until then, or the length they had.
+
+    StateError if the file is damaged, of another run, or lacks something.
+    """
+    state = files.unseal(path)
+    if state.get("key", key) != key:  # early states have none
+        raise StateError(f"{path} is the state of another run, {state['key']!r}")
+    try:
+        run.load_state_dict(state["run"])
+        _require_sound(run, state["run"])
+        events = state["events"]
+    except LinsepError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise StateError(f"{path} holds no state of this run: {reason}") from None
+    if not isinstance(events, str) and type(events) is not int:
+        raise StateError(f"{path} holds no events, but {type(events).__name__}")
+    return events
+
+
+def require_finite(run: Run) -> None:
+    for name, value in run.learner.net.state_dict().items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise StateError(f"the net's {name} is no longer finite; the last good state is kept")
+
+
+def _require_sound(run: Run, saved: dict[str, Any]) -> None:
+    """Refuse a state that could be loaded and that no run can be in."""
+    ends = (len(run.scenario.tasks), len(run.learner.method.stages), 10**9, 10**9)
+    at = [type(n) is int and 0 <= n <= end for n, end in zip(saved["cursor"], ends, strict=True)]
+    shapes = [saved[name].shape == run.class_il.shape for name in ("class_il", "task_il")]
+    sums = saved["sums"].keys() == saved["counts"].keys()
+    counts = [type(count) is int and count > 0 for count in saved["counts"].values()]
+    if not all([*at, *shapes, sums, *counts]):
+        raise ValueError("its cursor, accuracies or losses are those of no run")

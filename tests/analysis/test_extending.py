@@ -1,0 +1,69 @@
+"""docs/extending-analyses.md, executed: its analysis of a tiny run, its table, its figure."""
+
+import re
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import linsep.analysis
+import linsep.report
+from linsep.analysis.kinds import find, stored
+from linsep.report.gather import gather
+from linsep.report.sections import sections
+from linsep.storage.store import Store
+from tests.helpers.analysed_runs import trained
+from tests.helpers.command import command
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending-analyses.md"
+
+
+@pytest.mark.parametrize("name", linsep.analysis.ANALYSES)
+def test_every_analysis_has_its_module_and_its_figures(name: str) -> None:
+    kind = find(name)
+    assert kind.title
+    assert None not in (kind.make.__doc__, kind.shape.model_fields)
+    drawing = import_module(f"linsep.report.draw_{name}")
+    assert drawing.TITLE
+    assert drawing.figures
+
+
+def test_the_page_s_analysis_runs_and_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    analysis, figure, registry, call = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    named = re.findall(r"^`src/linsep/(\w+)/(\w+\.py)`:$", text, re.MULTILINE)
+    assert named == [("analysis", "norms.py"), ("report", "draw_norms.py")]
+    for (package, name), source in zip(named, (analysis, figure), strict=True):
+        folder = tmp_path / package
+        folder.mkdir()
+        (folder / name).write_text(source)
+        module = getattr(linsep, package)
+        monkeypatch.setattr(module, "__path__", [*module.__path__, str(folder)])
+    names = tuple(tomllib.loads(registry.replace("(", "[").replace(")", "]"))["ANALYSES"])
+    assert names[:-1] == linsep.analysis.ANALYSES, "the page shows another registry"
+    for user in ("analysis", "cli.analyse", "report.gather", "report.sections"):
+        monkeypatch.setattr(f"linsep.{user}.ANALYSES", names)
+
+    runs = tmp_path / "runs"
+    for seed in (0, 1):
+        trained(runs, "ft", seed)
+    said = command("analyse", "--what", "norms", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "mean length of the features" in said.stdout
+    (section,) = [s for s in sections(gather(Store(runs).select())) if s.name == "norms"]
+    assert section.title == "Length of the features"
+    (drawn,) = section.figures
+    assert [row[2] for row in drawn.data.rows] == [1.0, 2.0, 3.0]
+    assert "mean length" in drawn.svg()
+
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {"__name__": "example"}
+    exec(compile(call, str(PAGE), "exec"), space)
+    (folder, found) = space["folder"], space["found"]
+    assert isinstance(folder, Path)
+    assert isinstance(found, dict)
+    assert found["settings"] == {"power": 1.0}
+    assert stored(folder, "norms") == found

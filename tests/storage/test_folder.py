@@ -1,0 +1,295 @@
+"""Whatever lies in a run's folder: a value that fits, or one line on what does not."""
+
+import ast
+import copy
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+
+import linsep
+from linsep.errors import StateError, printable
+from linsep.storage import folder as folder_module
+from linsep.storage.folder import RunFolder
+from linsep.storage.store import Store, read_facts
+from tests.helpers.command import command
+from tests.helpers.made_runs import make_run
+from tests.helpers.real_runs import straight
+
+DEEP: Any = []
+for _ in range(150):
+    DEEP = [DEEP]
+WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    10**400,
+    float("inf"),
+    1.5,
+    "x\x1b[31m\n",
+    [],
+    {},
+    [None],
+    {"a": 1},
+    DEEP,
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return straight(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def folder(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "runs" / finished.name))
+
+
+def mutated(value: Any) -> Iterator[Any]:
+    """The value with one part wrong, or missing, for every part."""
+    yield from WRONG
+    if isinstance(value, dict | list):
+        for key in value if isinstance(value, dict) else range(min(len(value), 2)):
+            rest = copy.copy(value)
+            del rest[key]
+            yield rest
+            for inner in mutated(value[key]):
+                changed = copy.copy(value)
+                changed[key] = inner
+                yield changed
+
+
+def read(reader: Callable[[], Any]) -> Any:
+    found = None
+    try:
+        return reader()
+    except StateError as error:
+        found = error
+    assert printable(str(found)) == str(found)
+    return found
+
+
+READERS: dict[str, Callable[[RunFolder], Any]] = {
+    "results.json": RunFolder.results,
+    "events.jsonl": RunFolder.events,
+    "timing.jsonl": RunFolder.timing,
+    "environment.json": RunFolder.environments,
+    "digests.json": RunFolder.digests,
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_every_part_may_be_wrong(name: str, folder: Path) -> None:
+    path, run = folder / name, RunFolder(folder)
+    if name == "events.jsonl":
+        (folder / "digests.json").unlink()
+    lines = path.read_text().splitlines() if name.endswith("l") else [path.read_text()]
+    tried = refused = 0
+    for line in dict.fromkeys(lines[:3]):
+        for content in mutated(json.loads(line)):
+            path.write_text(json.dumps(content) + "\n")
+            found = read(lambda: READERS[name](run))
+            tried, refused = tried + 1, refused + isinstance(found, StateError)
+            if isinstance(found, StateError):
+                assert str(found).startswith(str(path)), found
+            read_facts(folder)
+    assert tried > 20
+    assert refused > (0 if name == "environment.json" else tried / 4)
+
+
+def test_every_part_of_a_config_may_be_wrong(folder: Path) -> None:
+    path, refused = folder / "config.toml", 0
+    for content in mutated(RunFolder(folder).config()):
+        try:
+            path.write_text(tomli_w.dumps(content))
+        except (TypeError, ValueError, AttributeError, RecursionError):
+            continue  # not to be said in TOML
+        refused += isinstance(read(RunFolder(folder).config), StateError)
+        facts = read_facts(folder)
+        assert all(
+            value is None or isinstance(value, str | int | float) for value in facts.values()
+        )
+    assert refused > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("results.json", b"[" * 100_000),
+        ("results.json", b'{"seed": ' + b"9" * 5000 + b"}"),
+        ("results.json", b"\xff\xfe"),
+        ("results.json", b""),
+        ("config.toml", b"a = " + b"[" * 100_000),
+        ("config.toml", b"seed = " + b"9" * 5000),
+        ("config.toml", b"\xff"),
+        ("events.jsonl", b"\0" * 500 + b"\n"),
+        ("environment.json", b"[1"),
+    ],
+)
+def test_files_that_are_no_such_thing(name: str, content: bytes, folder: Path) -> None:
+    (folder / "digests.json").unlink()
+    (folder / name).write_bytes(content)
+    reader: Any = READERS.get(name, RunFolder.config)
+    assert isinstance(read(lambda: reader(RunFolder(folder))), StateError)
+
+
+def test_pipes_and_folders_are_not_read(folder: Path) -> None:
+    for name in ("results.json", "config.toml"):
+        (folder / name).unlink()
+    os.mkfifo(folder / "results.json")  # reading it would wait for ever
+    (folder / "config.toml").mkdir()
+    for reader in (RunFolder(folder).results, RunFolder(folder).config):
+        assert "not a regular file" in str(read(reader))
+
+
+def test_a_message_names_file_field_found_and_expected(folder: Path) -> None:
+    results = json.loads((folder / "results.json").read_text())
+    results["metrics"]["class_il"]["faa"] = True
+    (folder / "results.json").write_text(json.dumps(results))
+    with pytest.raises(StateError) as refused:
+        RunFolder(folder).results()
+    path = folder / "results.json"
+    expected = f"{path}: metrics.class_il.faa: should be a valid number, not True"
+    assert str(refused.value) == expected
+
+
+def test_tables_have_the_shape_of_tasks_and_classes(folder: Path) -> None:
+    whole = json.loads((folder / "results.json").read_text())
+    for part, rows in (
+        ("confusion", whole["confusion"]),
+        ("class_il", whole["matrices"]["class_il"]),
+    ):
+        last = rows.pop()
+        (folder / "results.json").write_text(json.dumps(whole))
+        assert f"{part}: should have" in str(read(RunFolder(folder).results))
+        rows.append(last)
+    whole["groups"][0][0] = 99
+    (folder / "results.json").write_text(json.dumps(whole))
+    assert "groups: should name classes below 4" in str(read(RunFolder(folder).results))
+
+
+def test_events_that_were_changed_are_noticed(folder: Path) -> None:
+    path = folder / "events.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
+    assert "was changed after the run had finished" in str(read(RunFolder(folder).events))
+
+
+def test_one_meaning_of_task_in_old_and_new_events(tmp_path: Path) -> None:
+    """Joint training learns one task with all groups; early events named that task by its group."""
+    epoch = {
+        "event": "epoch_end",
+        "task": 0,
+        "stage": "train",
+        "epoch": 0,
+        "steps": 1,
+        "losses": {},
+    }
+    end = {"event": "task_end", "task": 4, "class_il": [1.0], "task_il": [1.0]}
+    path = tmp_path / "events.jsonl"
+    path.write_text(f"{json.dumps(epoch)}\n{json.dumps(end)}\n")
+    assert [(e["task"], e.get("group")) for e in RunFolder(tmp_path).events()] == [
+        (0, None),
+        (0, 4),
+    ]
+    assert RunFolder(tmp_path).progress() == "task 1 learned"
+
+
+def test_timings_are_spelled_as_events_and_old_ones_are_read(folder: Path) -> None:
+    named = [entry["event"] for entry in RunFolder(folder).timing()]
+    assert named == [event["event"] for event in RunFolder(folder).events()]
+    path = folder / "timing.jsonl"
+    path.write_text(
+        path.read_text().replace("epoch_end", "EpochEnd").replace("task_end", "TaskEnd")
+    )
+    assert len(RunFolder(folder).timing()) == len(named)
+
+
+def test_only_the_folder_knows_the_names_of_its_files() -> None:
+    source = Path(linsep.__file__).parent
+    names = {folder_module.CONFIG, folder_module.RESULTS, folder_module.EVENTS,
+             folder_module.TIMING, folder_module.ENVIRONMENT, folder_module.DIGESTS,
+             folder_module.MODEL, *folder_module.STATES}  # fmt: skip
+    for path in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and path.name != "folder.py":
+                assert node.value not in names, f"{path}, line {node.lineno}"
+
+
+# --- commands over many runs ---------------------------------------------------------------------
+
+
+def spoilt(runs: Path) -> None:
+    """Six damaged runs beside two good ones."""
+    for seed in range(8):
+        make_run(runs, "er", seed, 50.0 + seed)
+    (runs / "er-200-s0" / "results.json").write_text('{"metrics": {"class_il": 3}}')
+    (runs / "er-200-s1" / "results.json").write_text("[" * 9000)
+    (runs / "er-200-s2" / "config.toml").write_text('method = "er"\nseed = true')
+    (runs / "er-200-s3" / "config.toml").write_bytes(b"\xff")
+    (runs / "er-200-s4" / "results.json").unlink()
+    (runs / "er-200-s4" / "events.jsonl").write_text("null\n")
+    os.rename(os.fsencode(runs / "er-200-s5"), os.fsencode(runs) + b"/er-\xff")
+
+
+@pytest.mark.filterwarnings("always:skipped")
+@pytest.mark.parametrize("words", [("runs",), ("compare",), ("runs", "--json"), ("report",)])
+def test_a_damaged_folder_is_skipped(words: tuple[str, ...], tmp_path: Path) -> None:
+    if words == ("report",):
+        pytest.importorskip("matplotlib")
+    spoilt(tmp_path / "runs")
+    said = command(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert "warning: skipped er-" in said.stderr
+    if words[0] == "runs":
+        assert "er-200-s6" in said.stdout
+
+
+@pytest.mark.filterwarnings("always:left out")
+def test_a_grid_with_a_damaged_run_still_makes_its_table(tmp_path: Path) -> None:
+    flags = ("--set", "scenario=blobs", "--set", "scenario.classes=4", "--set", "training.epochs=1")
+    words = ("grid", "--over", "seed=0,1", "--over", "method=ft", *flags, "--workers", "1")
+    assert command(*words, cwd=tmp_path).returncode == 0
+    first, second = sorted((tmp_path / "runs").glob("blobs-*"))
+    for folder in (first, second):
+        (folder / "timing.jsonl").write_text('{"seconds": [1]}\n3\n')
+    (first / "results.json").write_text('{"metrics": 3}')
+    said = command(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert f"left out of the table: runs/{first.name}/results.json: key: Field req" in said.stderr
+    assert "Class-IL" in said.stdout
+
+
+def test_a_file_that_must_not_be_read_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    for words in (("show", folder.name), ("compare", folder.name)):
+        said = command(*words, cwd=folder.parent.parent)
+        assert (said.returncode, said.stderr.count("\n")) == (2, 1), said.stderr
+    assert "cannot read config.toml: Permission denied" in str(read_facts(folder)["progress"])
+
+
+def test_a_damaged_run_alone_is_an_error(folder: Path) -> None:
+    (folder / "results.json").write_text("{}")
+    for words in (("show", folder.name), ("compare", folder.name), ("analyse", folder.name)):
+        said = command(*words, cwd=folder.parent.parent)
+        assert (said.returncode, said.stderr.count("\n")) == (2, 1), said.stderr
+
+
+def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
+    assert printable("a\x1b[2Jb\nc\udcff") == r"a\x1b[2Jb\nc\udcff"
+    make_run(
+        tmp_path / "runs", "er", 0, 50.0, label="\x1b[2J", settings={"net": {"name": "\x9b1m"}}
+    )
+    for words in (("runs", "--show", "net"), ("runs", "--json"), ("show", "er-200-s0\x1b[2J")):
+        said = command(*words, cwd=tmp_path)
+        assert "\x1b" not in said.stdout + said.stderr, words
+    assert [record["net"] for record in Store(tmp_path / "runs").records()] == [r"\x9b1m"]

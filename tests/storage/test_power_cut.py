@@ -1,0 +1,123 @@
+"""The plug is pulled: what had reached the disk is enough to end as the uninterrupted run does."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linsep.storage.folder import RunFolder
+from linsep.storage.session import Session
+from tests.helpers.real_runs import contents, prepared, straight
+
+CUTS = 20
+WAYS = ("old names", "new names")
+
+
+class Disk:
+    """Remembers what a folder would hold after a power cut.
+
+    A file's bytes last from its fsync on. A name, new, replaced or removed, lasts from the fsync
+    of its folder on ("old names"); many file systems write names earlier than bytes, so that files
+    are there and empty ("new names"). Both are tried.
+    """
+
+    def __init__(self, root: Path, images: Path) -> None:
+        self.root, self.images = root, images
+        self.moments = self.saves = 0
+        self.wanted: set[int] = set()
+        self.taken: list[tuple[Path, int]] = []  # an image, and how many saves had ended by then
+        self._bytes: dict[int, bytes] = {}  # by inode, as last flushed
+        self._names: dict[Path, dict[str, int]] = {}  # by folder, as last flushed
+        self._handles: list[int] = []  # kept open, so that no inode is used twice
+
+    @contextmanager
+    def recording(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        replace, save = os.replace, Session.save
+
+        def noted_replace(source: Any, target: Any) -> None:
+            self._moment()
+            replace(source, target)
+            self._moment()
+
+        def noted_save(session: Session) -> None:
+            save(session)
+            self.saves += 1
+            self._moment()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", self._fsync)
+            patch.setattr(os, "replace", noted_replace)
+            patch.setattr(Session, "save", noted_save)
+            yield
+        for handle in self._handles:
+            os.close(handle)
+
+    def _fsync(self, handle: int) -> None:
+        self._moment()
+        path, found = Path(os.readlink(f"/proc/self/fd/{handle}")), os.fstat(handle)
+        if stat.S_ISDIR(found.st_mode):
+            self._names[path] = {e.name: e.inode() for e in os.scandir(path)}
+        else:
+            self._handles.append(os.dup(handle))
+            self._bytes[found.st_ino] = path.read_bytes()
+        self._moment()
+
+    def _moment(self) -> None:
+        self.moments += 1
+        if self.moments in self.wanted:
+            for way in WAYS:
+                image = self.images / f"{self.moments} {way}"
+                self._image(self.root, image, way)
+                self.taken.append((image, self.saves))
+
+    def _image(self, folder: Path, image: Path, way: str) -> None:
+        image.mkdir()
+        now = {entry.name: entry.inode() for entry in os.scandir(folder)}
+        for name, inode in (self._names.get(folder, {}) if way == "old names" else now).items():
+            path = folder / name
+            if path.is_dir():
+                self._image(path, image / name, way)
+            else:
+                (image / name).write_bytes(self._bytes.get(inode, b""))
+
+
+@pytest.mark.slow
+def test_a_run_survives_power_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def disk(name: str) -> Disk:
+        for part in ("runs", "images"):
+            (tmp_path / name / part).mkdir(parents=True)
+        return Disk(tmp_path / name / "runs", tmp_path / name / "images")
+
+    counted = disk("counted")
+    with counted.recording(monkeypatch):
+        expected = contents(straight(counted.root))
+    cut = disk("cut")
+    cut.wanted = {counted.moments * i // CUTS for i in range(1, CUTS + 1)}
+    with cut.recording(monkeypatch):
+        straight(cut.root)
+    assert len(cut.taken) == CUTS * len(WAYS)
+    for image, saves in cut.taken:
+        folder = RunFolder(image / prepared().name)
+        begun = folder.begun or folder.finished
+        assert begun >= (saves > 0), f"{image.name}: {saves} saves are lost"
+        assert contents(straight(image)) == expected, image.name
+
+
+def test_a_state_repairs_the_events(tmp_path: Path) -> None:
+    """Short, empty and absent files are what power cuts leave."""
+    from tests.helpers.real_runs import interrupted
+
+    expected = contents(straight(tmp_path / "straight"))
+    for damage in ("short", "empty", "absent"):
+        path = interrupted(tmp_path / damage, 11) / "events.jsonl"
+        whole = path.read_bytes()
+        assert len(whole) > 300
+        if damage == "absent":
+            path.unlink()
+        else:
+            path.write_bytes(whole[:-300] if damage == "short" else b"")
+        assert contents(straight(tmp_path / damage)) == expected, damage
