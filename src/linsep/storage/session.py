@@ -242,7 +242,9 @@ class Session:
     def _finish(self, run: Run) -> None:
         with run.learner.evaluating(run.scenario.tasks[-1]):
             net = run.learner.net.state_dict()
-            weights = {name: value.detach().cpu().clone() for name, value in net.items()}
+            weights = {
+                name: value.detach().cpu().contiguous().clone() for name, value in net.items()
+            }
         whole = {MODEL: safetensors_bytes(weights), EVENTS: self._events}
         for name, content in whole.items():
             self._write(name, content)
