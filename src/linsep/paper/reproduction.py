@@ -13,6 +13,7 @@ them, and the paper as data. Needs no torch and runs nothing.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from ..compare.statistics import mean, std
@@ -72,10 +73,7 @@ class Beside:
 
 
 def chosen(
-    name: str,
-    scenario: str | None = None,
-    memory: int | None = None,
-    method: str | None = None,
+    name: str, scenario: str | None = None, memory: int | None = None, method: str | None = None
 ) -> tuple[PaperTable, dict[Place, Cell]]:
     """A table of the paper and those of its cells that are asked for."""
     found = table(name)
@@ -95,11 +93,10 @@ def chosen(
 def grid(
     places: Iterable[Place], size: Scale, preset: str, runs: int | None
 ) -> list[dict[str, Any]]:
-    """The settings of every run that fills these cells, each once."""
-    experiments = dict.fromkeys(replace(p, metric="", setting="") for p in places)
+    """Return the settings of every run that fills these cells, each once."""
     return [
         scaled(place, size, preset) | {"seed": seed}
-        for place in experiments
+        for place in dict.fromkeys(map(_experiment, places))
         for seed in seeds(size, runs)
     ]
 
@@ -134,16 +131,19 @@ def beside(
         if record.finished:
             key = record.facts.get("scenario.name"), record.facts.get("method")
             known.setdefault(key, []).append(record)
-    fitting: dict[Place, list[Record]] = {}
     wanted = seeds(size, found.runs)
 
+    @cache
+    def fitting(experiment: Place) -> list[Record]:
+        candidates = known.get((experiment.scenario, experiment.method))
+        if candidates is None or experiment.scenario not in size.scenarios:
+            return []
+        needed = expected(experiment, size, preset).items()
+        return [r for r in candidates if all(r.facts.get(name) == value for name, value in needed)]
+
     def values(place: Place) -> dict[int, float]:
-        which = replace(place, metric="", setting="")
-        if which not in fitting:
-            candidates = known.get((place.scenario, place.method), [])
-            fitting[which] = _fitting(which, candidates, size, preset)
         ours: dict[int, float] = {}
-        for record in fitting[which]:
+        for record in fitting(_experiment(place)):
             value = record.facts.get(f"{place.setting}.{place.metric}")
             if value is not None and (seed := record.facts["seed"]) in wanted:
                 ours.setdefault(int(str(seed)), float(value))
@@ -156,11 +156,9 @@ def beside(
     return rows
 
 
-def _fitting(place: Place, candidates: Sequence[Record], size: Scale, preset: str) -> list[Record]:
-    if place.scenario not in size.scenarios or not candidates:
-        return []
-    needed = expected(place, size, preset).items()
-    return [r for r in candidates if all(r.facts.get(name) == value for name, value in needed)]
+def _experiment(place: Place) -> Place:
+    """The place without what is read off a run: the same for all numbers of the same runs."""
+    return replace(place, metric="", setting="")
 
 
 def _without_term(place: Place) -> Place:
@@ -171,17 +169,15 @@ def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: b
     """The table to print; `whole` adds the scale to every row, for formats without a caption."""
     columns = [
         "where", "method", "paper", "ours", "seeds", "difference", "sigmas", "gain, paper",
-        "gain, ours",
+        "gain, ours", *(["scale"] if whole else []),
     ]  # fmt: skip
+    label = size.name if size.comparable else f"{size.name} (levels not comparable)"
+    last: list[Shown] = [label] if whole else []
     groups: dict[str, list[list[Shown]]] = {}  # Class-IL first
     for row in sorted(rows, key=lambda r: list(SETTINGS).index(r.place.setting)):
         where = _where(row, size)
-        groups.setdefault(where, []).append([where, *_row(row)])
+        groups.setdefault(where, []).append([where, *_row(row), *last])
     body = [cells for group in groups.values() for cells in group]
-    if whole:
-        columns.append("scale")
-        label = size.name if size.comparable else f"{size.name} (levels not comparable)"
-        body = [[*cells, label] for cells in body]
     caption = f"Table {found.number} of the paper beside ours, scale {size.name}"
     if not size.comparable:
         caption += ": levels are NOT comparable"
@@ -225,11 +221,5 @@ def _row(row: Beside) -> Iterator[Shown]:
     values = list(row.ours.values())
     yield Spread(mean(values), std(values)) if values else None
     yield f"{len(values)}/{row.wanted}"
-    yield _signed(row.difference)
-    yield _signed(row.sigmas)
-    yield _signed(row.printed_gain)
-    yield _signed(row.gain)
-
-
-def _signed(value: float | None) -> str | None:
-    return None if value is None else f"{value:+z.2f}"
+    for value in (row.difference, row.sigmas, row.printed_gain, row.gain):
+        yield None if value is None else f"{value:+z.2f}"

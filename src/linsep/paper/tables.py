@@ -32,8 +32,8 @@ class Place:
     scenario: str
     memory: int | None
     method: str
-    metric: str  # faa | ff | ala
-    setting: str  # class_il | task_il
+    metric: str = "faa"  # faa | ff | ala
+    setting: str = "class_il"  # class_il | task_il
     gamma: float | None = None
 
     def __str__(self) -> str:
@@ -83,28 +83,10 @@ def table(name: str) -> PaperTable:
     found = numbered.get(name, name)
     if found not in TABLES:
         raise ConfigError(unknown("table of the paper", name, [*TABLES, *numbered]))
-    raw = _read(f"{found}.toml")
+    raw = read(f"{found}.toml")
     cells = {place: cell for block in raw["block"] for place, cell in _block(block)}
-    return PaperTable(
-        name=found,
-        number=raw["number"],
-        label=raw["label"],
-        caption=raw["caption"],
-        runs=raw.get("runs"),
-        cells=MappingProxyType(cells),
-    )
-
-
-def cell(
-    scenario: str,
-    memory: int | None,
-    method: str,
-    metric: str = "faa",
-    setting: str = "class_il",
-    gamma: float | None = None,
-) -> Cell:
-    """`at` a place given by its parts."""
-    return at(Place(scenario, memory, method, metric, setting, gamma))
+    number, label, caption = raw["number"], raw["label"], raw["caption"]
+    return PaperTable(found, number, label, caption, raw.get("runs"), MappingProxyType(cells))
 
 
 def at(sought: Place) -> Cell:
@@ -146,11 +128,12 @@ def protocol(scenario: str) -> Mapping[str, Any]:
     """A scenario's whole hyper-parameter file: tasks, classes_per_task, common, memory, ..."""
     if scenario not in SCENARIOS:
         raise ConfigError(unknown("scenario of the paper", scenario, SCENARIOS))
-    return _read(f"hyperparameters/{scenario}.toml")
+    return read(f"hyperparameters/{scenario}.toml")
 
 
 @cache
-def _read(path: str) -> Mapping[str, Any]:
+def read(path: str) -> Mapping[str, Any]:
+    """Return the contents of a TOML file beside this module."""
     text = files("linsep.paper").joinpath(*path.split("/")).read_text(encoding="utf-8")
     return MappingProxyType(tomllib.loads(text))
 
@@ -172,10 +155,9 @@ def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[s
     scenario = raw["scenario"]
     without: dict[str, dict[str, Any]] = raw.get("no_memory", {})
     by_size: dict[str, dict[str, dict[str, Any]]] = raw["memory"]
-    if memory is None and base in without:
-        return without[base]
-    if str(memory) in by_size and base in by_size[str(memory)]:
-        return by_size[str(memory)][base]
+    section = without if memory is None else by_size.get(str(memory), {})
+    if base in section:
+        return section[base]
     methods = {name for section in (without, *by_size.values()) for name in section}
     if base not in methods:
         raise ConfigError(unknown(f"method in the paper's {scenario} runs", base, methods))
@@ -185,11 +167,10 @@ def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[s
 
 
 def _hyperparameter(name: str, raw: Any) -> Hyperparameter:
-    if not isinstance(raw, dict):
-        return Hyperparameter(name, _frozen(raw), _frozen(raw))
-    text = _frozen(raw.get("text"))
-    program = _frozen(raw["program"]) if "program" in raw else text
-    return Hyperparameter(name, text, program, raw.get("stated", True), raw.get("note", ""))
+    given = raw if isinstance(raw, dict) else {"text": raw}
+    text = _frozen(given.get("text"))
+    program = _frozen(given["program"]) if "program" in given else text
+    return Hyperparameter(name, text, program, given.get("stated", True), given.get("note", ""))
 
 
 def _frozen(value: Any) -> Value | None:
