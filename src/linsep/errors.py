@@ -58,6 +58,12 @@ def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
     return f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names)}"
 
 
+def shortened(value: object) -> str:
+    """The value as Python writes it, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def printable(text: str) -> str:
     """The text on one line, control characters and lone surrogates written as escapes."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

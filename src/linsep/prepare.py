@@ -58,16 +58,9 @@ class Prepared:
         method = assemble(c.method, c.options)
         scenario = method.curriculum(self.data.scenario)
         learner = Learner(
-            method,
-            self._backbone,
-            scenario,
-            Randomness(c.seed),
-            self.data.augment,
-            c.training,
-            c.memory,
-            c.evaluation,
-            c.compute,
-        )
+            method, self._backbone, scenario, Randomness(c.seed), self.data.augment,
+            c.training, c.memory, c.evaluation, c.compute,
+        )  # fmt: skip
         return Run(scenario, learner)
 
     def _backbone(self) -> Backbone:
@@ -117,24 +110,21 @@ def prepare(
 
     if not isinstance(config, Config):
         raise ConfigError(f"config: should be a linsep.Config, not {type(config).__name__}")
-    if data is not None and not isinstance(data, Dataset):
-        raise DataError(f"data: should be a linsep.Dataset, not {type(data).__name__}")
     if data is not None:
+        if not isinstance(data, Dataset):
+            raise DataError(f"data: should be a linsep.Dataset, not {type(data).__name__}")
         scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
-        update = {"scenario": validate(sections.Scenario, scenario)}
-        config = config.model_copy(update=update)
+        config = config.model_copy(update={"scenario": validate(sections.Scenario, scenario)})
     resolved = resolve(config, lenient=lenient, here=here)
     opened = {} if opened is None else opened
     which = resolved.scenario.model_dump_json()
     if data is not None or which not in opened:
         opened[which] = open_scenario(resolved.scenario, data, progress)
     found = opened[which]
-    memory, classes = resolved.memory.rows, found.scenario.num_classes
-    if 0 < memory < classes:
-        raise ConfigError(
-            f"memory.rows: {memory} rows cannot hold one of each of {classes} classes; "
-            f"at least {classes}"
-        )
+    rows, classes = resolved.memory.rows, found.scenario.num_classes
+    if 0 < rows < classes:
+        problem = f"{rows} rows cannot hold one of each of {classes} classes; at least {classes}"
+        raise ConfigError(f"memory.rows: {problem}")
     return Prepared(resolved, found, key(resolved, found.fingerprint, net), net)
 
 

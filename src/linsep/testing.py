@@ -44,9 +44,8 @@ def toy_scenario() -> Scenario:
         return Images.of((x * 255).to(torch.uint8), y)
 
     names = tuple(f"class {c}" for c in range(CLASSES))
-    return split(
-        "toy", Dataset(make(PER_CLASS), make(4), names), [PER_TASK] * (CLASSES // PER_TASK)
-    )
+    data = Dataset(make(PER_CLASS), make(4), names)
+    return split("toy", data, [PER_TASK] * (CLASSES // PER_TASK))
 
 
 def toy_run(
@@ -63,17 +62,12 @@ def toy_run(
     chosen = {"epochs": 2, "batch_size": 8, "lr": 0.03, "momentum": 0.9} | (training or {})
     policy = method.memories[0] if method.memories else "balanced"
     kept = {"rows": 12 if method.memories else 0, "draw": 6, "policy": policy} | (memory or {})
+    augment = Augment(size=SIZE, pad=0, flip=True, mean=(0.5,), std=(0.25,))
     learner = Learner(
-        method,
-        toy_backbone,
-        scenario,
-        Randomness(seed),
-        Augment(size=SIZE, pad=0, flip=True, mean=(0.5,), std=(0.25,)),
-        sections.Training.model_validate(chosen),
-        sections.Memory.model_validate(kept),
-        sections.Evaluation(),
-        sections.Compute(device="cpu"),
-    )
+        method, toy_backbone, scenario, Randomness(seed), augment,
+        sections.Training.model_validate(chosen), sections.Memory.model_validate(kept),
+        sections.Evaluation(), sections.Compute(device="cpu"),
+    )  # fmt: skip
     return Run(scenario, learner)
 
 
@@ -104,16 +98,17 @@ def _bytes(t: Tensor) -> bytes:
 
 
 def on_disk(run: Run) -> bytes:
-    """All that is left of a run after the process dies."""
+    """Return all that is left of a run after its process dies."""
     file = io.BytesIO()
     torch.save(run.state_dict(), file)
     return file.getvalue()
 
 
-def from_disk(content: bytes) -> dict[str, Any]:
-    state = torch.load(io.BytesIO(content), weights_only=True)
-    assert isinstance(state, dict)
-    return state
+def revived(method: Method, content: bytes) -> Run:
+    """Return a new run in the state that another one left on disk."""
+    run = toy_run(method)
+    run.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
+    return run
 
 
 # --- the laws ------------------------------------------------------------------------------------
@@ -134,18 +129,15 @@ def is_deterministic(method: Method) -> None:
 
 
 def resumes_exactly(method: Method) -> None:
-    """A run that dies after any event and is built anew goes on as it would have, bit for bit."""
+    """A run that dies after any event and is built anew resumes bit for bit."""
     straight = toy_run(method)
     saved = on_disk(straight)
     for event in straight:
-        fresh = toy_run(method)
-        fresh.load_state_dict(from_disk(saved))
+        fresh = revived(method, saved)
         assert same(_plain([next(iter(fresh))]), _plain([event])), f"another event than {event}"
         assert same(fresh.state_dict(), straight.state_dict()), f"another state after {event}"
         saved = on_disk(straight)
-    fresh = toy_run(method)
-    fresh.load_state_dict(from_disk(saved))
-    assert not list(fresh), "a finished run goes on"
+    assert not list(revived(method, saved)), "a finished run trains further"
 
 
 def ignores_a_term_of_weight_zero(method: Method, extra: Summand) -> None:
@@ -201,11 +193,8 @@ def steps_purely(method: Method) -> None:
 
 
 LAWS: tuple[Callable[[Method], None], ...] = (
-    is_deterministic,
-    resumes_exactly,
-    predicts_seen_classes_only,
-    steps_purely,
-)
+    is_deterministic, resumes_exactly, predicts_seen_classes_only, steps_purely,
+)  # fmt: skip
 BACKWARD_LAWS: tuple[Callable[[Method, Summand], None], ...] = (
     ignores_a_term_of_weight_zero,
     is_silent_in_the_first_task,

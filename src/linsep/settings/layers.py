@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, shortened
 
 DEEPEST = 10  # tables and lists within each other
 
@@ -29,7 +29,7 @@ def assignment(text: str) -> dict[str, Any]:
     """'training.epochs=5' -> {"training": {"epochs": 5}}."""
     path, value = split(text, "--set", "training.epochs=5")
     if not all(path.split(".")) or path.count(".") >= DEEPEST:
-        raise ConfigError(f"--set {_short(text)}: should look like training.epochs=5")
+        raise ConfigError(f"--set {shortened(text)}: should look like training.epochs=5")
     return nested(path, parsed(value))
 
 
@@ -37,7 +37,7 @@ def split(text: str, flag: str, example: str) -> tuple[str, str]:
     """'name=value' -> ('name', 'value')."""
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value or not name.isprintable() or not name:
-        raise ConfigError(f"{flag} {_short(text)}: should look like {example}")
+        raise ConfigError(f"{flag} {shortened(text)}: should look like {example}")
     return name, value
 
 
@@ -48,7 +48,7 @@ def parsed(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text.strip()
     except ValueError as error:
-        raise ConfigError(f"{_short(text)}: {error}") from None
+        raise ConfigError(f"{shortened(text)}: {error}") from None
 
 
 def _loads(text: str) -> dict[str, Any]:
@@ -71,10 +71,6 @@ def _contents(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
-
-
 def nested(path: str, value: Any) -> dict[str, Any]:
     """("training.epochs", 5) -> {"training": {"epochs": 5}}."""
     for name in reversed(path.split(".")):
@@ -85,7 +81,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"training": {"lr": 1}} -> {"training.lr": 1}."""
     if not isinstance(tables, Mapping):
-        raise ConfigError(f"should be a table, not {_short(str(tables))}")
+        raise ConfigError(f"should be a table, not {shortened(tables)}")
     found: dict[str, Any] = {}
     for name, value in tables.items():
         inner = isinstance(value, Mapping)
@@ -108,6 +104,6 @@ def _table(key: str, value: Any) -> Any:
     """Undo the shorthands, so that settings merge."""
     if key in ("scenario", "net") and isinstance(value, str):
         return {"name": value}
-    if key == "memory" and isinstance(value, int):
+    if key == "memory" and isinstance(value, int) and not isinstance(value, bool):
         return {"rows": value}
     return value

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from ..errors import ConfigError, printable, unknown
+from ..errors import ConfigError, printable, shortened, unknown
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -63,7 +63,7 @@ def problem(error: ValidationError, where: str = "", model: type[BaseModel] | No
         return f"{'.'.join(path)}: {unknown('field', path[-1], allowed)}{more}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
     plain = first["type"] in ("missing", "json_invalid")
-    found = "" if plain else f", not {_short(first['input'])}"
+    found = "" if plain else f", not {shortened(first['input'])}"
     return printable(": ".join(filter(None, [".".join(path), f"{message}{found}{more}"])))
 
 
@@ -75,8 +75,3 @@ def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
             return []
         model = inner
     return list(model.model_fields)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
