@@ -67,7 +67,7 @@ class Beside:
 
     @property
     def gain(self) -> float | None:
-        """The same of our runs, over the seeds that both have."""
+        """What the added term changes in our runs, over the seeds that both have."""
         shared = sorted(self.ours.keys() & self.base.keys())
         return mean([self.ours[s] - self.base[s] for s in shared]) if shared else None
 
@@ -75,7 +75,7 @@ class Beside:
 def chosen(
     name: str, scenario: str | None = None, memory: int | None = None, method: str | None = None
 ) -> tuple[PaperTable, dict[Place, Cell]]:
-    """A table of the paper and those of its cells that are asked for."""
+    """Return a table of the paper and the chosen ones of its cells."""
     found = table(name)
     kept = dict(found.cells)
     for field, value in {"scenario": scenario, "memory": memory, "method": method}.items():
@@ -102,12 +102,12 @@ def grid(
 
 
 def seeds(size: Scale, runs: int | None) -> tuple[int, ...]:
-    """The scale's seeds, but no more than the paper has runs."""
+    """Return the scale's seeds, but no more than the paper has runs."""
     return size.seeds[:runs] if runs else size.seeds
 
 
 def expected(place: Place, size: Scale, preset: str) -> dict[str, Value]:
-    """The fields of a run that fills a cell, flat; None for those that it must not have."""
+    """Return the fields of a run that fills a cell, flat; None for those that must be unset."""
     choices = dict(PRESETS[preset])
     own = choices.pop("options", {})
     if place.memory is None:
@@ -125,7 +125,7 @@ def beside(
     size: Scale,
     preset: str = "authors",
 ) -> list[Beside]:
-    """Every cell with our values; a scenario that the scale leaves out has none."""
+    """Return every cell with our values; a scenario that the scale leaves out has none."""
     known: dict[tuple[Value, Value], list[Record]] = {}
     for record in records:
         if record.finished:
@@ -185,7 +185,7 @@ def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: b
 
 
 def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
-    """What a reader should know beside the table, a line each."""
+    """Return the notes to print below the table, a line each."""
     said = []
     if not size.comparable:
         said.append(
