@@ -1,9 +1,9 @@
-"""Look up what the paper prints: a cell of a table, a method's hyper-parameters.
+"""Look up a cell of the paper's tables or a method's hyper-parameters.
 
 Knows the layout of the TOML files beside it and linsep's names for scenarios, methods and metrics.
 Does not know which numbers are believable (audit.py), how to draw a table, or anything about runs.
 
-A hyper-parameter may have two values: what the text says, and what its authors' program does where
+A hyper-parameter may have two values: the text's, and that of its authors' program where
 the two part. Where the text is silent the program's value completes it, marked `stated = False`.
 """
 
@@ -78,7 +78,7 @@ class Hyperparameter:
 
 @cache
 def table(name: str) -> PaperTable:
-    """A table by name ("faa") or by its number in the paper ("table1")."""
+    """Return a table by name ("faa") or by its number in the paper ("table1")."""
     numbered = {f"table{i}": found for i, found in enumerate(TABLES, start=1)}
     found = numbered.get(name, name)
     if found not in TABLES:
@@ -90,7 +90,7 @@ def table(name: str) -> PaperTable:
 
 
 def at(sought: Place) -> Cell:
-    """The printed number at a place, from the first table that has it."""
+    """Return the printed number at a place, from the first table that has it."""
     for name in TABLES:
         if (found := table(name).cells.get(sought)) is not None:
             return found
@@ -100,7 +100,7 @@ def at(sought: Place) -> Cell:
 def hyperparameters(
     scenario: str, memory: int | None, method: str, source: Source = "text"
 ) -> dict[str, Value]:
-    """What the paper ran a method with: {"lr": 0.03, "replay_logits": 0.2, ...}.
+    """Return a method's values in the paper: {"lr": 0.03, "replay_logits": 0.2, ...}.
 
     `source="program"` takes the program's value where it parts from the text. What neither gives is
     left out; `entries` shows it. `+fd`, `+bfp`, `+bfp2` add the projection's values to any base.
@@ -112,7 +112,7 @@ def hyperparameters(
 
 
 def entries(scenario: str, memory: int | None, method: str) -> dict[str, Hyperparameter]:
-    """Every hyper-parameter of a method: both values, whether the text states it, and a note."""
+    """Return a method's hyper-parameters: both values, whether the text states them, and a note."""
     raw = protocol(scenario)
     base, _, projection = method.partition("+")
     if projection and projection not in PROJECTIONS:
@@ -125,7 +125,7 @@ def entries(scenario: str, memory: int | None, method: str) -> dict[str, Hyperpa
 
 
 def protocol(scenario: str) -> Mapping[str, Any]:
-    """A scenario's whole hyper-parameter file: tasks, classes_per_task, common, memory, ..."""
+    """Return a scenario's hyper-parameter file: tasks, classes_per_task, common, memory, ..."""
     if scenario not in SCENARIOS:
         raise ConfigError(unknown("scenario of the paper", scenario, SCENARIOS))
     return read(f"hyperparameters/{scenario}.toml")
@@ -151,7 +151,7 @@ def _block(block: Mapping[str, Any]) -> Iterator[tuple[Place, Cell]]:
 
 
 def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[str, Any]:
-    """The part of a scenario's file that is about one method at one memory size."""
+    """Return the part of a scenario's file for one method at one memory size."""
     scenario = raw["scenario"]
     without: dict[str, dict[str, Any]] = raw.get("no_memory", {})
     by_size: dict[str, dict[str, dict[str, Any]]] = raw["memory"]
