@@ -41,7 +41,7 @@ class Prepared:
 
     @property
     def name(self) -> str:
-        """Readable, unique, and the same for the same config and data."""
+        """The name of the run's folder: unique, and the same for the same config and data."""
         c = self.config
         memory = f"-m{c.memory.rows}" if c.memory.rows else ""
         return f"{c.scenario.name}-{c.method}{memory}-s{c.seed}-{self.key}"
@@ -103,7 +103,7 @@ def prepare(
     """Resolve a config and open its data; a data set or a backbone of your own may be handed in.
 
     `opened` remembers scenarios from call to call, so that many runs on the same data load it once;
-    `progress` is told how many images are decoded, of how many.
+    `progress` receives the number of decoded images and their total.
     """
     from .data.images import Dataset
     from .data.scenarios import open_scenario
@@ -129,12 +129,12 @@ def prepare(
 
 
 def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:
-    """`for event in build(Config(...)): ...` trains; nothing is written."""
+    """Build a run: `for event in build(Config(...)): ...` trains it. Nothing is written."""
     return prepare(config, data=data, net=net).build()
 
 
 def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:
-    """Covers what changes numbers: the resolved values, the data's content, a results version."""
+    """Return a digest of what changes numbers: resolved values, the data, a results version."""
     content = config.model_dump(mode="json", exclude={"preset": True})
     del content["scenario"]["data"], content["compute"]["threads"]
     content |= {"data": fingerprint, "results": RESULTS_VERSION}
