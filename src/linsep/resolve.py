@@ -1,4 +1,4 @@
-"""From what a user gave to every value that decides a run.
+"""Resolve a config: fill in every value that the user left open.
 
 Knows the sections, the scenarios' and methods' suggestions, the presets and this machine's devices.
 Opens no data and builds nothing.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables that are no section of a config go to `options`, where the method's parts look."""
+    """Move tables that are no section of a config to `options`, where the method finds them."""
     from .methods import METHODS, TERMS
 
     own = {k: v for k, v in settings.items() if k in Config.model_fields}
@@ -35,12 +35,12 @@ def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Config:
-    """Every value that decides the run, written out.
+    """Return the config with every value that decides the run filled in.
 
     What the user gave comes first, then the preset, what the scenario suggests, what the method
     does, and last the sections' defaults. `lenient` drops what does not concern the method (memory
     settings where it keeps none, options of other parts), which otherwise is refused: a grid gives
-    one set of settings to many methods. Unless it is to run `here`, a device is believed in.
+    one set of settings to many methods. The device is checked only if the run is to happen `here`.
     """
     from .data.registry import source
     from .methods import assemble, parts
@@ -71,7 +71,7 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
 
 
 def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """What the scenario suggests over what the method does.
+    """Merge the method's suggestions with the scenario's, which win.
 
     A scenario's learning rate is for SGD without momentum; with momentum m, steps of the same
     length need 1 - m times that.
@@ -146,7 +146,7 @@ def devices() -> list[str]:
 
 
 def native_bf16() -> bool:
-    """Whether this CPU multiplies in bf16; True where that cannot be found out."""
+    """Return whether this CPU multiplies in bf16; True if unknown."""
     try:
         words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     except OSError:
