@@ -51,7 +51,7 @@ def from_settings(settings: Mapping[str, Any]) -> Config:
 
 
 def to_toml(config: Config) -> str:
-    """A config as a file: the method's options are tables of their own."""
+    """Return a config as TOML; the method's options are tables of their own."""
     content = _without_none(config.model_dump(mode="json"))
     return tomli_w.dumps(content | content.pop("options"))
 
