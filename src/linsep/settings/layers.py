@@ -14,7 +14,7 @@ DEEPEST = 10  # tables and lists within each other
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The contents of a TOML file."""
+    """Return the contents of a TOML file."""
     try:
         return _loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -42,7 +42,7 @@ def split(text: str, flag: str, example: str) -> tuple[str, str]:
 
 
 def parsed(text: str) -> Any:
-    """A value in TOML, or else plain text."""
+    """Parse a TOML value; anything else is plain text."""
     try:
         return _loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
@@ -52,7 +52,7 @@ def parsed(text: str) -> Any:
 
 
 def _loads(text: str) -> dict[str, Any]:
-    """TOML within bounds; a ValueError says which were passed."""
+    """Parse TOML; raise ValueError for huge integers and deep nesting."""
     try:
         found = tomllib.loads(text)
     except RecursionError:
@@ -90,7 +90,7 @@ def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings, the later ones winning; a name alone counts as {"name": ...}."""
+    """Merge nested settings, the later ones winning; a name alone counts as {"name": ...}."""
     result: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
