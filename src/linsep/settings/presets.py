@@ -1,4 +1,4 @@
-"""What the paper's text says and what its authors' program does, as named choices.
+"""The presets: the choices of the paper's text, and those of its authors' program.
 
 Knows option names and values, nothing else. docs/fidelity.md explains each; the D-numbers are its.
 """
