@@ -1,4 +1,4 @@
-"""The sections of a config: their fields, types and bounds.
+"""The configuration's sections: fields, types, limits and defaults.
 
 Types are strict: a boolean or a text is no number, but an integer may stand for a float. Knows no
 torch, no files, and no recipe: `prepare.resolve` fills in what the user left open with what the
