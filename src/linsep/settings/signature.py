@@ -15,13 +15,13 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def complete(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Every keyword option of a recipe: the given ones checked, the others at their defaults."""
+    """Return all options of a recipe: the given ones checked, the others at their defaults."""
     model = validate(_model(function), given, where)
     return {name: getattr(model, name) for name in type(model).model_fields}
 
 
 def options_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names of a recipe's options and their defaults."""
+    """Return the names of a recipe's options and their defaults."""
     return {p.name: p.default for p in _keywords(function)}
 
 
@@ -54,7 +54,7 @@ def _lists_too(hint: Any) -> Any:
 
 
 def problem(error: ValidationError, where: str = "", model: type[BaseModel] | None = None) -> str:
-    """The first mistake in one line: what is wrong, where, and what would be right."""
+    """Describe the first mistake in one line: what is wrong, where, and what would be right."""
     first, *others = error.errors(include_url=False)
     path = [*filter(None, [where]), *map(str, first["loc"])]
     more = f" (and {len(others)} more)" if others else ""
