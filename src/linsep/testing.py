@@ -1,4 +1,4 @@
-"""The laws every method must keep, runnable on yours: `check_method(my_method)`.
+"""Laws that every method must keep; `check_method(my_method)` checks yours.
 
 Knows a toy scenario and a toy net with BatchNorm, small enough to look at every step. Each law is a
 function that raises AssertionError with what broke.
@@ -83,7 +83,7 @@ def _short(stage: Stage) -> Stage:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Bit for bit, nan equal to nan, through nested containers."""
+    """Return whether nested containers are equal bit for bit; nan equals nan."""
     if isinstance(a, Tensor):
         return a.dtype == b.dtype and a.shape == b.shape and _bytes(a) == _bytes(b)
     if isinstance(a, dict):
@@ -141,7 +141,7 @@ def resumes_exactly(method: Method) -> None:
 
 
 def ignores_a_term_of_weight_zero(method: Method, extra: Summand) -> None:
-    """Under bn_updates = "stream": same net, memory and predictor after every event."""
+    """With bn_updates = "stream", net, memory and predictor are the same after every event."""
     training = {"bn_updates": "stream"}
     plain = toy_run(method, training=training)
     added = toy_run(method + replace(extra, weight=0.0), training=training)
@@ -152,7 +152,7 @@ def ignores_a_term_of_weight_zero(method: Method, extra: Summand) -> None:
 
 
 def is_silent_in_the_first_task(method: Method, extra: Summand) -> None:
-    """A backward term has no past to keep in the first task, and speaks in every later one."""
+    """A backward term has no loss in the first task, and one in every later task."""
     spoken: dict[int, set[bool]] = {}
     for event in toy_run(method + extra):
         if isinstance(event, StepEnd) and event.cursor.stage == 0:
@@ -162,7 +162,7 @@ def is_silent_in_the_first_task(method: Method, extra: Summand) -> None:
 
 
 def predicts_seen_classes_only(method: Method) -> None:
-    """And Task-IL accuracy, among fewer classes, is never below Class-IL accuracy."""
+    """Unseen classes are never predicted, and Task-IL accuracy is never below Class-IL."""
     run = toy_run(method)
     for event in run:
         if isinstance(event, TaskEnd):
