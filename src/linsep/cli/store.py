@@ -68,17 +68,15 @@ def compare(
     where: Where = None,
     runs: Runs = Path("runs"),
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="METHOD",
-            help="Compare every method with this one. Default: compare each method that has an "
-            "added term, such as derpp+bfp, with the method alone.",
-        ),
+        str | None, typer.Option(metavar="METHOD", help="Compare every method with this one.")
     ] = None,
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
     """Compare methods seed by seed, with intervals and paired tests.
+
+    Without --against, a method with an added term is compared with the method alone: derpp+bfp
+    with derpp.
 
     [bold]Examples[/bold]
 
