@@ -52,7 +52,7 @@ class Rule:
 def reopen(
     folder: Path, *, opened: dict[str, Any] | None = None, data: str | None = None
 ) -> Prepared:
-    """A finished run's config and data again; `data` says where the images are now."""
+    """Open a finished run's config and data again; `data` is where the images are now."""
     run = RunFolder(folder)
     run.results()  # refuses what is not finished
     settings = gathered(run.config())
@@ -102,7 +102,7 @@ class Features:
 
     @property
     def last(self) -> Snapshot:
-        """At the end of the last task."""
+        """The snapshot at the end of the last task."""
         if reason := self.no_final():
             raise StateError(f"{self.folder.name}: {reason}")
         return self.ends[-1]
@@ -133,7 +133,7 @@ class Features:
 
     @cached_property
     def learner(self) -> Learner:
-        """Built anew; what it knows is what `at` put into it."""
+        """The learner, newly built; `at` loads its knowledge."""
         return self.prepared.build().learner
 
     def at(self, snapshot: Snapshot) -> Learner:
@@ -161,7 +161,7 @@ class Features:
         return self._images[split].y
 
     def rows(self, split: Split, first: int, end: int) -> slice:
-        """Of the tasks from `first` up to, and without, `end`."""
+        """Return the rows of the tasks from `first` up to but excluding `end`."""
         ends = np.cumsum([0, *(len(part) for part in self._parts[split])]).tolist()
         return slice(ends[first], ends[end])
 
@@ -198,7 +198,7 @@ class Features:
         return torch.from_numpy(found)
 
     def _path(self, snapshot: Snapshot, split: Split) -> Path:
-        """Named after all that decides its content."""
+        """Return a path named after everything that decides the file's content."""
         what = f"{snapshot.digest} {self.prepared.data.fingerprint} {self.prepared.key}"
         digest = blake2b(what.encode(), digest_size=6).hexdigest()
         return self.folder / FOLDER / f"{split}-{snapshot.name}-{digest}.npy"

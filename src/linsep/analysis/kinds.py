@@ -73,7 +73,7 @@ def find(name: str) -> Analysis:
 
 
 def stored(folder: Path, name: str) -> Content | None:
-    """What was found of the run in this folder; None if nothing, StateError if it is damaged."""
+    """Return the stored analysis of a run; None if there is none, StateError if it is damaged."""
     path = folder / FOLDER / f"{name}.json"
     try:
         content = json.loads(path.read_bytes())

@@ -102,7 +102,7 @@ def old_head_on_projected(
 
 
 def make(run: Features) -> Content:
-    """At each task's end, and at each epoch's where those were kept."""
+    """Describe the projection at the end of each task, and of each epoch that was kept."""
     ends, terms, places = {end.task: end for end in run.ends}, _terms(run), []
     for at in run.snapshots:
         old = ends.get(at.task - 1)

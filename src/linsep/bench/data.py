@@ -1,4 +1,4 @@
-"""What data cost here: augmenting a batch against one picture at a time, and loading CIFAR-10.
+"""Cost of data: augmenting whole batches against one image at a time, and loading CIFAR-10.
 
 The plain pipeline is what most training code does: for every image a Pillow picture, a random crop
 (padded, or resized at 224), perhaps a flip, a tensor, normalised; then stack them. CPU time, in one

@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def explained(error: Exception) -> str | None:
-    """What to tell the user; None if the error is a mistake of ours."""
+    """Return the message for the user, or None if the error is a bug in linsep."""
     if isinstance(error, LinsepError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name:

@@ -46,7 +46,7 @@ def _everywhere(
         typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error. Works anywhere.")
+        bool, typer.Option("--debug", help="Show tracebacks; may follow any command.")
     ] = False,
 ) -> None:
     pass

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from ..data.images import Dataset
     from ..settings.sections import Scenario
 
-app = typer.Typer(help="Data sets: list, get, check, prepare and show them.", no_args_is_help=True)
+app = typer.Typer(help="List, fetch, check, prepare and draw data sets.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="A data set, like cifar100, or a scenario of it.")]
+Name = Annotated[str, typer.Argument(help="A data set, such as cifar100, or a scenario.")]
 Data = Annotated[
     Path | None,
     typer.Option("--data", help="Where the images are (default: LINSEP_DATA, then the cache)."),
 ]
-Size = Annotated[int | None, typer.Option(help="Shorter side of your own images, cut square.")]
+Size = Annotated[int | None, typer.Option(help="Resize your own images to squares of this side.")]
 Share = Annotated[
-    float | None, typer.Option(help="Share of each class to test on, where the data have no split.")
+    float | None, typer.Option(help="Share of each class to hold out if there is no test split.")
 ]
 Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for colour images.")]
 
@@ -76,7 +76,7 @@ def prepare(
     test_share: Share = None,
     channels: Channels = None,
 ) -> None:
-    """Decode the images once, for runs to read from the cache. Repeat the command to resume."""
+    """Decode the images into the cache, so that runs start at once. Repeat to resume."""
     found = _load(_wanted(name, data, size, test_share, channels))
     where = " (nothing to decode)" if found.cached is None else f", in {_plain(found.cached)}"
     typer.echo(f"{name}: {_counts(found)}{where}")
@@ -90,7 +90,7 @@ def check(
     test_share: Share = None,
     channels: Channels = None,
 ) -> None:
-    """Read everything and report counts, balance, pixel statistics and duplicates."""
+    """Read all images and report counts, balance, pixel statistics and duplicates."""
     from ..data.registry import source
     from ..data.sources.cache import verify
     from ..data.sources.measure import class_counts, duplicates, pixel_statistics
@@ -112,7 +112,7 @@ def check(
 @app.command()
 def show(
     name: Name,
-    out: Annotated[Path, typer.Option("-o", "--out", help="The picture to write, a .png.")],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The PNG file to write.")],
     data: Data = None,
     per_task: Annotated[int | None, typer.Option(help="Classes per task.")] = None,
     images: Annotated[int, typer.Option(min=1, max=100, help="Images of each class.")] = 3,

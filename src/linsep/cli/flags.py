@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]:
-    """A parser of one of some words; a misspelt one is answered with the closest."""
+    """Return a parser that accepts these words and suggests the closest for a misspelt one."""
 
     def parse(value: str) -> str:
         if value not in allowed:
@@ -30,12 +30,12 @@ def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]
 
 
 ConfigFile = Annotated[
-    Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Settings; flags override them.")
+    Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Settings file; flags override it.")
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="FIELD=VALUE", help="Any field: training.momentum=0.9, bfp.weight=3, ..."
+        "--set", metavar="FIELD=VALUE", help="Set a field: training.momentum=0.9, bfp.weight=3, ..."
     ),
 ]
 Runs = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
@@ -44,63 +44,63 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.
 
 # --- one run --------------------------------------------------------------------------------------
 
-Scenario = Annotated[str | None, typer.Option(help="What to learn: `linsep list scenarios`.")]
+Scenario = Annotated[str | None, typer.Option(help="What to learn; see `linsep list scenarios`.")]
 Method = Annotated[str | None, typer.Option(help="How to learn it: er, derpp, derpp+bfp, ...")]
-Memory = Annotated[int | None, typer.Option(help="Images kept of earlier tasks.")]
-Seed = Annotated[int | None, typer.Option(help="Seed of everything random.")]
+Memory = Annotated[int | None, typer.Option(help="Number of images to keep from earlier tasks.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of all random numbers.")]
 Epochs = Annotated[int | None, typer.Option(help="Epochs per task.")]
 Rate = Annotated[float | None, typer.Option("--lr", help="Learning rate.")]
 BatchSize = Annotated[int | None, typer.Option(help="Images per step.")]
-Net = Annotated[str | None, typer.Option(help="cnn, mlp, resnet18, timm/..., ...")]
-Width = Annotated[int | None, typer.Option(help="Width of the net; ResNet-18's own is 64.")]
+Net = Annotated[str | None, typer.Option(help="The network: cnn, mlp, resnet18, timm/..., ...")]
+Width = Annotated[int | None, typer.Option(help="Width of the net; the usual ResNet-18 has 64.")]
 Data = Annotated[str | None, typer.Option(help="Folder or file that holds the images.")]
 PerClass = Annotated[int | None, typer.Option(help="Train on fewer images of each class.")]
-Preset = Annotated[str | None, typer.Option(help="paper (the text) or authors (their program).")]
+Preset = Annotated[str | None, typer.Option(help="paper (its text) or authors (their code).")]
 PaperCell = Annotated[
     str | None,
-    typer.Option(metavar="CELL", help="The paper's hyper-parameters: split-cifar100/500/lucir"),
+    typer.Option(metavar="CELL", help="Use the paper's settings, e.g. split-cifar100/500/lucir."),
 ]
 Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads of a run; 1 if left out.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads per run. Default: 1.")]
 SaveEvery = Annotated[float, typer.Option(min=0, help="Seconds between saves within an epoch.")]
 Keep = Annotated[
     sections.Keep | None,
     typer.Option(
         metavar="WHAT",
         parser=one_of("--keep: ", "kind", get_args(sections.Keep)),
-        help="Snapshots for `linsep analyse`: end, tasks or epochs. If left out, of all tasks for "
-        "small nets and of the end for others.",
+        help="Snapshots to keep for `linsep analyse`: end, tasks or epochs. Default: tasks for "
+        "nets of up to 2 million parameters, else end.",
     ),
 ]
 Logs = Annotated[
-    list[str] | None, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")
+    list[str] | None, typer.Option(metavar="LOGGER", help="Log to tensorboard, wandb or mlflow.")
 ]
 
 # --- many runs ------------------------------------------------------------------------------------
 
 Over = Annotated[
     list[str] | None,
-    typer.Option(metavar="FIELD=VALUES", help="seed=0..4, method=er,er+bfp, memory=200,500, ..."),
+    typer.Option(metavar="FIELD=VALUES", help="Values to try: seed=0..4, method=er,er+bfp, ..."),
 ]
 On = Annotated[str, typer.Option(help="Where to run: local, ray or slurm.")]
 Address = Annotated[
-    str | None, typer.Option(help="Address of a Ray cluster; if left out, one is started here.")
+    str | None, typer.Option(help="Address of a Ray cluster. Default: start one here.")
 ]
 Slurm = Annotated[
     list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Of Slurm jobs: partition=gpu, timeout_min=240, ..."),
+    typer.Option(metavar="NAME=VALUE", help="Slurm options: partition=gpu, timeout_min=240, ..."),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Runs at once on this machine; if left out, one per core or GPU."),
+    typer.Option(min=1, help="Parallel runs on this machine. Default: one per core or GPU."),
 ]
-PerGpu = Annotated[int, typer.Option(min=1, help="Runs at once on each GPU.")]
+PerGpu = Annotated[int, typer.Option(min=1, help="Parallel runs on each GPU.")]
 
 
 def settings_from(
     config: Path | None, given: Sequence[dict[str, Any]], set_: list[str] | None
 ) -> dict[str, Any]:
-    """A file's settings, then those of flags, then --set; a [search] table is another's."""
+    """Merge a file's settings, those of flags, and --set, the later ones winning; drop [search]."""
     settings = merged(read(config) if config else {}, *given, *map(assignment, set_ or ()))
     settings.pop("search", None)
     return settings
@@ -108,7 +108,7 @@ def settings_from(
 
 @dataclass(frozen=True)
 class Place:
-    """Where the runs of a grid or a search are made, as flags put it."""
+    """Where the runs of a grid or a search are made, as given by flags."""
 
     on: str
     address: str | None

@@ -41,8 +41,8 @@ def grid(
 ) -> None:
     """Run every combination of the given values. Repeat the command to resume.
 
-    Finished runs are skipped, half-finished ones continue from their last save, and a run whose
-    process crashed is tried again. Ctrl-C saves and stops.
+    Finished runs are skipped, unfinished ones resume from their last save, and crashed ones
+    are retried. Ctrl-C saves and stops.
 
     [bold]Examples[/bold]
 
@@ -63,7 +63,7 @@ def grid(
 
 
 def lists(over: list[str] | None) -> list[dict[str, Any]]:
-    """--over as settings."""
+    """Return the lists of --over as settings."""
     from ..grids.plan import over as parse
     from ..settings.layers import nested
 
@@ -79,7 +79,7 @@ def make(
     quiet: bool,
     dry_run: bool = False,
 ) -> None:
-    """Make the runs of a plan, or list them."""
+    """Carry out the runs of a plan, or list them."""
     from ..grids.grid import Grid
 
     slots = place.slots([cell.settings["compute"] for cell in cells if cell.status != "failed"])
@@ -94,7 +94,7 @@ def make(
 
 
 def watch(work: Grid | Search, at_once: int, quiet: bool) -> None:
-    """Make a grid or a search happen and show how far it is."""
+    """Carry out a grid or a search and show its progress."""
     from rich.live import Live
 
     cells, console = work.cells, open_console(quiet)
@@ -128,7 +128,7 @@ def announced(cells: Sequence[Cell], at_once: int | None) -> str:
 
 
 def standing(cell: Cell) -> str:
-    """A run as a plan finds it."""
+    """Describe the state in which a plan finds a run."""
     return "half-finished" if cell.begun else cell.status.replace("waiting", "new")
 
 

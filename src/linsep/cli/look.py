@@ -1,4 +1,4 @@
-"""`linsep list`, `show` and `export`: what can be chosen, what a run did, and its log."""
+"""`linsep list`, `show` and `export`: names to choose from, a run's results, and its log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def list_(
         typer.Argument(
             parser=flags.one_of("", "kind", KINDS),
             metavar="[KIND]",
-            help="methods, terms, scenarios or nets; all if left out.",
+            help="methods, terms, scenarios or nets. Default: all.",
         ),
     ] = None,
 ) -> None:
@@ -91,10 +91,10 @@ def export(
     runs: flags.Runs = Path("runs"),
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Instead of the run's own folder."),
+        typer.Option("--output", "-o", metavar="DIR", help="Folder. Default: the run's own."),
     ] = None,
 ) -> None:
-    """Write a run's log for TensorBoard, Weights & Biases or MLflow, from what it recorded.
+    """Export a run's records to TensorBoard, Weights & Biases or MLflow.
 
     linsep export RUN --to tensorboard -o logs
     """

@@ -13,13 +13,13 @@ from ..paper.tables import TABLES
 from .flags import Address, DryRun, Keep, On, PerGpu, Place, Quiet, SaveEvery, Set, Slurm, Workers
 from .store import Format, Output, Runs, publish
 
-app = typer.Typer(no_args_is_help=True, help="The BFP paper's tables beside our runs.")
+app = typer.Typer(no_args_is_help=True, help="Compare runs with the BFP paper's tables.")
 
-ScaleName = Annotated[str, typer.Option("--scale", help="paper (GPUs) or small (CPUs).")]
+ScaleName = Annotated[str, typer.Option("--scale", help="paper (for GPUs) or small (for CPUs).")]
 OnlyScenario = Annotated[str | None, typer.Option(help="Only this scenario: split-cifar10, ...")]
-OnlyMemory = Annotated[int | None, typer.Option(help="Only this one of the paper's memory sizes.")]
+OnlyMemory = Annotated[int | None, typer.Option(help="Only this memory size of the paper.")]
 OnlyMethods = Annotated[str | None, typer.Option(help="Only these methods: derpp,derpp+bfp")]
-Preset = Annotated[str, typer.Option(help="authors (their program) or paper (the text).")]
+Preset = Annotated[str, typer.Option(help="authors (their code) or paper (its text).")]
 LINES = {
     "faa": "Table 1: final average accuracy",
     "ablation_derpp": "Table 2: kinds of projection on DER++",
@@ -55,7 +55,7 @@ def _command(name: str) -> Callable[..., None]:
 
 
 for _number, _name in enumerate(TABLES, start=1):
-    _help = f"{LINES[_name]}: the paper's numbers, ours, and how far apart they are."
+    _help = f"{LINES[_name]}. The paper's numbers, ours, and the differences."
     app.command(f"table{_number}", help=_help)(_command(_name))
     app.command(_name, help=_help, hidden=True)(_command(_name))
 
@@ -81,7 +81,7 @@ def run(
     dry_run: DryRun = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make the runs that fill a table. Repeat the command to resume.
+    """Run what a table is missing. Repeat the command to resume.
 
     [bold]Example[/bold]
 
@@ -106,7 +106,7 @@ def _wanted(
     table: str, scale: str, scenario: str | None, memory: int | None, method: str | None,
     preset: str, data: str | None, set_: list[str], quiet: bool,
 ) -> list[dict[str, Any]]:  # fmt: skip
-    """The settings of every run that the table needs; announces them unless `quiet`."""
+    """Return the settings of every run that the table needs; announce them unless `quiet`."""
     from ..paper.protocol import scale as sized
     from ..paper.reproduction import chosen, grid
     from ..settings.layers import assignment, merged

@@ -1,4 +1,4 @@
-"""`linsep run`: one run, watched and stoppable."""
+"""`linsep run`: train one method, with a progress bar."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ TRIALS = 20
 Ranges = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="FIELD=RANGE", help="'training.lr=0.001..1 log', bfp.weight=1..5, method=er,der"
+        metavar="FIELD=RANGE", help="A range: 'training.lr=0.001..1 log', bfp.weight=1..5, ..."
     ),
 ]
-Trials = Annotated[int | None, typer.Option(min=1, help="Trials in all. [default: 20]")]
+Trials = Annotated[int | None, typer.Option(min=1, help="Trials in total. Default: 20.")]
 METRIC = flags.one_of("--metric: ", "metric", tuple(REPORTED))
 SETTING = flags.one_of("--setting: ", "setting", tuple(SETTINGS))
 Metric = Annotated[str, typer.Option(parser=METRIC, metavar="TEXT", help="faa, ff or ala.")]
@@ -48,11 +48,11 @@ def search(
     quiet: flags.Quiet = False,
     set_: flags.Set = None,
 ) -> None:
-    """Find good values on a validation split; the test images are never used.
+    """Search for good settings on a validation split. Test images are not used.
 
-    A tenth of the training images is tested on, or scenario.validation. A trial's worth is the
-    mean over the lists of --over, such as seeds. Repeat the command to resume, or with more
-    --trials to continue.
+    It validates on a tenth of the training images, or on the share scenario.validation. A trial's
+    score is its mean over the lists of --over, usually seeds. Repeat the command to resume, or
+    with more --trials to extend the search.
 
       linsep search --over-range "bfp.weight=0.1..10 log" --over seed=0..2
     """

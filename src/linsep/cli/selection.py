@@ -20,7 +20,7 @@ def selected(
     grid: Path | None = None,
     finished: bool = False,
 ) -> list[Record]:
-    """At least one run; `finished` leaves out the others."""
+    """Return the selected runs, at least one; `finished` leaves out unfinished ones."""
     from ..storage.store import Store, open_record
 
     if grid and (named or where):
@@ -43,7 +43,7 @@ def selected(
 
 
 def _of_grid(grid: Path, runs: Path) -> list[Record]:
-    """A grid's runs, as far as they were begun."""
+    """Return the runs of a grid that have been started."""
     from ..grids.plan import plan
     from ..settings.layers import read
     from ..storage.folder import RunFolder

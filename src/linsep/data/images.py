@@ -89,7 +89,7 @@ class Tasks(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """What every source of images gives."""
+    """Training and test images with their classes: what every source returns."""
 
     train: Images
     test: Images

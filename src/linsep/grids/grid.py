@@ -1,4 +1,4 @@
-"""Many runs: hands them to an engine, tries again what died, and goes on where a grid was stopped.
+"""Grids: hand runs to an engine, retry those that crash, and resume a grid that was stopped.
 
 Knows the cells of a plan and what becomes of them. Knows nothing of processes or clusters; a run's
 folder is the only thing that outlives it, so a grid may be killed at any time and started again,
@@ -27,7 +27,7 @@ RETRY = 3.0  # seconds before asking again for a run that another process is wor
 
 
 class Grid:
-    """Iterate to make it happen: yields the cell that something has happened to.
+    """Iterate to carry it out: yields each cell whose state has changed.
 
     `stop()` asks the runs to save and end; the iteration then ends by itself. `add()` gives it more
     to do, even while it is being iterated.
@@ -74,7 +74,7 @@ class Grid:
     # --- the inside ------------------------------------------------------------------------------
 
     def _open(self) -> bool:
-        """Whether there is anything to wait for."""
+        """Return whether there is anything to wait for."""
         if self.stopping:
             for cell in self.cells:
                 if cell.status in ("waiting", "elsewhere"):
@@ -96,7 +96,7 @@ class Grid:
             self.engine.start(jobs)
 
     def _needs_quiet(self) -> bool:
-        """A last try is made alone: what died may have died for want of memory."""
+        """Return whether to wait: a last try runs alone, in case memory ran out before."""
         under_way = self.under_way()
         last = self._waiting[0].tries == TRIES - 1
         return bool(under_way) and (last or any(cell.tries == TRIES for cell in under_way))
@@ -132,7 +132,7 @@ class Grid:
                 cell.tries, cell.reached = 1, cell.share
 
     def _revive(self, cell: Cell) -> None:
-        """Behind the others, who may use less memory."""
+        """Put a crashed run back at the end of the queue."""
         if self.stopping:
             cell.status = "stopped"
         elif cell.tries < TRIES:
@@ -142,7 +142,7 @@ class Grid:
             cell.status, cell.reason = "failed", f"{cell.reason} ({cell.tries} times)"
 
     def _look_elsewhere(self) -> Iterator[Cell]:
-        """Runs that another process had: finished by now, or perhaps left alone."""
+        """Check the runs that another process held: they may be finished or free by now."""
         for cell in self.cells:
             if cell.status != "elsewhere":
                 continue

@@ -71,7 +71,7 @@ class Cell:
 
     @property
     def open(self) -> bool:
-        """Whether something may still become of it."""
+        """Whether the run may still finish."""
         return self.status in ("waiting", "queued", "running", "elsewhere")
 
 

@@ -81,7 +81,7 @@ def ranges(table: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Range]:
 
 
 def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with the test images out of reach."""
+    """Return the settings with a validation split in place of the test images."""
     result = merged({"scenario": {"validation": VALIDATION}}, settings)
     asked = [flat(result["scenario"])["validation"]]
     asked += flat(result.get("over", {})).get("scenario.validation", [])
@@ -104,7 +104,7 @@ class Trial:
 
 
 class Search:
-    """Iterate to make it happen, as with a grid: yields the cell something has happened to."""
+    """Iterate to carry it out, as with a grid: yields each cell whose state has changed."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class Search:
 
 
 def rounded(proposed: Mapping[str, Any]) -> dict[str, Any]:
-    """To four digits: nobody wants to type more, and nothing depends on them."""
+    """Round to four digits: nobody wants to type more, and nothing depends on them."""
     return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in proposed.items()}
 
 

@@ -36,7 +36,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Message:
-    """What became of a job.
+    """The progress or outcome of a job.
 
     progress   steps so far; the first one as soon as the run is ready
     done       finished
@@ -120,7 +120,7 @@ def _train(
 
 
 def work(pipe: Connection, environment: Mapping[str, str], log: Path) -> None:
-    """Be a worker: do one job after another, as ordered through the pipe.
+    """Work through the jobs that arrive through the pipe, one after another.
 
     SIGTERM and the end of the pipe, which means that the parent has died, count as "stop".
     """

@@ -75,7 +75,7 @@ class Correction(nn.Module):
 
     @torch.no_grad()
     def pairs(self) -> tuple[Tensor, Tensor]:
-        """a and b of every class."""
+        """Return a and b of every class."""
         a = torch.where(self.newest, self.slope, self.slopes)
         return a, torch.where(self.newest, self.shift, self.shifts)
 

@@ -36,7 +36,7 @@ class Spot:
 
 
 class Canvas:
-    """A matplotlib figure of so many inches, and its spots."""
+    """A matplotlib figure of the given size in inches, and its spots."""
 
     def __init__(self, width: float, height: float) -> None:
         from matplotlib.figure import Figure as Drawing
@@ -165,7 +165,7 @@ def _number(value: float, digits: int = 2) -> str:
 
 
 def _styled_once(body: str) -> str:
-    """A marker that is drawn alike everywhere says how where it is defined."""
+    """Move the style of a marker that is drawn alike everywhere to its definition."""
     use = re.compile(r'(<use href="#([^"]+)"[^>]*?) style="([^"]*)"/>')
     styles: dict[str, set[str]] = {}
     for _, marker, look in use.findall(body):

@@ -83,7 +83,7 @@ def _panels(
 
 
 def matrices(arm: ArmRuns) -> Figure | None:
-    """After which task, on which: Class-IL and Task-IL."""
+    """Draw the accuracy matrices: Class-IL and Task-IL, after each task on each task."""
     caption = "Accuracy in %, mean over seeds: row = after learning a task, column = on a task."
     found = {shown: arm.matrices(setting) for setting, shown in SETTINGS.items()}
     return heat_maps(arm, "accuracy-matrix", caption, {k: v for k, v in found.items() if v})

@@ -1,4 +1,4 @@
-"""What a report says, in its order: the answer first, then the evidence, then how to repeat it.
+"""The sections of a report in order: the answer, the evidence, and how to repeat it.
 
 A section is there only if there is data for it. Knows which figures and tables belong together.
 Knows nothing of HTML or files.

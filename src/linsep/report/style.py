@@ -71,7 +71,7 @@ def arm_label(method: str, options: str) -> str:
 
 
 def colour(method: str) -> str:
-    """Depends on the name alone."""
+    """Return a method's colour, which depends on its name alone."""
     base = method.partition("+")[0]
     if method in STRONGER:
         return STRONGER[method]
@@ -79,7 +79,7 @@ def colour(method: str) -> str:
 
 
 def looks(arms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
-    """Of every (method, label): arms of one method differ in dashes."""
+    """Return the look of every (method, label); arms of one method differ in dashes."""
     found: dict[tuple[str, str], Look] = {}
     before: dict[str, int] = {}
     for method, label in arms:

@@ -1,4 +1,4 @@
-"""What the runs say, in sentences and tables: no more than their numbers carry.
+"""Sentences and tables of the report: conclusions that the numbers support.
 
 Knows a comparison and how methods are called. Knows nothing of files, figures or HTML.
 """
@@ -23,7 +23,7 @@ MOST_PAIRS = 6  # that are spelled out; the table has them all
 
 
 def lead(gathered: Gathered) -> list[str]:
-    """A paragraph for each block: who has the highest mean, and what the pairs allow to say."""
+    """Return a paragraph per block: the highest mean, and what the paired tests support."""
     return [" ".join(_about(gathered, block)) for block in gathered.blocks[:4]]
 
 
@@ -183,7 +183,7 @@ def counted(gathered: Gathered) -> str:
 
 
 def audit(gathered: Gathered) -> list[str]:
-    """What cannot be so in the stored metrics; [] means that nothing was found."""
+    """Return the inconsistencies in the stored metrics; an empty list means none were found."""
     from ..learning.metrics import audit as flaws
 
     found = []

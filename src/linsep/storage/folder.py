@@ -217,7 +217,7 @@ class RunFolder:
         return self._parsed(_ENVIRONMENTS, ENVIRONMENT) if self.has(ENVIRONMENT) else []
 
     def digests(self) -> dict[str, str]:
-        """Of files as they were written; empty for runs made before digests were kept."""
+        """Digests of the files as written; empty for runs made before digests were kept."""
         return self._parsed(_DIGESTS, DIGESTS) if self.has(DIGESTS) else {}
 
     def progress(self, epochs: object = None) -> str:

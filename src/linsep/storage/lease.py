@@ -1,4 +1,4 @@
-"""Who works on a run: one process at a time, on this machine or on any that shares the folder.
+"""Leases: at most one process works on a run, across all machines that share the folder.
 
 A lease is a small file `lease.<n>` that names its holder's host, process and token; a thread
 touches it every few seconds. To claim is to create the next number, which one of many can. A lease
@@ -70,7 +70,7 @@ class Lease:
         self._lock = FileLock(folder / f".lock-{self.host.partition('/')[0]}", timeout=0)
 
     def acquire(self) -> None:
-        """HeldError if somebody alive has it."""
+        """Take the lease; raise HeldError if a live process holds it."""
         try:
             self._lock.acquire()
         except Timeout:
@@ -86,7 +86,7 @@ class Lease:
         threading.Thread(target=self._touch, daemon=True, name="lease").start()
 
     def check(self) -> None:
-        """HeldError if the run has been taken over: nothing may be written any more."""
+        """Raise HeldError if another process took the run over, so that nothing more is written."""
         if self._path is None or not self._mine():
             now = next(iter(holders(self.folder).values()), None)
             by = f" by {now}" if now else ""

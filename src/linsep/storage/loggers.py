@@ -1,4 +1,4 @@
-"""What a run records, told to TensorBoard, Weights & Biases or MLflow.
+"""Loggers: write a run's records to TensorBoard, Weights & Biases or MLflow.
 
     loss/<term>               at every epoch's end; loss/<stage>/<term> outside the training stage
     class_il/task 1 ...       at every task's end, in percent, and class_il/average; task_il alike
@@ -86,7 +86,7 @@ class Log:
 
 
 def check(kind: str) -> None:
-    """Refuse a logger that there is not, or whose library is not installed."""
+    """Refuse an unknown logger, or one whose library is not installed."""
     if kind not in LOGGERS:
         raise ConfigError(unknown("logger", kind, LOGGERS))
     _library(kind, kind)

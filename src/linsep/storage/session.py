@@ -59,7 +59,7 @@ class Session:
         save_every: float = SAVE_EVERY,
         keep: Keep | None = None,
     ) -> None:
-        """`keep` says which snapshots to keep; None: all tasks if the net is small, or the last."""
+        """`keep` chooses snapshots; None: those of all tasks if the net is small, else the last."""
         self.prepared, self.save_every, self.keep = prepared, save_every, keep
         self.folder = runs / prepared.name
         self.files = RunFolder(self.folder)
@@ -109,7 +109,7 @@ class Session:
         self._finish(self.run)
 
     def save(self) -> None:
-        """Everything up to the last event, on disk, flushed."""
+        """Write everything up to the last event to disk, and flush it."""
         assert self.run is not None
         events = self._events.decode()
         state = {"run": self.run.state_dict(), "key": self.prepared.key, "events": events}
@@ -185,7 +185,7 @@ class Session:
         return False
 
     def _recorded(self, events: str | int, state: Path) -> bytes:
-        """What was recorded when a state was saved: it says so, or how long the file was then."""
+        """Return the events recorded up to a saved state, which holds them or the file's length."""
         path, there = self.folder / EVENTS, self.files.content(EVENTS)
         if isinstance(events, str):
             known = events.encode()

@@ -1,4 +1,4 @@
-"""What a learner knew at the end of each task, kept beside its run to be looked at afterwards.
+"""Snapshots of a learner at the end of each task, kept with its run for later analysis.
 
     snapshots/task02.safetensors                 at the end of the second task
     snapshots/task02-1-train-epoch003.safetensors  after the third epoch of its first stage, "train"
@@ -104,7 +104,7 @@ def missing(folder: Path) -> list[str]:
 
 
 def restore(snapshot: Snapshot, learner: Learner) -> None:
-    """Make the learner predict as it did then. It cannot learn on from there."""
+    """Make the learner predict as it did then. It cannot continue training from there."""
     content, folder = files.read(snapshot.path, largest=None), snapshot.path.parent.parent
     whole = files.digest(content)
     if RunFolder(folder).digests().get(_entry(snapshot.path), whole) != whole:

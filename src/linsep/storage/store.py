@@ -1,4 +1,4 @@
-"""Which runs there are, by what they were run with and what came of it.
+"""The store: finds runs by their settings and results.
 
     for record in Store(Path("runs")).select("scenario=split-cifar10 and memory=200"): ...
 
@@ -127,7 +127,7 @@ class Store:
 
 
 def read_facts(folder: Path) -> dict[str, Value]:
-    """What a run's files say, flat. A folder that cannot be read is a fact too."""
+    """Return the contents of a run's files, flat; for an unreadable folder, the reason."""
     facts: dict[str, Value] = {"name": printable(folder.name), "status": "unfinished"}
     run = RunFolder(folder)
     try:
@@ -233,7 +233,7 @@ def _stamps(runs: Path) -> dict[str, str]:
 
 
 def _seal(stamp: str, facts: str) -> str:
-    """Of a row: how the files looked, and that the row is what was written."""
+    """Return a digest of a row and of how the files looked when it was written."""
     return blake2b(f"{stamp} {facts}".encode(), digest_size=16).hexdigest()
 
 

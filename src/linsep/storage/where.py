@@ -46,9 +46,9 @@ TOKEN = re.compile(
 
 
 def parse(text: str, full: Callable[[str], str] = str) -> Condition:
-    """The condition a text stands for; `full` gives a field's name in the facts.
+    """Parse a condition; `full` gives a field's name in the facts.
 
-    A ConfigError says what is wrong, and where.
+    A ConfigError states what is wrong, and where.
     """
     parser = _Parser(text, full)
     return Condition(parser.whole(), tuple(dict.fromkeys(parser.fields)))

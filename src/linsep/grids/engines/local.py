@@ -130,7 +130,7 @@ class Local:
         return messages
 
     def _bury(self, worker: _Worker) -> list[Message]:
-        """A process has ended: if in the middle of a run, that is news."""
+        """Handle the end of a process, and report it if it was in the middle of a run."""
         worker.pipe.close()
         worker.process.join(PATIENCE)
         self._workers.remove(worker)
@@ -167,7 +167,7 @@ def _apart() -> Iterator[None]:
 
 
 def last_words(code: int | None) -> str:
-    """Why a process ended, as far as its exit code tells."""
+    """Return why a process ended, as far as its exit code shows."""
     if code == -signal.SIGKILL:
         return "its process was killed, perhaps because memory ran out"
     if code is not None and code < 0:

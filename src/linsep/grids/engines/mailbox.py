@@ -30,14 +30,14 @@ class Mailbox:
         self._read: dict[Path, int] = {}  # how far
 
     def address(self, job: Job) -> Path:
-        """Where a job is to write; a second try gets a file of its own."""
+        """Return the file that a job writes to; a second try gets a file of its own."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{job.index}-{uuid.uuid4().hex[:8]}.jsonl"
         self._read[path] = 0
         return path
 
     def news(self) -> list[Message]:
-        """What has come since the last time, as far as its lines are whole; not how jobs ended."""
+        """Return the progress reported since the last call, as far as its lines are whole."""
         found = []
         for path, start in self._read.items():
             with suppress(FileNotFoundError), path.open("rb") as file:
@@ -78,7 +78,7 @@ class _Asked:
 
 
 def do_posted(job: Job, box: Path) -> None:
-    """Do a job on a machine of the cluster, and report to its file."""
+    """Run a job on a cluster node and report its progress through a file."""
 
     def tell(message: Message) -> None:
         with suppress(OSError), box.open("ab") as file:  # if nobody reads any more, carry on

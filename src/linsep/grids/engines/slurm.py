@@ -1,7 +1,7 @@
 """Runs as jobs of a Slurm cluster, one job array for all that start together, through submitit.
 
 Knows submitit, which is imported here and nowhere else. Messages come through the mailbox. A job
-that Slurm preempts or that reaches its time limit is queued again and goes on from its last save;
+that Slurm preempts or that reaches its time limit is queued again and resumes from its last save;
 one that is lost is reported as dead, and the grid hands it out again. `cluster=local` runs the jobs
 as processes of this machine instead, for trying out.
 """
