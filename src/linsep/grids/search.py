@@ -21,6 +21,7 @@ from ..learning.metrics import METRICS
 from ..settings.config import from_settings
 from ..settings.layers import flat, merged, nested, parsed, split
 from ..storage.folder import RunFolder
+from . import needed
 from .grid import Grid
 from .plan import Cell, plan
 
@@ -122,11 +123,11 @@ class Search:
         self.trials, self.at_once, self.worth = trials, at_once, worth
         self._here, self._under_way = here, list[Trial]()
         self.grid = grid
+        self._optuna = needed("optuna", "a search", "search")
         self.study = self._open_study()
 
     def __iter__(self) -> Iterator[Cell]:
-        optuna = _import()
-        running = optuna.trial.TrialState.RUNNING
+        running = self._optuna.trial.TrialState.RUNNING
         for trial in self.study.get_trials(states=(running,)):  # of a search that was stopped
             self._begin(trial.number, trial.params)
         self._propose()
@@ -157,7 +158,7 @@ class Search:
 
     def _open_study(self) -> Any:
         """Named by what is asked, so that another question is another study."""
-        optuna = _import()
+        optuna = self._optuna
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         asked = repr((sorted(flat(self.settings).items(), key=str), self.over, self.worth))
         name = f"search-{blake2b(asked.encode(), digest_size=5).hexdigest()}"
@@ -190,7 +191,7 @@ class Search:
         except LinsepError:
             if number == 0:  # the question itself is wrong, most likely
                 raise
-            self.study.tell(number, state=_import().trial.TrialState.FAIL)
+            self._fail(number)
             return
         for cell in cells:
             share = from_settings(cell.settings).scenario.validation
@@ -206,26 +207,19 @@ class Search:
         """A trial with a run that failed is worth nothing."""
         setting, metric = self.worth
         if any(cell.status == "failed" for cell in trial.cells):
-            self.study.tell(trial.number, state=_import().trial.TrialState.FAIL)
+            self._fail(trial.number)
             return
         try:
             every = [RunFolder(cell.folder).results()["metrics"] for cell in trial.cells]
-            found = [metrics[setting][metric] for metrics in every]
+            self.study.tell(trial.number, fmean(metrics[setting][metric] for metrics in every))
         except StateError as error:
             warnings.warn(f"trial {trial.number} counts as failed: {error}", stacklevel=2)
-            self.study.tell(trial.number, state=_import().trial.TrialState.FAIL)
-            return
-        self.study.tell(trial.number, fmean(found))
+            self._fail(trial.number)
+
+    def _fail(self, number: int) -> None:
+        self.study.tell(number, state=self._optuna.trial.TrialState.FAIL)
 
 
 def rounded(proposed: Mapping[str, Any]) -> dict[str, Any]:
     """To four digits: nobody wants to type more, and nothing depends on them."""
     return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in proposed.items()}
-
-
-def _import() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise ConfigError("a search needs optuna: pip install 'linsep[search]'") from None
-    return optuna
