@@ -50,8 +50,7 @@ def main() -> None:
         if debug or line is None:
             raise
         line = printable(line)
-        line = line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
-        sys.stderr.write(f"error: {line}\n")
+        sys.stderr.write(f"error: {line[:LONGEST]}{'...' * (len(line) > LONGEST)}\n")
         sys.exit(2)
 
 
@@ -70,12 +69,5 @@ def explained(error: Exception) -> str | None:
     return None
 
 
-def _warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: object = None,
-    line: str | None = None,
-) -> None:
+def _warn(message: Warning | str, *where: object, **also: object) -> None:
     sys.stderr.write(f"warning: {printable(str(message))}\n")

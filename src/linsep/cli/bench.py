@@ -10,11 +10,6 @@ from .terminal import open_console, say
 app = typer.Typer(no_args_is_help=True, help="Measure the speed on this machine, as ratios.")
 
 
-@app.callback()
-def _group() -> None:
-    pass
-
-
 Rounds = Annotated[int, typer.Option("--repeats", min=1, help="Timed rounds; the least counts.")]
 
 

@@ -113,7 +113,8 @@ def _watch(session: Session, console: Console, log: Sequence[str]) -> None:
     stopping = Stop()
     with ExitStack() as opened, stopping:
         logs = [opened.enter_context(start(kind, session.folder)) for kind in log]
-        with Watcher(session.run, console) as watcher:
+        watcher = Watcher(session.run, console)
+        with watcher.bar:
             for event in session:
                 watcher.see(event)
                 if not isinstance(event, StepEnd):
