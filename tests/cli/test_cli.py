@@ -58,7 +58,7 @@ def test_show_and_list(finished: tuple[Path, str]) -> None:
     assert "Class-IL accuracy, %" in shown.stdout
     assert 'method = "derpp+bfp"' in shown.stdout
     listed = command("list", cwd=where).stdout
-    for name in ("derpp", "+bfp", "fashion-mini", "resnet18", "pip install 'linsep[timm]'"):
+    for name in ("derpp", "+bfp", "fashion-mini", "resnet18", "'linsep[timm]'"):
         assert name in listed
 
 

@@ -34,8 +34,7 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     debug = "--debug" in sys.argv
-    if debug:
-        sys.argv = [sys.argv[0], *(a for a in sys.argv[1:] if a != "--debug")]
+    sys.argv = [word for word in sys.argv if word != "--debug"]
     warnings.showwarning = _warn
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name need not be UTF-8
         sys.stdout.reconfigure(errors="backslashreplace")

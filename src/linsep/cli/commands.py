@@ -7,6 +7,7 @@ import typer
 
 from .. import __version__
 from . import analyse, bench, data, grid, look, paper, report, run, search, store
+from .flags import grouped
 
 app = typer.Typer(
     name="linsep",
@@ -24,7 +25,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "figures": report.figures, "list": look.list_, "show": look.show, "export": look.export,
 }  # fmt: skip
 for name, command in COMMANDS.items():
-    app.command(name)(command)
+    app.command(name)(grouped(command))
 for name, group in {"paper": paper.app, "data": data.app, "bench": bench.app}.items():
     app.add_typer(group, name=name)
 

@@ -89,7 +89,7 @@ def show(run: RunFolder, runs: flags.Runs = Path("runs")) -> None:
 
 def export(
     run: RunFolder,
-    to: Annotated[str, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")],
+    to: Annotated[str, typer.Option(metavar="LOGGER", help=flags.LOGGERS)],
     runs: flags.Runs = Path("runs"),
     output: Annotated[
         Path | None,
