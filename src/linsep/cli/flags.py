@@ -57,10 +57,8 @@ def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]
 ConfigFile = Annotated[
     Path | None, Argument(metavar="[CONFIG.toml]", help="Settings; flags override them.")
 ]
-Over = Annotated[
-    list[str] | None,
-    Option(metavar="FIELD=VALUES", help="seed=0..4, method=er,er+bfp, memory=200,500, ..."),
-]
+LISTS = "seed=0..4, method=er,er+bfp, memory=200,500, ..."
+Over = Annotated[list[str] | None, Option(metavar="FIELD=VALUES", help=LISTS)]
 LOGGERS = "tensorboard, wandb or mlflow."
 ANY = "Any field: training.momentum=0.9, bfp.weight=3, ..."
 Set = Annotated[list[str] | None, Option("--set", metavar="FIELD=VALUE", help=ANY)]
@@ -91,9 +89,7 @@ class Saving:
     """Where runs are kept, how often they are saved, and whether anything is said of it."""
 
     runs: Runs = Path("runs")
-    save_every: Annotated[float, Option(min=0, help="Seconds between saves within an epoch.")] = (
-        30.0
-    )
+    save_every: Annotated[float, Option(min=0, help="Seconds between saves in an epoch.")] = 30.0
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False
 
 

@@ -69,11 +69,7 @@ def lists(over: list[str] | None) -> list[dict[str, Any]]:
 
 
 def make(
-    cells: list[Cell],
-    place: flags.Place,
-    saving: flags.Saving,
-    keep: flags.Keep,
-    dry_run: bool = False,
+    cells: list[Cell], place: flags.Place, saving: flags.Saving, keep: flags.Keep, dry_run: bool
 ) -> None:
     """Make the runs of a plan, or list them."""
     from ..grids.grid import Grid

@@ -13,19 +13,12 @@ from . import flags
 from .terminal import open_console, say
 
 RunFolder = Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")]
-KINDS = ("methods", "terms", "scenarios", "nets")
+KIND = flags.one_of("", "kind", ("methods", "terms", "scenarios", "nets"))
+KINDS = "methods, terms, scenarios or nets; all if left out."
+Kind = Annotated[str | None, typer.Argument(parser=KIND, metavar="[KIND]", help=KINDS)]
 
 
-def list_(
-    kind: Annotated[
-        str | None,
-        typer.Argument(
-            parser=flags.one_of("", "kind", KINDS),
-            metavar="[KIND]",
-            help="methods, terms, scenarios or nets; all if left out.",
-        ),
-    ] = None,
-) -> None:
+def list_(kind: Kind = None) -> None:
     """List the methods, terms, scenarios and nets.
 
     Terms are added to methods: derpp+bfp, er+fd, ft+bfp2.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,13 @@ LINES = {
 }
 
 
-def show(name: str, part: Part, runs: Path, format_: str, output: Path | None) -> None:
+def show(
+    name: str,
+    part: Part,
+    runs: flags.Runs = Path("runs"),
+    format_: Format = "terminal",
+    output: Output = None,
+) -> None:
     from ..paper.protocol import scale
     from ..paper.reproduction import beside, chosen, laid_out, notes
     from ..storage.store import Store
@@ -51,22 +58,11 @@ def show(name: str, part: Part, runs: Path, format_: str, output: Path | None) -
     publish([drawn], notes(size, part.preset, rows), format_, output)
 
 
-def _command(name: str) -> Callable[..., None]:
-    def command(
-        part: Part,
-        runs: flags.Runs = Path("runs"),
-        format_: Format = "terminal",
-        output: Output = None,
-    ) -> None:
-        show(name, part, runs, format_, output)
-
-    return flags.grouped(command)
-
-
 for _number, _name in enumerate(TABLES, start=1):
     _help = f"{LINES[_name]}: the paper's numbers, ours, and how far apart they are."
-    app.command(f"table{_number}", help=_help)(_command(_name))
-    app.command(_name, help=_help, hidden=True)(_command(_name))
+    _show = flags.grouped(partial(show, _name))
+    app.command(f"table{_number}", help=_help)(_show)
+    app.command(_name, help=_help, hidden=True)(_show)
 
 
 @app.command("run")
@@ -98,8 +94,8 @@ def run(
         typer.echo("\n".join(map(_experiment, wanted)))
         return
     cells = plan(wanted, saving.runs, here=place.here)
-    make(cells, place, saving, keep)
-    show(table, part, saving.runs, "terminal", None)
+    make(cells, place, saving, keep, dry_run)
+    show(table, part, saving.runs)
     conclude(cells, saving.runs)
 
 

@@ -29,7 +29,7 @@ Setting = Annotated[str, Option(parser=SETTING, metavar="TEXT", help="class_il o
 def search(
     config: flags.ConfigFile = None,
     over_range: Annotated[list[str] | None, Option(metavar="FIELD=RANGE", help=RANGE)] = None,
-    trials: Annotated[int | None, Option(min=1, help="Trials in all. [default: 20]")] = None,
+    trials: Annotated[int | None, Option(min=1, help="Trials in all; 20 if left out.")] = None,
     metric: Metric = "faa",
     setting: Setting = "class_il",
     over: flags.Over = None,
