@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Exit, Option
 
@@ -16,6 +15,8 @@ from .grid import lists, tally, watch
 from .terminal import FAILED, INTERRUPTED, open_console, say
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ..grids.search import Search
 
 TRIALS = 20
@@ -59,26 +60,27 @@ def search(
     console = open_console(saving.quiet)
     say(console, f"{found.trials} trials, {found.done()} done; over {', '.join(wanted)}.")
     watch(found, len(slots), console)
-    best = found.best()
+    _conclude(found, _command(found, config, over or [], set_ or []), console)
+
+
+def _conclude(found: Search, command: list[str], progress: Console) -> None:
+    """Print the best values and the command that trains with them; exit with the code for it."""
+    console, best = open_console(), found.best()
     if best is not None:
-        _show(found.worth[1], *best, _command(found, config, over or [], set_ or []))
+        chosen, value = best
+        say(console, f"Best {found.worth[1].upper()} on the validation split: {value:.2f}")
+        for name, picked in chosen.items():
+            say(console, f"  {name} = {picked}")
+            command += ["--set", f"{name}={picked}"]
+        say(console, "To train it on all images and test it on the test images:")
+        say(console, f"  {shlex.join(command)}")
     if found.done() < found.trials:
-        say(console, tally(found.cells))
-        say(open_console(), "Stopped and saved. Repeat the command to resume.")
+        say(progress, tally(found.cells))
+        say(console, "Stopped and saved. Repeat the command to resume.")
         raise Exit(INTERRUPTED)
     if best is None:
-        say(open_console(), "Every trial failed.")
+        say(console, "Every trial failed.")
         raise Exit(FAILED)
-
-
-def _show(metric: str, chosen: Mapping[str, Any], value: float, command: list[str]) -> None:
-    console = open_console()
-    say(console, f"Best {metric.upper()} on the validation split: {value:.2f}")
-    for name, picked in chosen.items():
-        say(console, f"  {name} = {picked}")
-        command += ["--set", f"{name}={picked}"]
-    say(console, "To train it on all images and test it on the test images:")
-    say(console, f"  {shlex.join(command)}")
 
 
 def _command(found: Search, config: Path | None, over: list[str], set_: list[str]) -> list[str]:
