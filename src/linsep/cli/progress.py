@@ -28,9 +28,9 @@ class Watcher:
         self.run, self.console = run, console
         self._started, self._images, self._seen = time.monotonic(), 0, 0.0
         self._first = run.steps()[0]
-        text, note = "{task.description}", "[dim]{task.fields[note]}"
         share, left = "{task.percentage:>3.0f} %", bars.TimeRemainingColumn()
-        columns = (text, bars.BarColumn(bar_width=24), share, left, note)
+        note = bars.TextColumn("{task.fields[note]}", style="dim")
+        columns = ("{task.description}", bars.BarColumn(bar_width=24), share, left, note)
         disable = console.quiet or not console.is_terminal
         self.bar = bars.Progress(*columns, console=console, transient=True, disable=disable)
         self._row = self.bar.add_task("starting", total=None, note="")
