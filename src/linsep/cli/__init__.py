@@ -34,8 +34,7 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     debug = "--debug" in sys.argv
-    if debug:
-        sys.argv = [sys.argv[0], *(a for a in sys.argv[1:] if a != "--debug")]
+    sys.argv = [word for word in sys.argv if word != "--debug"]
     warnings.showwarning = _warn
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name need not be UTF-8
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -50,8 +49,7 @@ def main() -> None:
         if debug or line is None:
             raise
         line = printable(line)
-        line = line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
-        sys.stderr.write(f"error: {line}\n")
+        sys.stderr.write(f"error: {line[:LONGEST]}{'...' * (len(line) > LONGEST)}\n")
         sys.exit(2)
 
 
@@ -70,12 +68,5 @@ def explained(error: Exception) -> str | None:
     return None
 
 
-def _warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: object = None,
-    line: str | None = None,
-) -> None:
+def _warn(message: Warning | str, *where: object, **also: object) -> None:
     sys.stderr.write(f"warning: {printable(str(message))}\n")

@@ -5,14 +5,9 @@ from typing import Annotated
 
 import typer
 
-from .terminal import open_console, say
+from .terminal import open_console
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed on this machine, as ratios.")
-
-
-@app.callback()
-def _group() -> None:
-    pass
 
 
 Rounds = Annotated[int, typer.Option("--repeats", min=1, help="Timed rounds; the minimum counts.")]
@@ -65,6 +60,7 @@ def analysis(
 
     from ..analysis.features import Features, reopen
     from ..bench.analysis import CPU_SECONDS, PEAK_MIB, made_up, measure, trained
+    from ..compare.tables import Table
 
     console = open_console()
     with tempfile.TemporaryDirectory() as scratch:
@@ -74,11 +70,9 @@ def analysis(
         else:
             looked = Features(run, reopen(run))
         cost = measure(looked, console.print)
-    for what, seconds in cost.seconds.items():
-        say(console, f"{what:18} {seconds:6.1f} s CPU")
-    total = f"{cost.total_seconds:6.1f} s CPU (bound {CPU_SECONDS:.0f})"
+    rows = [*cost.seconds.items(), (f"in all (bound {CPU_SECONDS:.0f})", cost.total_seconds)]
     peak = f"{cost.peak_mib:.0f} MiB at the peak (bound {PEAK_MIB:.0f})"
-    say(console, f"{'in all':18} {total}, {peak}")
+    console.print(Table(("analysis", "CPU s"), rows, caption=peak, digits=1).to_rich())
 
 
 @app.command("grid")

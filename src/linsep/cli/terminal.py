@@ -21,7 +21,7 @@ FAILED, INTERRUPTED, TERMINATED = 1, 130, 143  # exit codes
 class Stop:
     """Notes Ctrl-C and SIGTERM instead of stopping at once; a second Ctrl-C stops at once."""
 
-    def __init__(self, then: Callable[[], None] | None = None) -> None:
+    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
         self.signal: int | None = None
         self._then = then
         self._before: dict[int, Any] = {}
@@ -38,8 +38,7 @@ class Stop:
         if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
-        if self._then is not None:
-            self._then()
+        self._then()
 
 
 def open_console(quiet: bool = False) -> Console:

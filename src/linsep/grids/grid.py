@@ -16,7 +16,7 @@ from ..storage.folder import RunFolder
 from ..storage.session import SAVE_EVERY
 from .engines import Engine
 from .engines.local import Local, cpu_slots
-from .plan import Cell, expand, over, plan, seconds_taken
+from .plan import Cell, expand, over, plan
 from .worker import Job, Message
 
 __all__ = ["Cell", "Grid", "expand", "over", "plan"]
@@ -83,15 +83,14 @@ class Grid:
         return any(cell.open for cell in self.cells)
 
     def _hand_out(self) -> None:
-        if self.stopping:
-            return
         jobs: list[Job] = []
-        while self._waiting and len(jobs) < self.engine.room():
+        while self._waiting and not self.stopping and len(jobs) < self.engine.room():
             if self.engine.shares_memory and self._needs_quiet():
                 break
             cell = self._waiting.pop(0)
             cell.status, cell.tries = "queued", cell.tries + 1
-            jobs.append(self._job(cell))
+            place = self.runs.absolute(), self.save_every, self.keep
+            jobs.append(Job(self.cells.index(cell), cell.settings, *place))
         if jobs:
             self.engine.start(jobs)
 
@@ -101,19 +100,17 @@ class Grid:
         last = self._waiting[0].tries == TRIES - 1
         return bool(under_way) and (last or any(cell.tries == TRIES for cell in under_way))
 
-    def _job(self, cell: Cell) -> Job:
-        runs = self.runs.absolute()
-        return Job(self.cells.index(cell), cell.settings, runs, self.save_every, self.keep)
-
     def _take(self, message: Message) -> Cell:
         cell = self.cells[message.index]
         cell.reason = message.reason
         match message.kind:
             case "progress":
-                self._follow(cell, message)
+                cell.share, cell.rate = message.steps / max(message.total, 1), message.rate
+                if cell.status != "running" and cell.share > cell.reached:
+                    cell.tries, cell.reached = 1, cell.share  # the try before was not for nothing
+                cell.status = "running"
             case "done":
-                cell.status, cell.share = "done", 1.0
-                cell.seconds = seconds_taken(cell.folder) or message.seconds
+                cell.finish(message.seconds)
             case "held":
                 cell.status, cell.again = "elsewhere", time.monotonic() + RETRY
                 cell.tries -= 1
@@ -122,14 +119,6 @@ class Grid:
             case kind:  # failed, stopped
                 cell.status = kind
         return cell
-
-    def _follow(self, cell: Cell, message: Message) -> None:
-        cell.share = message.steps / max(message.total, 1)
-        cell.rate = message.rate
-        if cell.status != "running":
-            cell.status = "running"
-            if cell.share > cell.reached:  # the try before was not for nothing
-                cell.tries, cell.reached = 1, cell.share
 
     def _revive(self, cell: Cell) -> None:
         """Put a crashed run back at the end of the queue."""
@@ -147,8 +136,7 @@ class Grid:
             if cell.status != "elsewhere":
                 continue
             if RunFolder(cell.folder).finished:
-                cell.status, cell.share = "done", 1.0
-                cell.seconds = seconds_taken(cell.folder)
+                cell.finish()
                 yield cell
             elif time.monotonic() >= cell.again:
                 cell.status = "waiting"

@@ -14,6 +14,9 @@ from typing import Any, Protocol
 
 from ...errors import ConfigError, unknown
 from ..worker import Job, Message
+from .local import Local
+from .ray import Ray
+from .slurm import Slurm
 
 ENGINES = ("local", "ray", "slurm")
 
@@ -51,16 +54,8 @@ def open_engine(
         raise ConfigError(f"--address is a Ray cluster's; with --on {name} leave it out")
     if slurm and name != "slurm":
         raise ConfigError(f"--slurm sets options of Slurm jobs; with --on {name} leave it out")
-    match name:
-        case "ray":
-            from .ray import Ray
-
-            return Ray(runs, address, slots)
-        case "slurm":
-            from .slurm import Slurm
-
-            return Slurm(runs, slurm or {}, slots)
-        case _:
-            from .local import Local
-
-            return Local(runs, slots)
+    if name == "ray":
+        return Ray(runs, address, slots)
+    if name == "slurm":
+        return Slurm(runs, slurm or {}, slots)
+    return Local(runs, slots)

@@ -125,18 +125,13 @@ class Local:
                 messages.append(worker.pipe.recv())
                 if messages[-1].kind != "progress":
                     worker.job = None
-        except (EOFError, OSError):
-            messages += self._bury(worker)
+        except (EOFError, OSError):  # the process has ended
+            worker.pipe.close()
+            worker.process.join(PATIENCE)
+            self._workers.remove(worker)
+            if worker.job is not None:
+                messages.append(Message("died", worker.job, last_words(worker.process.exitcode)))
         return messages
-
-    def _bury(self, worker: _Worker) -> list[Message]:
-        """Handle the end of a process, and report it if it was in the middle of a run."""
-        worker.pipe.close()
-        worker.process.join(PATIENCE)
-        self._workers.remove(worker)
-        if worker.job is None:
-            return []
-        return [Message("died", worker.job, last_words(worker.process.exitcode))]
 
 
 def _context() -> ForkServerContext | SpawnContext:

@@ -14,18 +14,21 @@ import uuid
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..worker import Job, Message, do
 
+NEVER_FULL = 1 << 30  # jobs: the cluster keeps the queue
 TELL_EVERY = 2.0  # seconds; a shared disk is not a pipe
 LOOK_EVERY = 1.0
 _STOP = "stop"
 
 
 class Mailbox:
-    """The submitter's end."""
+    """The submitter's end: the jobs that were sent, and what they have written."""
 
     def __init__(self, runs: Path) -> None:
+        self.sent: dict[Any, tuple[Job, Path]] = {}  # by the cluster's handle of the job
         self.folder = runs.absolute() / ".grid" / uuid.uuid4().hex[:12]
         self._read: dict[Path, int] = {}  # how far
 
@@ -47,20 +50,23 @@ class Mailbox:
                 found += [_message(line) for line in whole.splitlines()]
         return [message for message in found if message.kind == "progress"]
 
-    def last(self, path: Path) -> Message | None:
-        """How a job has ended, if it came to report it."""
+    def last(self, handle: Any, loss: str) -> Message:
+        """How a job that is over has ended; if it did not come to report it, it died of `loss`."""
+        job, path = self.sent.pop(handle)
         self._read.pop(path, None)
         with suppress(OSError, ValueError, TypeError, IndexError):
             message = _message(path.read_bytes().splitlines()[-1])
             path.unlink()
-            return message if message.kind != "progress" else None
-        return None
+            if message.kind != "progress":
+                return message
+        return Message("died", job.index, loss)
 
     def stop(self) -> None:
         if self.folder.exists():
             (self.folder / _STOP).touch()
 
     def close(self) -> None:
+        self.sent = {}
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
