@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from hashlib import blake2b
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from ..errors import ConfigError, StateError, printable, unknown
 from ..learning.metrics import METRICS
 from ..settings.names import SHORT as SHORT_SETTINGS
 from ..settings.names import full_name as full_setting
-from . import where
+from . import files, where
 from .folder import CONFIG, EVENTS, RESULTS, RunFolder
 
 VERSION = 2  # raise it when facts are made otherwise than before
@@ -172,10 +172,8 @@ def known_names(records: Iterable[Record]) -> set[str]:
     """Every field of these runs and of any config, and the short names."""
     from ..settings.config import Config
 
-    sections = Config.model_fields.items()
-    own = {f"{s}.{f}" for s, info in sections for f in _fields_of(info.annotation)}
     stored = {name for record in records for name in record.facts}
-    return own | stored | set(SHORT)
+    return stored.union(_setting_names(Config), SHORT)
 
 
 def check_names(names: Iterable[str], known: set[str]) -> None:
@@ -190,33 +188,27 @@ def ordered(records: list[Record], sort: str) -> list[Record]:
     names = [name.strip() for name in sort.split(",") if name.strip()]
     check_names([name.removeprefix("-") for name in names], known_names(records))
     for name in reversed(names):
-        has = [r for r in records if r[name.removeprefix("-")] is not None]
-        lacks = [r for r in records if r[name.removeprefix("-")] is None]
-        has.sort(key=lambda r: _rank(r[name.removeprefix("-")]), reverse=name.startswith("-"))
-        records = has + lacks
+        values = [(record[name.removeprefix("-")], record) for record in records]
+        has = [(isinstance(v, str), v, record) for v, record in values if v is not None]
+        has.sort(key=itemgetter(0, 1), reverse=name.startswith("-"))
+        records = [r for _, _, r in has] + [r for value, r in values if value is None]
     return records
 
 
-def _rank(value: Value) -> tuple[bool, Any]:
-    return isinstance(value, str), value
-
-
-def _fields_of(section: Any) -> Iterator[str]:
-    fields = getattr(section, "model_fields", None)
-    for name, info in (fields or {}).items():
-        inner = getattr(info.annotation, "model_fields", None)
-        yield from (f"{name}.{deep}" for deep in inner) if inner else [name]
+def _setting_names(model: Any, prefix: str = "") -> Iterator[str]:
+    for name, info in model.model_fields.items():
+        deeper = hasattr(info.annotation, "model_fields")
+        inner = f"{prefix}{name}"
+        yield from _setting_names(info.annotation, f"{inner}.") if deeper else [inner]
 
 
 def _stamps(runs: Path) -> dict[str, str]:
     """How the files of every run look: name -> a text that changes when one of them does."""
-    stamps = {}
-    try:
-        entries = sorted(os.scandir(runs), key=lambda entry: entry.name)
-    except FileNotFoundError:
+    if not runs.exists():
         return {}
-    except OSError as error:
-        raise StateError(f"cannot read {runs}: {error.strerror or error}") from None
+    with files.reporting(f"cannot read {runs}"):
+        entries = sorted(os.scandir(runs), key=attrgetter("name"))
+    stamps = {}
     for entry in entries:
         looks = [_look(f"{entry.path}/{name}") for name in (CONFIG, RESULTS)]
         if looks[0] is None:
@@ -234,7 +226,7 @@ def _stamps(runs: Path) -> dict[str, str]:
 
 def _seal(stamp: str, facts: str) -> str:
     """Of a row: how the files looked, and that the row is what was written."""
-    return blake2b(f"{stamp} {facts}".encode(), digest_size=16).hexdigest()
+    return files.digest(f"{stamp} {facts}".encode())
 
 
 def _look(path: str) -> tuple[int, int, int] | None:
