@@ -192,15 +192,14 @@ def test_random_bytes_in_the_index_change_no_answer(start: int, tmp_path: Path) 
     assert facts(store.records()) == fresh(tmp_path)
 
 
-def test_an_index_of_another_layout_is_replaced(tmp_path: Path) -> None:
-    import sqlite3
-
+def test_an_index_of_another_version_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(made(tmp_path))
-    store.index.parent.mkdir()
-    with sqlite3.connect(store.index) as base:
-        base.execute("CREATE TABLE runs (something INTEGER)")
-    base.close()
-    assert facts(store.records()) == fresh(tmp_path)
+    store.records()
+    monkeypatch.setattr("linsep.storage.store.VERSION", 0)
+    monkeypatch.setattr("linsep.storage.store.read_facts", lambda folder: {"name": folder.name})
+    assert facts(store.records()) == {name: {"name": name} for name in fresh(tmp_path)}
 
 
 def _many_times(runs: Path, count: int) -> None:

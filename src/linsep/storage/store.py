@@ -2,8 +2,8 @@
 
     for record in Store(Path("runs")).select("scenario=split-cifar10 and memory=200"): ...
 
-The runs' folders are the truth. Beside them, in `.index/`, an sqlite file of this machine remembers
-what their config.toml and results.json said and how these files looked, so that only what is new or
+The runs' folders are the truth. Beside them, in `.index/`, a file of this machine remembers what
+their config.toml and results.json said and how these files looked, so that only what is new or
 changed is read again. The index may be deleted, damaged or out of date: the answer is the same.
 
 Knows names of settings; needs no torch. Changes no run.
@@ -13,16 +13,13 @@ import json
 import os
 import re
 import socket
-import sqlite3
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from ..errors import ConfigError, StateError, printable, unknown
 from ..learning.metrics import METRICS
@@ -32,7 +29,6 @@ from . import files, where
 from .folder import CONFIG, EVENTS, RESULTS, RunFolder
 
 VERSION = 2  # raise it when facts are made otherwise than before
-PATIENCE = 10.0  # seconds to wait for another process at the index
 Value = where.Scalar | None
 
 # What a person says for what is stored.
@@ -66,22 +62,21 @@ class Store:
 
     @property
     def index(self) -> Path:
-        """One for each machine: sqlite and file locks do not hold between machines."""
+        """One for each machine: the same file may look different from another."""
         host = re.sub(r"[^\w.-]", "_", socket.gethostname()) or "here"
-        return self.runs / ".index" / f"{host}.sqlite"
+        return self.runs / ".index" / f"{host}.json"
 
     def records(self) -> list[Record]:
         """Every run, by name; the index is brought up to date on the way."""
-        stamps = _stamps(self.runs)
-        if not stamps:
-            return []
-        lock = FileLock(self.index.with_suffix(".lock"), timeout=PATIENCE)
-        try:
-            self.index.parent.mkdir(exist_ok=True)
-            with lock:
-                facts = self._synchronised(stamps)
-        except (OSError, Timeout, sqlite3.Error):  # a folder that cannot be written, or is full
-            facts = {name: read_facts(self.runs / name) for name in stamps}
+        stamps, index = _stamps(self.runs), self._read_index()
+        known = {n: facts for n, (stamp, facts) in index.items() if stamp == stamps.get(n)}
+        new = {name: read_facts(self.runs / name) for name in stamps if name not in known}
+        facts = known | new
+        if new or len(facts) < len(index):
+            content = json.dumps({name: (stamps[name], facts[name]) for name in facts}).encode()
+            with suppress(StateError):  # a folder that cannot be written, or is full
+                files.make_folder(self.index.parent)
+                files.write(self.index, files.digest(content).encode() + b"\n" + content)
         return [Record(self.runs / name, facts[name]) for name in sorted(facts)]
 
     def select(self, condition: str | None = None, sort: str | None = None) -> list[Record]:
@@ -93,37 +88,13 @@ class Store:
             records = [record for record in records if parsed.holds(record.facts)]
         return ordered(records, sort) if sort else records
 
-    def _synchronised(self, stamps: Mapping[str, str]) -> dict[str, dict[str, Value]]:
-        try:
-            return self._updated(stamps)
-        except (sqlite3.DatabaseError, ValueError, TypeError):  # damaged, or no database at all
-            for end in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.unlink(f"{self.index}{end}")
-            return self._updated(stamps)
-
-    def _updated(self, stamps: Mapping[str, str]) -> dict[str, dict[str, Value]]:
-        with closing(sqlite3.connect(self.index, timeout=PATIENCE)) as base, base:
-            base.execute("PRAGMA journal_mode = WAL")
-            base.execute("PRAGMA synchronous = OFF")  # what is lost is read again
-            base.execute(
-                "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, seal TEXT, facts TEXT)"
-            )
-            rows = base.execute("SELECT name, seal, facts FROM runs").fetchall()
-            known = {
-                name: json.loads(facts)
-                for name, seal, facts in rows
-                if name in stamps and seal == _seal(stamps[name], facts)
-            }
-            gone = [(name,) for name, _, _ in rows if name not in stamps]
-            base.executemany("DELETE FROM runs WHERE name = ?", gone)
-            new = {name: read_facts(self.runs / name) for name in stamps if name not in known}
-            texts = {name: json.dumps(facts) for name, facts in new.items()}
-            base.executemany(
-                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?)",
-                [(name, _seal(stamps[name], text), text) for name, text in texts.items()],
-            )
-        return known | new
+    def _read_index(self) -> dict[str, tuple[str, dict[str, Value]]]:
+        """How each run's files looked, and its facts; nothing if a bit is not as written."""
+        with suppress(StateError):
+            digest, _, content = files.read(self.index, largest=None).partition(b"\n")
+            if digest == files.digest(content).encode():
+                return dict(json.loads(content))
+        return {}
 
 
 def read_facts(folder: Path) -> dict[str, Value]:
@@ -188,10 +159,11 @@ def ordered(records: list[Record], sort: str) -> list[Record]:
     names = [name.strip() for name in sort.split(",") if name.strip()]
     check_names([name.removeprefix("-") for name in names], known_names(records))
     for name in reversed(names):
-        values = [(record[name.removeprefix("-")], record) for record in records]
-        has = [(isinstance(v, str), v, record) for v, record in values if v is not None]
-        has.sort(key=itemgetter(0, 1), reverse=name.startswith("-"))
-        records = [r for _, _, r in has] + [r for value, r in values if value is None]
+        field, descending = name.removeprefix("-"), name.startswith("-")
+        has = [record for record in records if record[field] is not None]
+        lacks = [record for record in records if record[field] is None]
+        has.sort(key=lambda r: (isinstance(r[field], str), r[field]), reverse=descending)
+        records = has + lacks
     return records
 
 
@@ -204,11 +176,9 @@ def _setting_names(model: Any, prefix: str = "") -> Iterator[str]:
 
 def _stamps(runs: Path) -> dict[str, str]:
     """How the files of every run look: name -> a text that changes when one of them does."""
-    if not runs.exists():
-        return {}
-    with files.reporting(f"cannot read {runs}"):
+    stamps, entries = {}, list[os.DirEntry[str]]()
+    with files.reporting(f"cannot read {runs}"), suppress(FileNotFoundError):
         entries = sorted(os.scandir(runs), key=attrgetter("name"))
-    stamps = {}
     for entry in entries:
         looks = [_look(f"{entry.path}/{name}") for name in (CONFIG, RESULTS)]
         if looks[0] is None:
@@ -222,11 +192,6 @@ def _stamps(runs: Path) -> dict[str, str]:
             looks.append(_look(f"{entry.path}/{EVENTS}"))
         stamps[entry.name] = f"{VERSION} {looks}"
     return stamps
-
-
-def _seal(stamp: str, facts: str) -> str:
-    """Of a row: how the files looked, and that the row is what was written."""
-    return files.digest(f"{stamp} {facts}".encode())
 
 
 def _look(path: str) -> tuple[int, int, int] | None:
