@@ -175,10 +175,9 @@ def this_host() -> str:
 
 def _line(path: str) -> str:
     """A file's only line; nothing where there is no such file."""
-    try:
+    with suppress(OSError, ValueError):
         return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
-        return ""
+    return ""
 
 
 def _read(path: Path) -> Holder | None:
@@ -187,13 +186,11 @@ def _read(path: Path) -> Holder | None:
             content, seen = file.read(LONGEST), os.fstat(file.fileno()).st_mtime
     except FileNotFoundError:
         return None
-    try:
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
         said = json.loads(content)
         host, process, token = (said[name] for name in ("host", "process", "token"))
         if isinstance(host, str) and isinstance(token, str):
             return Holder(printable(host), process, token, seen)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
     return Holder("an unknown host", 0, "", seen)
 
 

@@ -55,9 +55,8 @@ class Session:
         self.files = RunFolder(self.folder)
         self.run: Run | None = None
         self.lease = Lease(self.folder)
-        self._events = b""
+        self._events, self._images = b"", 0
         self._saved = self._epoch_started = 0.0
-        self._images = 0
 
     @property
     def finished(self) -> bool:
@@ -161,11 +160,10 @@ class Session:
             try:
                 known = states.load(self.run, path, self.prepared.key)
                 self._events = self._recorded(known, path)
+                return True
             except StateError as error:
                 warnings.warn(str(error), stacklevel=5)
                 self.run = self.prepared.build()  # a wrong state may have been loaded in part
-            else:
-                return True
         if self.files.begun:
             raise StateError(
                 f"no saved state in {self.folder} can be read; remove the folder to start afresh"

@@ -54,11 +54,11 @@ class Record:
         return self.facts.get(full_name(name))
 
 
+@dataclass(frozen=True)
 class Store:
     """The runs in one folder."""
 
-    def __init__(self, runs: Path) -> None:
-        self.runs = runs
+    runs: Path
 
     @property
     def index(self) -> Path:
@@ -84,7 +84,7 @@ class Store:
         parsed = where.parse(condition, full_name) if condition is not None else None
         records = self.records()
         if parsed is not None and records:
-            check_names(parsed.fields, known_names(records))
+            check_names(parsed.fields, records)
             records = [record for record in records if parsed.holds(record.facts)]
         return ordered(records, sort) if sort else records
 
@@ -139,15 +139,12 @@ def full_name(name: str) -> str:
     return SHORT.get(name, full_setting(name))
 
 
-def known_names(records: Iterable[Record]) -> set[str]:
-    """Every field of these runs and of any config, and the short names."""
+def check_names(names: Iterable[str], records: Iterable[Record]) -> None:
+    """Refuse a name that is no field of these runs or of any config, and no short name."""
     from ..settings.config import Config
 
     stored = {name for record in records for name in record.facts}
-    return stored.union(_setting_names(Config), SHORT)
-
-
-def check_names(names: Iterable[str], known: set[str]) -> None:
+    known = stored.union(_setting_names(Config), SHORT)
     for name in names:
         if name not in known and full_name(name) not in known:
             found = unknown("field", name, known)
@@ -157,7 +154,7 @@ def check_names(names: Iterable[str], known: set[str]) -> None:
 def ordered(records: list[Record], sort: str) -> list[Record]:
     """Sorted by fields, a minus before one for the highest first; what lacks it comes last."""
     names = [name.strip() for name in sort.split(",") if name.strip()]
-    check_names([name.removeprefix("-") for name in names], known_names(records))
+    check_names([name.removeprefix("-") for name in names], records)
     for name in reversed(names):
         field, descending = name.removeprefix("-"), name.startswith("-")
         has = [record for record in records if record[field] is not None]

@@ -11,6 +11,7 @@ A field that something does not have equals nothing: `=`, `<` and `in` are false
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -63,10 +64,8 @@ def value_of(word: str) -> Scalar:
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
     for number in (int, float):
-        try:
+        with suppress(ValueError):
             return number(word)
-        except ValueError:
-            continue
     return word
 
 
