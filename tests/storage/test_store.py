@@ -113,6 +113,11 @@ def test_a_wrong_name_is_one_line_with_a_hint(asked: str, hint: str, tmp_path: P
         Store(tmp_path).select(None, sort=asked.partition("=")[0])
 
 
+@pytest.mark.parametrize("name", ["method", "-seed", "training.lr", "faa"])
+def test_settings_are_known_before_there_is_a_run(name: str, tmp_path: Path) -> None:
+    assert Store(tmp_path).select(sort=name) == []
+
+
 def test_the_index_follows_the_folders(tmp_path: Path) -> None:
     store = Store(made(tmp_path))
     store.records()
