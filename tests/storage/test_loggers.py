@@ -243,10 +243,10 @@ def test_mlflow_through_its_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert calls[-1][0] == "end_run"
     metrics = [(a[0], a[1], k["step"]) for name, a, k in calls if name == "log_metric"]
     sink = Kept(folder, folder)
-    with Log(sink) as log:
-        for record in RunFolder(folder).events():
-            log.see(record)
-        log.finish(json.loads((folder / "results.json").read_text()))
+    log = Log(sink)
+    for record in RunFolder(folder).events():
+        log.see(record)
+    log.finish(json.loads((folder / "results.json").read_text()))
     assert metrics == [(s.name, s.value, s.at) for s in sink.told]
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import ConfigError, StateError, unknown
+from ..errors import ConfigError, unknown
+from ..storage.files import reporting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,11 +47,11 @@ def runs(
       linsep runs --where "scenario=split-cifar10 and memory=200" --sort method,seed
     """
     from ..compare.summaries import listing
-    from ..storage.store import Store, check_names, known_names
+    from ..storage.store import Store, check_names
 
     found = Store(runs).select(where, sort)
     extra = [name.strip() for name in (show or "").split(",") if name.strip()]
-    check_names(extra, known_names(found))
+    check_names(extra, found)
     if json_:
         whole = [{"folder": str(r.folder), **r.facts} for r in found]
         typer.echo(json.dumps(whole, indent=1))
@@ -131,10 +132,8 @@ def publish(
     if output is None:
         typer.echo(text, nl=False)
         return
-    try:
+    with reporting(f"cannot write {output}"):
         output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StateError(f"cannot write {output}: {error.strerror or error}") from None
     typer.echo(f"Written to {output}")
 
 

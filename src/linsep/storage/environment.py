@@ -50,9 +50,8 @@ def cpu() -> str:
 
 def cores() -> int:
     """Return the number of CPU cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    every = os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every
 
 
 @contextmanager

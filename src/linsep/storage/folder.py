@@ -27,16 +27,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-    with_config,
-)  # fmt: skip
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from ..errors import StateError, printable
@@ -49,7 +40,7 @@ ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safeten
 STATES = "state.pt", "state.previous.pt"  # the newest first
 DEEPEST = 20  # tables and lists within each other in a config
 
-Text = Annotated[str, StringConstraints(max_length=10_000), AfterValidator(printable)]
+Text = Annotated[str, Field(max_length=10_000), AfterValidator(printable)]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
 Place = Annotated[int, Field(ge=0, le=10**9)]
@@ -148,7 +139,7 @@ def _fitting(results: dict[str, Any]) -> dict[str, Any]:
 
 _CONFIG = TypeAdapter[Any](Annotated[Config, AfterValidator(_plain)])
 _RESULTS = TypeAdapter[Any](Annotated[Results, AfterValidator(_fitting)])
-_EVENT = TypeAdapter[Any](Annotated[EpochEnd | TaskEnd, Discriminator("event")])
+_EVENT = TypeAdapter[Any](Annotated[EpochEnd | TaskEnd, Field(discriminator="event")])
 _TIMING, _ENVIRONMENTS = TypeAdapter[Any](Timing), TypeAdapter[Any](list[Environment])
 _DIGESTS = TypeAdapter[Any](dict[Text, Text])
 Record = dict[str, Any]

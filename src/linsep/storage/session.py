@@ -27,17 +27,7 @@ from ..settings.config import to_toml
 from ..settings.names import NO_NUMBERS
 from ..settings.sections import Keep
 from . import environment, files, snapshots, states
-from .folder import (
-    CONFIG,
-    ENVIRONMENT,
-    EVENTS,
-    MODEL,
-    RESULTS,
-    STATES,
-    TIMING,
-    RunFolder,
-    line,
-)
+from .folder import CONFIG, ENVIRONMENT, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line
 from .lease import Lease
 from .store import flat
 
@@ -65,9 +55,8 @@ class Session:
         self.files = RunFolder(self.folder)
         self.run: Run | None = None
         self.lease = Lease(self.folder)
-        self._events = b""
+        self._events, self._images = b"", 0
         self._saved = self._epoch_started = 0.0
-        self._images = 0
 
     @property
     def finished(self) -> bool:
@@ -79,12 +68,10 @@ class Session:
     def __enter__(self) -> Session:
         if self.finished:
             return self
-        try:
+        with files.reporting(f"cannot use {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             files.sync_folder(self.folder.parent)  # so that the name of a new folder lasts
             self.lease.acquire()
-        except OSError as error:
-            raise StateError(f"cannot use {self.folder}: {error.strerror or error}") from None
         try:
             if not self.finished:  # by somebody else, between our look and our lease
                 self._open()
@@ -140,10 +127,10 @@ class Session:
         torch.set_num_threads(wanted or before.get("threads") or 1)
         here = environment.describe(learner.device)
         resumed = self._restore()
-        for field in environment.DECISIVE if before and resumed else ():
+        for field in environment.DECISIVE if resumed else ():
             if field in before and before[field] != here[field]:
                 warnings.warn(
-                    f"this run was begun with {field} = {before.get(field)!r} and resumes with "
+                    f"this run was begun with {field} = {before[field]!r} and resumes with "
                     f"{here[field]!r}: the rest may differ in the last bits",
                     stacklevel=4,
                 )
@@ -173,11 +160,10 @@ class Session:
             try:
                 known = states.load(self.run, path, self.prepared.key)
                 self._events = self._recorded(known, path)
+                return True
             except StateError as error:
                 warnings.warn(str(error), stacklevel=5)
                 self.run = self.prepared.build()  # a wrong state may have been loaded in part
-            else:
-                return True
         if self.files.begun:
             raise StateError(
                 f"no saved state in {self.folder} can be read; remove the folder to start afresh"
@@ -217,13 +203,9 @@ class Session:
         files.put(self.folder / EVENTS, line(record), at=len(self._events))
         self._events += line(record)
         now = time.monotonic()
-        timing = {
-            "event": record["event"],
-            "task": record["task"],
-            "seconds": round(now - self._epoch_started, 3),
-            "images": self._images,
-        }
-        files.put(self.folder / TIMING, line(timing))
+        place = {"event": record["event"], "task": record["task"]}
+        took = {"seconds": round(now - self._epoch_started, 3), "images": self._images}
+        files.put(self.folder / TIMING, line(place | took))
         self._epoch_started, self._images = now, 0
 
     def _keep(self, run: Run, event: Event) -> None:
@@ -253,8 +235,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
     scenario, config = prepared.data.scenario, prepared.config
     settings = {"class_il": run.class_il, "task_il": run.task_il}
     metrics = {name: summary(matrix) for name, matrix in settings.items()}
-    tasks = len(scenario.groups)
-    flaws = [f"{name}: {f.text}" for name, m in metrics.items() for f in audit(m, tasks)]
+    flaws = {name: audit(found, len(scenario.groups)) for name, found in metrics.items()}
     return {
         "name": prepared.name,
         "key": prepared.key,
@@ -268,7 +249,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
         "metrics": metrics,
         "matrices": {name: _plain(matrix.tolist()) for name, matrix in settings.items()},
         "confusion": run.confusion.tolist(),
-        "audit": flaws,
+        "audit": [f"{name}: {flaw.text}" for name, found in flaws.items() for flaw in found],
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..errors import LinsepError, StateError
+from ..errors import StateError
 from ..learning.run import Run
 from . import files
 
@@ -27,8 +27,6 @@ def load(run: Run, path: Path, key: str) -> str | int:
         run.load_state_dict(state["run"])
         _require_sound(run, state["run"])
         events = state["events"]
-    except LinsepError:
-        raise
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise StateError(f"{path} holds no state of this run: {reason}") from None
