@@ -5,8 +5,6 @@ The plain pipeline is what most training code does: for every image a Pillow pic
 process, on one thread; rounds of the two take turns and the median ratio counts.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess

@@ -9,8 +9,6 @@ images everywhere. Padding is black in the stored image, so after normalisation 
 (0 - mean) / std, as it is when a decoded picture is padded before it becomes a tensor.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple

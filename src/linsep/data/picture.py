@@ -3,8 +3,6 @@
 Knows Pillow and scenarios. Knows nothing of files: the caller saves the picture.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont

@@ -4,8 +4,6 @@ A dict literal, by the name of the scenario. Everything that lists, fetches, che
 on data looks here, so a new set is its module and an entry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

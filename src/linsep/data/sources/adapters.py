@@ -4,8 +4,6 @@ Knows how they hand out images and labels. Knows nothing of files. Everything is
 as bytes once. For more than fits, write a folder or a table and let that be prepared.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 from collections.abc import Iterable, Sequence

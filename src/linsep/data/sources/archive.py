@@ -5,8 +5,6 @@ larger than the set can have. Everything goes into a folder beside the target, w
 only when the last member is there: a half-unpacked folder is never taken for a data set.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil

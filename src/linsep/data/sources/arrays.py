@@ -5,8 +5,6 @@ memory to take. Names of the arrays that are understood: x_train, train_x, train
 the like for images, y or labels for labels, test, val for the test part; or x and y alone.
 """
 
-from __future__ import annotations
-
 import math
 import zipfile
 from collections.abc import Mapping, Sequence

@@ -13,8 +13,6 @@ their pixels have reached the disk, so what a killed run left behind is verified
 rest is decoded; the folder gets its name when the last file is in it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import warnings

@@ -4,8 +4,6 @@ Knows the layout, the counts and how labels are called. Files are checked by con
 labels, images per class), so a copy that was written again is fine and a wrong one is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Knows Pillow. Knows nothing of labels or caches. The size is checked before anyt
 resized, so a small file cannot ask for a large amount of memory; every error names the file.
 """
 
-from __future__ import annotations
-
 from io import BytesIO
 from pathlib import Path
 

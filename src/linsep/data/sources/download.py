@@ -5,8 +5,6 @@ Knows HTTP and checksums. Knows nothing of data sets. What is there so far lies 
 published one is renamed to the target.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import os

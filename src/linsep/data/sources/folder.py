@@ -6,8 +6,6 @@
 Knows that layout. Files that are not images by their suffix, and hidden ones, are passed over.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Literal

@@ -5,8 +5,6 @@ ids, shuffled by numpy's legacy generator with the seed 1993, the first hundred 
 natural order here is the list's. Images are kept at 256x256 and read at 224x224.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..images import Dataset

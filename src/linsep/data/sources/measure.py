@@ -3,8 +3,6 @@
 Knows Images. Reads them in chunks, so a memory-mapped set is never held as a whole.
 """
 
-from __future__ import annotations
-
 import warnings
 from hashlib import blake2b
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Knows the idx format and where people keep these files, Debian's package include
 same file names, so the number of images per class decides which of the two was found.
 """
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import dataclass
 from pathlib import Path

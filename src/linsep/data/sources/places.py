@@ -6,8 +6,6 @@ Knows folders and environment variables. Knows nothing of formats.
     LINSEP_CACHE   the folder for everything that can be made again (default: the platform's cache)
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 Knows folders, archives and downloads. Knows nothing of what the files hold.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

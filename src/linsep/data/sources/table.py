@@ -7,8 +7,6 @@
 are learned in the order of their numbers, or, where they are words, in that of the file.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path

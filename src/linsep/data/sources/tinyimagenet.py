@@ -4,8 +4,6 @@ Knows that layout, and the other one that people make of it (val/<class>/images)
 validation images are the test set, as the official test images have no labels.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...errors import DataError

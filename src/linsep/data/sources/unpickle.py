@@ -5,8 +5,6 @@ arrays; whatever else it asks for is refused by name. Even numpy is never called
 collect the pieces of an array, and the array is made here after they were checked.
 """
 
-from __future__ import annotations
-
 import math
 import pickle
 from pathlib import Path
