@@ -8,8 +8,8 @@ natural order here is the list's. Images are kept at 256x256 and read at 224x224
 from pathlib import Path
 
 from ..images import Dataset
-from .cache import File, Listing, Progress, Treatment, prepared
-from .folder import image_files
+from .cache import Listing, Progress, Treatment, prepared
+from .folder import labelled
 from .published import Published
 
 SIDE = 256
@@ -47,8 +47,5 @@ def imagenet100(root: Path, progress: Progress | None = None) -> Dataset:
 def list_imagenet100(root: Path) -> Listing:
     """List the images of train/ and val/ in `root`, its imagenet folder, or the official tree."""
     folder = IMAGENET100.find(root)
-    train, test = (
-        tuple(File(p, y) for y, w in enumerate(CLASSES) for p in image_files(folder / part / w))
-        for part in ("train", "val")
-    )
-    return Listing("imagenet100", folder, CLASSES, train, test)
+    parts = (labelled(folder / part / wnid for wnid in CLASSES) for part in ("train", "val"))
+    return Listing("imagenet100", folder, CLASSES, *parts)
