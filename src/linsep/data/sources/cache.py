@@ -18,10 +18,8 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b, sha256
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,8 +46,7 @@ class File(NamedTuple):
     label: int
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """Which files are which images: all that a layout on disk comes down to."""
 
     name: str
@@ -59,8 +56,7 @@ class Listing:
     test: tuple[File, ...]
 
 
-@dataclass(frozen=True)
-class Treatment:
+class Treatment(NamedTuple):
     """How a file becomes an image of the set."""
 
     side: int | None = None  # None: as it is, all of one size
@@ -90,16 +86,15 @@ def check_listing(listing: Listing) -> None:
 
 def folder_of(listing: Listing, how: Treatment) -> Path:
     """Return where the prepared images of this listing are, or would be."""
-    key = sha256(json.dumps([FORMAT, asdict(how), listing.names]).encode())
-    for file in chain(listing.train, [None], listing.test):
-        if file is None:
-            key.update(b"\0test")
-            continue
-        with reading(file.path):
-            found = file.path.stat()
-        place = os.path.relpath(file.path, listing.root)
-        entry = f"{place}\0{file.label}\0{found.st_size}\0{found.st_mtime_ns}\n"
-        key.update(entry.encode(errors="surrogateescape"))  # a name need not be UTF-8
+    key = sha256(json.dumps([FORMAT, how._asdict(), listing.names]).encode())
+    for mark, files in ((b"", listing.train), (b"\0test", listing.test)):
+        key.update(mark)
+        for path, label in files:
+            with reading(path):
+                found = path.stat()
+            place = os.path.relpath(path, listing.root)
+            entry = f"{place}\0{label}\0{found.st_size}\0{found.st_mtime_ns}\n"
+            key.update(entry.encode(errors="surrogateescape"))  # a name need not be UTF-8
     return prepared_folder() / f"{listing.name}-{key.hexdigest()[:20]}"
 
 
@@ -120,7 +115,7 @@ def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress)
     part = folder.with_name(folder.name + ".part")
     part.mkdir(exist_ok=True)
     files = listing.train + listing.test
-    shape = read_image(files[0].path, **asdict(how)).shape
+    shape = read_image(files[0].path, **how._asdict()).shape
     digests = part / "digests.bin"
     raw = digests.read_bytes() if digests.exists() else b""
     done = _verified(part / "pixels.u8", raw[: len(files) * DIGEST], shape)
@@ -140,7 +135,7 @@ def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress)
 
 def _decode(files: Sequence[File], how: Treatment, shape: tuple[int, ...]) -> list[bytes]:
     """Decode some files in threads, as Pillow releases the interpreter's lock meanwhile."""
-    read = partial(read_image, **asdict(how))
+    read = partial(read_image, **how._asdict())
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         images = list(pool.map(read, (file.path for file in files)))
     for file, image in zip(files, images, strict=True):
