@@ -66,7 +66,10 @@ class Treatment(NamedTuple):
 
 def prepared(listing: Listing, how: Treatment, progress: Progress | None = None) -> Dataset:
     """Return the images of a listing, decoded now unless they were before."""
-    check_listing(listing)
+    for part, files in (("training", listing.train), ("test", listing.test)):
+        if empty := set(range(len(listing.names))) - {file.label for file in files}:
+            name = listing.names[min(empty)]
+            raise DataError(f"{listing.root}: class {name!r} has no {part} image")
     folder = folder_of(listing, how)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -74,14 +77,6 @@ def prepared(listing: Listing, how: Treatment, progress: Progress | None = None)
             if not folder.exists():
                 _prepare(listing, how, folder, progress or (lambda done, total: None))
     return _open(folder, listing)
-
-
-def check_listing(listing: Listing) -> None:
-    """Refuse a class without training or test images before anything is decoded."""
-    for part, files in (("training", listing.train), ("test", listing.test)):
-        if empty := set(range(len(listing.names))) - {file.label for file in files}:
-            name = listing.names[min(empty)]
-            raise DataError(f"{listing.root}: class {name!r} has no {part} image")
 
 
 def folder_of(listing: Listing, how: Treatment) -> Path:
@@ -203,11 +198,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
 def _open(folder: Path, listing: Listing) -> Dataset:
     manifest = _manifest(folder)
     warn_of_duplicates(manifest["duplicates"], str(listing.root))
-    shape = (manifest["train"] + manifest["test"], *manifest["shape"])
-    whole = _mapped(folder / "pixels.u8", shape)
-    parts = (whole[: manifest["train"]], listing.train), (whole[manifest["train"] :], listing.test)
-    train, test = (Images.of(x, torch.tensor([f.label for f in files])) for x, files in parts)
-    labels = json.dumps([f.label for f in listing.train + listing.test])
+    sizes = [manifest["train"], manifest["test"]]
+    shape = (sum(sizes), *manifest["shape"])
+    labels = [file.label for file in listing.train + listing.test]
+    x, y = _mapped(folder / "pixels.u8", shape), torch.tensor(labels)
+    train, test = map(Images.of, x.split(sizes), y.split(sizes))
     digest = sha256(f"{manifest['sha256']} {shape} {labels} {listing.names}".encode())
     return Dataset(train, test, listing.names, digest.hexdigest()[:32], cached=folder)
 
