@@ -41,11 +41,7 @@ IMAGENET100 = Published(
 
 def imagenet100(root: Path, progress: Progress | None = None) -> Dataset:
     """About 130 000 photographs of 100 things, 256x256: 1300 and 50 of most."""
-    return prepared(list_imagenet100(root), Treatment(SIDE), progress)
-
-
-def list_imagenet100(root: Path) -> Listing:
-    """List the images of train/ and val/ in `root`, its imagenet folder, or the official tree."""
     folder = IMAGENET100.find(root)
     parts = (labelled(folder / part / wnid for wnid in CLASSES) for part in ("train", "val"))
-    return Listing("imagenet100", folder, CLASSES, *parts)
+    listing = Listing("imagenet100", folder, CLASSES, *parts)
+    return prepared(listing, Treatment(SIDE), progress)
