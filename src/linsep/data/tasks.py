@@ -73,7 +73,7 @@ def split(
     order = range(len(data.names)) if order is None else order
     place = torch.full((len(data.names),), -1)
     place[list(order)] = torch.arange(len(order))
-    train, test = (images.relabel(place[images.y]) for images in (data.train, data.test))
+    train, test = (replace(images, y=place[images.y]) for images in (data.train, data.test))
     tasks, groups, first = [], [], 0
     for index, count in enumerate(per_task):
         classes = tuple(range(first, first + count))
