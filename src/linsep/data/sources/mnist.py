@@ -5,8 +5,8 @@ same file names, so the number of images per class decides which of the two was 
 """
 
 import gzip
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -30,8 +30,7 @@ FASHION = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     published: Published
     names: tuple[str, ...]
     counts: tuple[tuple[int, ...], tuple[int, ...]]  # images per class, training and test
