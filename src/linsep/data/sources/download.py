@@ -118,7 +118,7 @@ def _resume(remote: Remote, part: Path, there: int, progress: Progress) -> None:
                 there += len(block)
                 if there > remote.size:
                     raise DataError(
-                        f"{remote.url} sends more than the {remote.size} bytes of the published file"
+                        f"{remote.url} sends more than the published file's {remote.size} bytes"
                     )
                 out.write(block)
                 progress(there, remote.size)
