@@ -19,9 +19,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,12 +31,11 @@ from torch import Tensor
 from ...errors import DataError
 from ..images import Dataset, Images
 from .decode import read_image
-from .measure import warn_of_duplicates
-from .places import prepared_folder
+from .measure import DIGEST, digest_of, warn_of_duplicates
+from .places import cache_home
 from .reading import reading
 
 FORMAT = 1
-DIGEST = 16  # bytes per image
 STEP = 1 << 24  # bytes that are decoded, then flushed to disk together
 Progress = Callable[[int, int], None]  # images there, images in all
 
@@ -90,17 +89,17 @@ def folder_of(listing: Listing, how: Treatment) -> Path:
             place = os.path.relpath(path, listing.root)
             entry = f"{place}\0{label}\0{found.st_size}\0{found.st_mtime_ns}\n"
             key.update(entry.encode(errors="surrogateescape"))  # a name need not be UTF-8
-    return prepared_folder() / f"{listing.name}-{key.hexdigest()[:20]}"
+    return cache_home() / "prepared" / f"{listing.name}-{key.hexdigest()[:20]}"
 
 
 def verify(folder: Path) -> int:
     """Compare every image of a prepared set with its digest, and return their number."""
     manifest = _manifest(folder)
-    with reading(folder):
+    with reading(folder), (folder / "pixels.u8").open("rb") as pixels:
         raw = (folder / "digests.bin").read_bytes()
         if sha256(raw).hexdigest() != manifest["sha256"]:
             raise DataError(f"{folder / 'digests.bin'} was changed; delete {folder}")
-        good = _verified(folder / "pixels.u8", raw, tuple(manifest["shape"]))
+        good = _verified(pixels, raw, int(np.prod(manifest["shape"])))
     if good * DIGEST != len(raw):
         raise DataError(f"image {good} in {folder} was changed; delete it and prepare again")
     return good
@@ -111,18 +110,18 @@ def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress)
     part.mkdir(exist_ok=True)
     files = listing.train + listing.test
     shape = read_image(files[0].path, **how._asdict()).shape
-    digests = part / "digests.bin"
-    raw = digests.read_bytes() if digests.exists() else b""
-    done = _verified(part / "pixels.u8", raw[: len(files) * DIGEST], shape)
-    for name, size in (("pixels.u8", int(np.prod(shape))), ("digests.bin", DIGEST)):
-        with (part / name).open("ab") as file:
-            file.truncate(done * size)
-    with (part / "pixels.u8").open("ab") as out, digests.open("ab") as log:
+    size = int(np.prod(shape))
+    with (part / "pixels.u8").open("a+b") as out, (part / "digests.bin").open("a+b") as log:
+        out.seek(0)
+        log.seek(0)
+        done = _verified(out, log.read(len(files) * DIGEST), size)
+        out.truncate(done * size)
+        log.truncate(done * DIGEST)
         progress(done, len(files))
-        for first in range(done, len(files), step := max(1, STEP // int(np.prod(shape)))):
+        for first in range(done, len(files), step := max(1, STEP // size)):
             images = _decode(files[first : first + step], how, shape)
             _written(out, b"".join(images))
-            _written(log, b"".join(map(_digest, images)))
+            _written(log, b"".join(map(digest_of, images)))
             progress(first + len(images), len(files))
     _finish(listing, part, shape)
     os.replace(part, folder)
@@ -143,27 +142,19 @@ def _decode(files: Sequence[File], how: Treatment, shape: tuple[int, ...]) -> li
     return [image.tobytes() for image in images]
 
 
-def _written(file: Any, content: bytes) -> None:
+def _written(file: IO[bytes], content: bytes) -> None:
     file.write(content)
     file.flush()
     os.fsync(file.fileno())
 
 
-def _digest(image: bytes) -> bytes:
-    return blake2b(image, digest_size=DIGEST).digest()
-
-
-def _verified(pixels: Path, digests: bytes, shape: tuple[int, ...]) -> int:
-    """Count the images, from the first on, that are on disk with the right digests."""
-    size, count = int(np.prod(shape)), len(digests) // DIGEST
-    if not pixels.exists():
-        return 0
-    with pixels.open("rb") as file:
-        for i in range(count):
-            image = file.read(size)
-            digest = digests[i * DIGEST : (i + 1) * DIGEST]
-            if _digest(image) != digest or len(image) != size:
-                return i
+def _verified(pixels: IO[bytes], digests: bytes, size: int) -> int:
+    """Count the images, from the first on, that are in the file with the right digests."""
+    count = len(digests) // DIGEST
+    for i in range(count):
+        image = pixels.read(size)
+        if digest_of(image) != digests[i * DIGEST : (i + 1) * DIGEST] or len(image) != size:
+            return i
     return count
 
 

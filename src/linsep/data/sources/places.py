@@ -24,8 +24,3 @@ def data_folder(given: Path | None = None) -> Path:
     """Return --data if given, else LINSEP_DATA, else `data` in the cache folder."""
     named = given or os.environ.get("LINSEP_DATA")
     return Path(os.path.expanduser(named)) if named else cache_home() / "data"
-
-
-def prepared_folder() -> Path:
-    """Return where decoded images are kept, one folder per data set and options."""
-    return cache_home() / "prepared"
