@@ -12,7 +12,6 @@ from .cache import Listing, Progress, Treatment, prepared
 from .folder import labelled
 from .published import Published
 
-SIDE = 256
 CLASSES = (
     "n01729322", "n01514668", "n04550184", "n03109150", "n01990800", "n02363005", "n12267677",
     "n01531178", "n02123597", "n03016953", "n02011460", "n04153751", "n02096177", "n09468604",
@@ -44,4 +43,4 @@ def imagenet100(root: Path, progress: Progress | None = None) -> Dataset:
     folder = IMAGENET100.find(root)
     parts = (labelled(folder / part / wnid for wnid in CLASSES) for part in ("train", "val"))
     listing = Listing("imagenet100", folder, CLASSES, *parts)
-    return prepared(listing, Treatment(SIDE), progress)
+    return prepared(listing, Treatment(side=256), progress)

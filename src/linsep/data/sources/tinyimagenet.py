@@ -15,7 +15,6 @@ from .folder import image_files, labelled
 from .published import Published
 from .reading import reading
 
-CLASSES = 200
 URL = "https://cs231n.stanford.edu/tiny-imagenet-200.zip"
 TINYIMAGENET = Published(
     "tinyimagenet",
@@ -31,7 +30,7 @@ def tinyimagenet(root: Path, progress: Progress | None = None) -> Dataset:
     return prepared(list_tinyimagenet(root), Treatment(), progress)
 
 
-def list_tinyimagenet(root: Path, classes: int = CLASSES) -> Listing:
+def list_tinyimagenet(root: Path, classes: int = 200) -> Listing:
     """List the images of both layouts."""
     folder = TINYIMAGENET.find(root)
     ids = _ids(folder, classes)
