@@ -20,8 +20,7 @@ from ...errors import DataError
 from ...settings.sections import Count
 from ..images import Dataset
 from .arrays import from_arrays, pixels_of
-from .decode import MODES, pixels, read_image, square
-from .folder import Channels
+from .decode import MODES, Channels, pixels, read_image, square
 from .holdout import Seed, TestShare
 from .reading import reading
 

@@ -9,17 +9,15 @@ Knows that layout. Files that are not images by their suffix, and hidden ones, a
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
 from ...errors import DataError
 from ...settings.sections import Count
 from ..images import Dataset
 from .cache import File, Listing, Progress, Treatment, prepared
-from .decode import SUFFIXES
+from .decode import SUFFIXES, Channels
 from .holdout import Seed, TestShare, hold_out
 
 TESTS = ("test", "val", "valid", "validation")
-Channels = Literal[1, 3]
 
 
 def folder(
