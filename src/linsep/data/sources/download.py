@@ -70,13 +70,9 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def md5_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-
-
 def _checked(file: Path, remote: Remote, target: Path) -> Path:
-    found = md5_of(file)
+    with file.open("rb") as raw:
+        found = hashlib.file_digest(raw, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found == remote.md5:
         return file
     if file != target:
@@ -118,7 +114,7 @@ def _resume(remote: Remote, part: Path, there: int, progress: Progress) -> None:
                 there += len(block)
                 if there > remote.size:
                     raise DataError(
-                        f"{remote.url} sends more than the published file's {remote.size} bytes"
+                        f"{remote.url} sends more than the {remote.size} bytes that were published"
                     )
                 out.write(block)
                 progress(there, remote.size)
