@@ -84,7 +84,7 @@ def _in_own_tasks(data: Dataset, tasks: Tasks, wanted: sections.Scenario) -> Sce
     for name in ("per_task", "first_task", "per_class", "test_per_class", "validation"):
         if getattr(wanted, name):
             raise ConfigError(f"scenario.{name}: the data name the task of every image")
-    return streamed(wanted.name, data, tasks.train, tasks.test, len(tasks.names))
+    return streamed(wanted.name, data, tasks)
 
 
 def _check_tasks(scenario: Scenario, names: tuple[str, ...]) -> None:
