@@ -34,7 +34,7 @@ def store(
 
 @app.command("data")
 def data(
-    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds; the median counts.")] = 9,
+    rounds: Rounds = 9,
     root: Annotated[
         Path | None, typer.Option("--data", help="Folder with CIFAR-10. Default: do not load it.")
     ] = None,
@@ -43,7 +43,7 @@ def data(
     from ..bench.data import load, measure, table
 
     console = open_console()
-    console.print(table(measure(repeats)).to_rich())
+    console.print(table(measure(rounds)).to_rich())
     if root is not None:
         found = load(root)
         console.print(f"CIFAR-10: {found.seconds:.2f} s, {found.peak:.2f} x its size at the peak")

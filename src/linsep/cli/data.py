@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..errors import ConfigError, printable
+from .terminal import open_console
+
 if TYPE_CHECKING:
     from ..data.images import Dataset
     from ..settings.sections import Scenario
@@ -32,7 +35,6 @@ Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for colour ima
 @app.command("list")
 def list_(data: Data = None) -> None:
     """List every data set, and whether it is on this machine."""
-    from rich.console import Console
     from rich.table import Table
 
     from ..data.registry import SOURCES
@@ -45,9 +47,8 @@ def list_(data: Data = None) -> None:
         if source.published is not None:
             here = "yes" if source.published.here(root) else "no"
         table.add_row(name, source.line, here, source.layout)
-    console = Console()
-    console.print(table)
-    typer.echo(f"data folder: {_plain(root)}")
+    open_console().print(table)
+    typer.echo(f"data folder: {printable(str(root))}")
 
 
 @app.command()
@@ -65,7 +66,7 @@ def get(name: Name, data: Data = None) -> None:
     ):
         files = registry.get(registry.full_name(name), root, progress)
     for file in files:
-        typer.echo(f"{_plain(file)}: checksum right")
+        typer.echo(f"{printable(str(file))}: checksum right")
 
 
 @app.command()
@@ -77,8 +78,8 @@ def prepare(
     channels: Channels = None,
 ) -> None:
     """Decode the images into the cache, so that runs start at once. Repeat to resume."""
-    found = _load(_wanted(name, data, size, test_share, channels))
-    where = " (nothing to decode)" if found.cached is None else f", in {_plain(found.cached)}"
+    found = _load(_wanted(name, data, size=size, test_share=test_share, channels=channels))
+    where = f", in {printable(str(found.cached))}" if found.cached else " (nothing to decode)"
     typer.echo(f"{name}: {_counts(found)}{where}")
 
 
@@ -95,7 +96,7 @@ def check(
     from ..data.sources.cache import verify
     from ..data.sources.measure import class_counts, duplicates, pixel_statistics
 
-    wanted = _wanted(name, data, size, test_share, channels)
+    wanted = _wanted(name, data, size=size, test_share=test_share, channels=channels)
     found, used = _load(wanted), source(wanted.name).augment
     typer.echo(f"{name}: {_counts(found)}")
     for part, images in (("training", found.train), ("test", found.test)):
@@ -106,7 +107,7 @@ def check(
         typer.echo(f"{what} of the training pixels: {_row(values)}{against}")
     typer.echo(f"test images that are also training images: {duplicates(found)}")
     if found.cached is not None:
-        typer.echo(f"{_plain(found.cached)}: {verify(found.cached)} images, unchanged")
+        typer.echo(f"{printable(str(found.cached))}: {verify(found.cached)} images, unchanged")
 
 
 @app.command()
@@ -124,42 +125,29 @@ def show(
     from ..data.picture import draw
     from ..data.scenarios import open_scenario
     from ..data.sources.reading import reading
-    from ..errors import ConfigError
 
     if out.suffix.lower() != ".png":
         raise ConfigError(f"--out {out}: the picture is a PNG; call it {out.with_suffix('.png')}")
-    wanted = _wanted(name, data, size, test_share, channels, per_task)
+    wanted = _wanted(
+        name, data, size=size, test_share=test_share, channels=channels, per_task=per_task
+    )
     scenario = open_scenario(wanted, _load(wanted)).scenario
     picture = draw(scenario, images)
     with reading(out, "cannot be written"):
         out.parent.mkdir(parents=True, exist_ok=True)
         picture.save(out, "PNG")
-    size_ = f"{picture.width}x{picture.height}"
-    typer.echo(f"{_plain(out)}: {len(scenario.tasks)} tasks, {size_} pixels")
+    width, height = picture.size
+    typer.echo(f"{printable(str(out))}: {len(scenario.tasks)} tasks, {width}x{height} pixels")
 
 
-def _wanted(
-    name: str,
-    data: Path | None,
-    size: int | None,
-    test_share: float | None,
-    channels: int | None,
-    per_task: int | None = None,
-) -> Scenario:
+def _wanted(name: str, data: Path | None, **options: float | None) -> Scenario:
     """Return the scenario that the options describe, as a config of a run would."""
     from ..data.registry import full_name
     from ..settings.sections import Scenario
     from ..settings.signature import validate
 
-    given = {
-        "data": None if data is None else str(data),
-        "size": size,
-        "test_share": test_share,
-        "channels": channels,
-        "per_task": per_task,
-    }
-    chosen = {key: value for key, value in given.items() if value is not None}
-    return validate(Scenario, {"name": full_name(name)} | chosen, "scenario")
+    given = {"name": full_name(name), "data": data and str(data), **options}
+    return validate(Scenario, {k: v for k, v in given.items() if v is not None}, "scenario")
 
 
 def _load(wanted: Scenario) -> Dataset:
@@ -184,8 +172,3 @@ def _counts(found: Dataset) -> str:
 
 def _row(values: tuple[float, ...]) -> str:
     return " ".join(f"{value:.4f}" for value in values)
-
-
-def _plain(path: Path) -> str:
-    """Return a path in printable form, as a name on disk need not be UTF-8."""
-    return str(path).encode(errors="replace").decode()

@@ -98,8 +98,7 @@ class CorrectedHead(nn.Module):
         self.correction = Correction(classes)
 
     def forward(self, z: Tensor) -> Tensor:
-        corrected: Tensor = self.correction(self.linear(z))
-        return corrected
+        return self.correction(self.linear(z))
 
     def as_linear(self) -> tuple[Tensor, Tensor]:
         weight, bias = self.linear.as_linear()

@@ -3,8 +3,6 @@
 Knows errors. Knows nothing of formats.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 
