@@ -10,16 +10,18 @@ Knows matplotlib and what its SVG looks like. Knows nothing of runs.
 from __future__ import annotations
 
 import io
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 from ..compare.tables import Table
 from . import style
 
+Share = Literal["", "x", "y", "xy"]  # axes that panels have in common
 Axes = Any  # matplotlib's, which is imported only where something is drawn
 LONG_PATH = 120  # letters
 NEAR = 6.0  # points around a spot that belong to it
@@ -46,16 +48,22 @@ class Canvas:
         self.grids: list[Any] = []  # axes whose cells are found in the figure's table
 
     def panels(
-        self, rows: int, columns: int, *, sharex: bool = False, sharey: bool = False
-    ) -> list[list[Axes]]:
-        """Axes, as rows of a table."""
-        made = self.drawing.subplots(rows, columns, sharex=sharex, sharey=sharey, squeeze=False)
-        return [list(row) for row in made]
+        self, titles: Collection[str] = ("",), columns: int = 0, *, share: Share = ""
+    ) -> list[Axes]:
+        """Axes with these titles, in rows of so many columns, or all in one; `share` is 'xy'."""
+        columns = columns or len(titles)
+        shape = math.ceil(len(titles) / columns), columns
+        sharing = {"sharex": "x" in share, "sharey": "y" in share}
+        made = self.drawing.subplots(*shape, **sharing, squeeze=False).ravel().tolist()
+        for axes, title in zip(made, titles, strict=False):
+            axes.set_title(title)
+        for axes in made[len(titles) :]:
+            axes.set_axis_off()
+        return list(made[: len(titles)])
 
-    def spot(self, axes: Axes, x: float, y: float, text: str) -> None:
-        self.spots.append(Spot(axes, x, y, text))
-
-    def cell(self, axes: Axes, x: float, y: float, text: str, size: tuple[float, float]) -> None:
+    def spot(
+        self, axes: Axes, x: float, y: float, text: str, size: tuple[float, float] | None = None
+    ) -> None:
         self.spots.append(Spot(axes, x, y, text, size))
 
 

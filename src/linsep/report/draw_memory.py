@@ -51,7 +51,7 @@ def composition(arm: ArmRuns, run: Run, memory: Exemplars) -> Figure:
 
     def draw() -> Canvas:
         canvas = Canvas(4.4, 2.7)
-        axes = canvas.panels(1, 1)[0][0]
+        axes = canvas.panels()[0]
         heights = [counts[c] for c in order]
         ends, top = np.cumsum([len(task) for task in run.tasks]).tolist(), max(heights) or 1
         if len(order) <= NAMED:
@@ -60,7 +60,7 @@ def composition(arm: ArmRuns, run: Run, memory: Exemplars) -> Figure:
             axes.set_xticks(range(len(order)), short, rotation=90)
             for i, c in enumerate(order):
                 said = f"{names[c]} (task {task_of.get(c, '-')}): {counts[c]} rows"
-                canvas.cell(axes, i, top / 2, said, (1, top))
+                canvas.spot(axes, i, top / 2, said, (1, top))
         else:  # one shape for all, and a spot for each task
             edges = [i - 0.5 for i in range(len(order) + 1)]
             axes.stairs(heights, edges, color=arm.look.colour, fill=True)
@@ -69,7 +69,7 @@ def composition(arm: ArmRuns, run: Run, memory: Exemplars) -> Figure:
             for task, end in enumerate(ends):
                 size = len(run.tasks[task])
                 said = f"task {task + 1}: {sum(heights[end - size : end])} rows of {size} classes"
-                canvas.cell(axes, end - size / 2 - 0.5, top / 2, said, (size, top))
+                canvas.spot(axes, end - size / 2 - 0.5, top / 2, said, (size, top))
         axes.grid(visible=False, axis="x")
         borders(axes, [end - 0.5 for end in ends[:-1]])
         axes.set_ylabel("rows")

@@ -37,7 +37,7 @@ def _portions(block: Block) -> Figure | None:
 
     def draw() -> Canvas:
         canvas = Canvas(7.2, 3.3 + 0.18 * (len(lines) // 3))
-        axes = canvas.panels(1, 1)[0][0]
+        axes = canvas.panels()[0]
         plot(canvas, axes, lines, "portion {:g}".format, unit=" %", digits=1)
         for head in heads:
             point, look = head.points[0], head.look

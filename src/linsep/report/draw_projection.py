@@ -66,9 +66,7 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
 
     def draw() -> Canvas:
         canvas = Canvas(2.75 * len(panels), 3.1)
-        for axes, (panel, lines) in zip(
-            canvas.panels(1, len(panels))[0], panels.items(), strict=True
-        ):
+        for axes, (panel, lines) in zip(canvas.panels(panels), panels.items(), strict=True):
             if panel == VALUES:
                 plot(canvas, axes, lines, "k = {:g}".format, digits=4)
                 axes.axhline(1.0, color=style.DIM, linewidth=0.7, linestyle=":")
@@ -76,7 +74,6 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
             else:
                 plot(canvas, axes, lines, lambda x: where[int(x) - 1], digits=3)
                 _tasks(axes, first)
-            axes.set_title(panel)
             axes.set_ylim(bottom=0)
             axes.legend(fontsize=7)
         return canvas

@@ -34,20 +34,17 @@ def losses(block: Block) -> Figure | None:
 
     def draw() -> Canvas:
         columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
-        rows = math.ceil(len(panels) / columns)
-        canvas = Canvas(2.9 * columns if columns > 1 else 4.4, 2.3 * rows + 0.6)
-        grid = [axes for row in canvas.panels(rows, columns, sharex=True) for axes in row]
-        for axes, (term, lines) in zip(grid, panels.items(), strict=False):
+        height = 2.3 * math.ceil(len(panels) / columns) + 0.6
+        canvas = Canvas(2.9 * columns if columns > 1 else 4.4, height)
+        grid = canvas.panels(panels, columns, share="x")
+        for axes, lines in zip(grid, panels.values(), strict=True):
             plot(canvas, axes, lines, "epoch {:g}".format, digits=4)
             borders(axes, [end + 0.5 for end in ends[:-1]])
-            axes.set_title(term)
             axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-        for axes in grid[len(panels) :]:
-            axes.set_axis_off()
-        for axes in grid[max(0, len(panels) - columns) : len(panels)]:
+        for axes in grid[-columns:]:
             axes.set_xlabel("epoch, over all tasks")
             axes.tick_params(labelbottom=True)
-        legend(canvas, grid[: len(panels)])
+        legend(canvas, grid)
         return canvas
 
     title = block.titled("Loss terms over training")

@@ -37,16 +37,15 @@ def _plane(arm: ArmRuns, most: int) -> Figure:
 
     def draw() -> Canvas:
         canvas = Canvas(4.9, 3.0 if len(names) <= LEGEND else 2.6)
-        row = canvas.panels(1, 2, sharex=True, sharey=True)[0]
+        row = canvas.panels([title.format(task) for title in SIDES.values()], share="xy")
         widths, heights = zip(*(point for side in SIDES for point in content[side]), strict=True)
         stroke = 0.0, (max(heights) - min(heights)) / 90
         dot = (max(widths) - min(widths)) / 800, 0.0  # a line of no length would not be drawn
         colours = dict(zip(names, style.class_colours(len(names)), strict=True))
-        for axes, (side, title) in zip(row, SIDES.items(), strict=True):
+        for axes, side in zip(row, SIDES, strict=True):
             for c in names:
                 points = [p for p, label in zip(content[side], labels, strict=True) if label == c]
                 _dots(axes, points, colours[c], stroke if c in new else dot)
-            axes.set_title(title.format(task))
             axes.autoscale_view()
             axes.set_xticks([])
             axes.set_yticks([])
@@ -66,12 +65,7 @@ def _plane(arm: ArmRuns, most: int) -> Figure:
     return Figure(arm.named("plane"), arm.title, caption, draw, data)
 
 
-def _dots(
-    axes: Any,
-    points: list[list[float]],
-    colour: str,
-    half: tuple[float, float],
-) -> None:
+def _dots(axes: Any, points: list[list[float]], colour: str, half: tuple[float, float]) -> None:
     """All points of a class as one path, which is a tenth of the bytes of a shape for each."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
