@@ -78,7 +78,6 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
             axes.legend(fontsize=7)
         return canvas
 
-    name = "-".join(filter(None, [arm.named("projection"), style.slug(term)]))
     title = f"{arm.title}: {term}" if term else arm.title
     caption = (
         "The map A that recovers the old features from the new ones. Left, its singular values at "
@@ -88,7 +87,7 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
         "band is one standard deviation."
     )
     data = table(panels, panel="panel", x="x", y="value")
-    return Figure(name, title, caption, draw, data, wide=True)
+    return Figure(arm.named("projection", term), title, caption, draw, data, wide=True)
 
 
 def _over(

@@ -37,8 +37,7 @@ def tradeoff(curve: Curve) -> Figure:
         legend(canvas, row[:1])
         return canvas
 
-    parts = ("tradeoff", place, curve.label, curve.field)
-    name = "-".join(filter(None, map(style.slug, parts)))
+    name = style.slug("tradeoff", place, curve.label, curve.field)
     title = f"{label} over {style.clean(curve.field)}{f' ({place})' if place else ''}"
     caption = (
         "FAA and ALA in %, higher is better; FF in %, lower is better. The band is one standard "
