@@ -155,12 +155,9 @@ def confusion(arm: ArmRuns) -> Figure | None:
     if not runs or not any(map(any, runs[0].confusion or [])):
         return None
     order, ends = _class_order(runs)
-    whole = sum(np.array(run.confusion) for run in runs)
-    counts = np.asarray(whole)[np.ix_(order, order)]
+    counts = np.sum([np.array(run.confusion) for run in runs], axis=0)[np.ix_(order, order)]
     names = [f"{c} {style.clean(runs[0].classes[c], 40)}" for c in order]
-    rows: list[list[Value]] = [
-        [name, *map(int, row)] for name, row in zip(names, counts.tolist(), strict=True)
-    ]
+    rows = [[name, *row] for name, row in zip(names, counts.tolist(), strict=True)]
     caption = (
         "Class-IL after the last task, summed over seeds: rows are true classes, columns predicted "
         "ones; colours are shares of a row. "

@@ -63,7 +63,7 @@ def _portions(block: Block) -> Figure | None:
 
 def _rounds(arm: ArmRuns) -> Figure | None:
     """After every task, on every task seen: a linear probe against the trained head."""
-    rounds = [one["rounds"] for one in arm.analyses("probe") if one.get("rounds")]
+    rounds = [one["rounds"] for one in arm.analyses("probe") if one["rounds"]]
     if not rounds:
         return None
     size = max(r["task"] for one in rounds for r in one) + 1
@@ -71,8 +71,7 @@ def _rounds(arm: ArmRuns) -> Figure | None:
     def matrix(one: Sequence[dict[str, Any]], kind: str) -> Matrix:
         found: Matrix = [[None] * size for _ in range(size)]
         for r in one:
-            for i, share in enumerate(r[kind]):
-                found[r["task"]][i] = share
+            found[r["task"]][: len(r[kind])] = r[kind]
         return found
 
     kinds = {"linear probe": "probe", "trained head": "head"}

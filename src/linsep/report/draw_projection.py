@@ -57,11 +57,11 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
     panels = {VALUES: _spectra(seeds)}
     for panel, names in PANELS.items():
         scale = 100.0 if "%" in panel else 1.0
-        lines = [
-            series(shown, look, _over(seeds, name, scale))
+        panels[panel] = [
+            line
             for (name, shown), look in zip(names.items(), LOOKS, strict=False)
+            if (line := series(shown, look, _over(seeds, name, scale)))
         ]
-        panels[panel] = [line for line in lines if line]
     panels = {panel: lines for panel, lines in panels.items() if lines}
 
     def draw() -> Canvas:
@@ -107,10 +107,8 @@ def _spectra(seeds: Sequence[Sequence[Place]]) -> list[Series]:
     lines = []
     for many, shade in zip(known, style.ramp(len(known)), strict=True):
         columns = list(zip(*(p["singular_values"] for p in many), strict=False))
-        points = [
-            Point(k + 1, six(statistics.mean(columns[k])), None, len(many))
-            for k in thinned(len(columns))
-        ]
+        means = {k: six(statistics.mean(columns[k])) for k in thinned(len(columns))}
+        points = [Point(k + 1, mean, None, len(many)) for k, mean in means.items()]
         lines.append(Series(f"task {many[0]['task'] + 1}", style.Look(shade, "", "-"), points))
     return lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..compare.tables import Table, Value
+from ..compare.tables import Table
 from . import style
 from .canvas import Canvas, Figure
 from .gather import ArmRuns, Gathered
@@ -30,10 +30,8 @@ def _plane(arm: ArmRuns, most: int) -> Figure:
     content = whole | {name: whole[name][::every] for name in ("labels", *SIDES)}
     task, labels, new = content["task"] + 1, content["labels"], set(content["new"])
     names = {c: run.class_name(c) for c in sorted(set(labels))}
-    pairs = zip(labels, content["before"], content["after"], strict=True)
-    rows: list[list[Value]] = [
-        [names[c], "new" if c in new else "old", *before, *after] for c, before, after in pairs
-    ]
+    places = zip(labels, content["before"], content["after"], strict=True)
+    rows = [[names[c], "new" if c in new else "old", *a, *b] for c, a, b in places]
 
     def draw() -> Canvas:
         canvas = Canvas(4.9, 3.0 if len(names) <= LEGEND else 2.6)
