@@ -684,12 +684,12 @@ def test_names_of_files_never_collide() -> None:
     assert lower[0] == "a"
 
 
-def test_gathering_runs_without_analyses_imports_no_torch(tmp_path: Path) -> None:
+def test_a_report_without_analyses_and_memory_imports_no_torch(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er", parts=["confusion", "events", "timing", "environment"])
     program = (
         "import sys; from pathlib import Path; from linsep.report.gather import gather; "
-        "import linsep.report.sections; from linsep.storage.store import Store; "
-        "gather(Store(Path(sys.argv[1])).select()); sys.exit('torch' in sys.modules)"
+        "from linsep.report.page import page; from linsep.storage.store import Store; "
+        "page(gather(Store(Path(sys.argv[1])).select())); sys.exit('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
     assert done.returncode == 0

@@ -80,10 +80,7 @@ class Features:
     """A run's features, by snapshot and split, as memory-mapped matrices."""
 
     def __init__(
-        self,
-        folder: Path,
-        prepared: Prepared,
-        say: Callable[[str], None] = lambda line: None,
+        self, folder: Path, prepared: Prepared, say: Callable[[str], None] = lambda line: None
     ) -> None:
         self.folder, self.prepared, self.say = folder, prepared, say
         self.scenario = prepared.data.scenario  # the tasks, also of a run that learned jointly
@@ -196,6 +193,13 @@ class Features:
                 f"{path} is damaged and was removed; repeat the command: {error}"
             ) from None
         return torch.from_numpy(found)
+
+    def of_tasks(
+        self, snapshot: Snapshot, split: Split, first: int, end: int
+    ) -> tuple[Tensor, Tensor]:
+        """Features and labels of the tasks from `first` up to, and without, `end`."""
+        rows = self.rows(split, first, end)
+        return self.matrix(snapshot, split)[rows], self.labels(split)[rows]
 
     def _path(self, snapshot: Snapshot, split: Split) -> Path:
         """Return a path named after everything that decides the file's content."""

@@ -76,7 +76,7 @@ def stored(folder: Path, name: str) -> Content | None:
     """Return the stored analysis of a run; None if there is none, StateError if it is damaged."""
     path = folder / FOLDER / f"{name}.json"
     try:
-        content = json.loads(path.read_bytes())
+        content: Content = json.loads(path.read_bytes())
         find(name).shape.model_validate(content)
         if content.get("what") != name:
             raise ValueError(f"it is not of {name}")
@@ -88,5 +88,4 @@ def stored(folder: Path, name: str) -> Content | None:
         raise StateError(f"{FOLDER}/{path.name} is damaged: {where}: {first['msg']}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise StateError(f"{FOLDER}/{path.name} is damaged: {error}") from None
-    found: Content = content
-    return found
+    return content

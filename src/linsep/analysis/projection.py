@@ -188,11 +188,7 @@ def rows(content: Content) -> Iterator[Row]:
         yield (place["term"], place["task"] + 1, epoch), numbers
 
 
+PLACES = ("term", "task", "epoch")
 ANALYSIS = Analysis(
-    make,
-    ProjectionShape,
-    "the old head on projected features, %",
-    ("term", "task", "epoch"),
-    rows,
-    _lacking,
+    make, ProjectionShape, "the old head on projected features, %", PLACES, rows, _lacking
 )

@@ -28,7 +28,7 @@ def _similarity(block: Block) -> Figure | None:
         "Linear CKA (centred) of test images' features before and after learning a task: of "
         "classes seen in earlier tasks, and of the task's own, unseen before it.",
         {shown: [line for line in many if line] for shown, many in lines.items()},
-        panel="data", x="task", y="CKA", digits=3, sharey=True,
+        panel="data", x="task", y="CKA", digits=3, share="y",
     )  # fmt: skip
 
 

@@ -57,10 +57,9 @@ def figures(gathered: Gathered) -> Sequence[Figure]:
 
 
 def title(gathered: Gathered) -> str:
-    scenarios = sorted({str(run.record["scenario"]) for run in gathered.runs})
     methods = list(dict.fromkeys(arm.label for arm in gathered.arms))
     shown = ", ".join(methods[:5]) + (f" and {len(methods) - 5} more" if len(methods) > 5 else "")
-    return clean(f"{', '.join(scenarios)}: {shown}", 160)
+    return clean(f"{gathered.scenarios}: {shown}", 160)
 
 
 def packed(data: dict[str, str]) -> str:
