@@ -15,9 +15,10 @@ from typer import Option, Typer
 from typer.testing import CliRunner
 
 import linsep
-from linsep.cli import EXTRAS, explained
+from linsep.cli import explained
 from linsep.cli.flags import grouped
 from linsep.errors import ConfigError
+from linsep.optional import EXTRAS
 from tests.helpers.command import TINY, command
 
 ROOT = Path(__file__).parents[2]

@@ -10,18 +10,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LinsepError, out_of_memory, printable
+from ..optional import EXTRAS
 from .terminal import INTERRUPTED
 
 if TYPE_CHECKING:
     from .commands import app as app
 
 LONGEST = 500  # characters of an error; what was typed may be longer
-# Optional packages by the name under which they are imported, and the extra that installs them.
-EXTRAS = {
-    "datasets": "huggingface", "jinja2": "plot", "matplotlib": "plot", "mlflow": "mlflow",
-    "openTSNE": "analysis", "optuna": "search", "ray": "ray", "submitit": "slurm",
-    "tensorboard": "tensorboard", "timm": "timm", "torchvision": "torchvision", "wandb": "wandb",
-}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -18,10 +18,10 @@ from typing import Any
 
 from ..errors import ConfigError, LinsepError, StateError
 from ..learning.metrics import METRICS
+from ..optional import needed
 from ..settings.config import from_settings
 from ..settings.layers import flat, merged, nested, parsed, split
 from ..storage.folder import RunFolder
-from . import needed
 from .grid import Grid
 from .plan import Cell, plan
 
@@ -114,7 +114,7 @@ class Search:
         self._here = here
         self._under_way: dict[int, list[Cell]] = {}  # the runs of a trial, by its number
         self.grid = grid
-        self._optuna = needed("optuna", "a search", "search")
+        self._optuna = needed("optuna", "a search")
         self.study = self._open_study()
 
     def __iter__(self) -> Iterator[Cell]:

@@ -4,7 +4,7 @@ Knows gradients, learning rates and their schedule. Knows no net, and of a term 
 losses are computed by the time a rule sees them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -102,22 +102,13 @@ class Descent:
         return self.lr(epoch) if callable(self.lr) else self.lr
 
 
-class Optimizers(Mapping[str, Optimizer]):
+class Optimizers(dict[str, Optimizer]):
     """By name: one for each stage, "stage/train", and for each term that has one, "term/bfp"."""
 
     def __init__(self, stages: Mapping[str, Optimizer], terms: Mapping[str, Optimizer]) -> None:
-        of_stages = {f"stage/{name}": optimizer for name, optimizer in stages.items()}
-        self._of_terms = {f"term/{name}": optimizer for name, optimizer in terms.items()}
-        self._by_name = of_stages | self._of_terms
-
-    def __getitem__(self, name: str) -> Optimizer:
-        return self._by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
+        super().__init__({f"stage/{name}": optimizer for name, optimizer in stages.items()})
+        self.update({f"term/{name}": optimizer for name, optimizer in terms.items()})
+        self._of_terms = list(terms.values())
 
     def reset(self) -> None:
         """Forget momentum and the like."""
@@ -129,7 +120,7 @@ class Optimizers(Mapping[str, Optimizer]):
         main = self[f"stage/{stage}"]
         for group in main.param_groups:
             group["lr"] = rate
-        for optimizer in (main, *self._of_terms.values()):
+        for optimizer in (main, *self._of_terms):
             optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from ..errors import ConfigError, unknown
+from ..optional import needed
 from ..settings.signature import complete, options_of
 from .net import Backbone, Shape, Wrapped, cnn, mlp, resnet18
 
@@ -53,20 +54,14 @@ def _maker(name: str) -> Callable[..., Any]:
 
 
 def _timm(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:
-    try:
-        import timm
-    except (ImportError, RuntimeError) as error:  # a broken torchvision raises the latter
-        raise _absent("timm", error) from None
+    timm = needed("timm", f"net.name: timm/{model}")
     if model not in timm.list_models():
         raise ConfigError(f"net.name: timm has no model {model!r}")
     return timm.create_model(model, pretrained=pretrained, num_classes=0, in_chans=channels)
 
 
 def _torchvision(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:
-    try:
-        from torchvision import models
-    except (ImportError, RuntimeError) as error:
-        raise _absent("torchvision", error) from None
+    models = needed("torchvision.models", f"net.name: torchvision/{model}")
     if model not in models.list_models():
         raise ConfigError(f"net.name: torchvision has no model {model!r}")
     if channels != 3:
@@ -77,10 +72,3 @@ def _torchvision(model: str, channels: int, *, pretrained: bool = False) -> nn.M
             setattr(made, head, nn.Identity())
             return made
     raise ConfigError(f"net.name: no classifier to take off torchvision's {model!r}")
-
-
-def _absent(library: str, error: Exception) -> ConfigError:
-    reason = str(error).splitlines()[0]
-    return ConfigError(
-        f"net.name: {library} is not usable here ({reason}); pip install 'linsep[{library}]'"
-    )

@@ -16,17 +16,18 @@ from hashlib import sha256
 from importlib.resources import files
 
 from .. import __version__
+from ..optional import needed
 from .canvas import Figure
 from .gather import Gathered
 from .sections import sections
-from .style import clean, needed
+from .style import clean
 from .words import lead
 
 
 def page(gathered: Gathered) -> str:
     """The report of these runs; the same runs give the same bytes."""
-    needed("matplotlib")
-    jinja2 = needed("jinja2")
+    needed("matplotlib", "a report")
+    jinja2 = needed("jinja2", "a report")
     made = sections(gathered)
     script = _text("report.js")
     environment = jinja2.Environment(
@@ -52,7 +53,7 @@ def page(gathered: Gathered) -> str:
 
 def figures(gathered: Gathered) -> Sequence[Figure]:
     """Every figure of the page."""
-    needed("matplotlib")
+    needed("matplotlib", "a report")
     return [figure for section in sections(gathered) for figure in section.figures]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from ..compare.titles import title
-from ..errors import ConfigError
+from ..optional import needed
 
 INK, GREY = "#000000", "#999999"
 ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
@@ -138,18 +138,9 @@ def slug(*texts: str) -> str:
 @contextmanager
 def house(figure: str = "") -> Iterator[None]:
     """Within it matplotlib draws in this style, with ids in SVG that are the figure's own."""
-    matplotlib = needed("matplotlib")
+    matplotlib = needed("matplotlib", "a report")
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's fonts have it
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(RC | {"svg.hashsalt": f"linsep {figure}"})
         yield
-
-
-def needed(package: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise ConfigError(f"a report needs {package}: pip install 'linsep[plot]'") from None

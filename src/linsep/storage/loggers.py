@@ -15,12 +15,12 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ..errors import ConfigError, unknown
 from ..learning.metrics import SETTINGS
+from ..optional import needed
 from .folder import RunFolder
 from .store import flat, read_facts
 
@@ -78,7 +78,7 @@ def check(kind: str) -> None:
     """Refuse an unknown logger, or one whose library is not installed."""
     if kind not in LOGGERS:
         raise ConfigError(unknown("logger", kind, LOGGERS))
-    _library(kind)
+    needed(kind, "the log")
 
 
 @contextmanager
@@ -104,9 +104,9 @@ class TensorBoard:
     """Event files in `<where>/tensorboard`; those of an earlier try are replaced."""
 
     def __init__(self, folder: Path, where: Path) -> None:
-        files = _library("tensorboard.summary.writer.event_file_writer")
-        self._event = _library("tensorboard.compat.proto.event_pb2").Event
-        self._summary = _library("tensorboard.compat.proto.summary_pb2").Summary
+        files = needed("tensorboard.summary.writer.event_file_writer", "the log")
+        self._event = needed("tensorboard.compat.proto.event_pb2", "the log").Event
+        self._summary = needed("tensorboard.compat.proto.summary_pb2", "the log").Summary
         place = where / "tensorboard" if where == folder else where / folder.name
         for old in place.glob("events.out.tfevents.*"):
             with suppress(OSError):
@@ -126,7 +126,7 @@ class Wandb:
     """A run of the project "linsep"; WANDB_MODE=offline writes it to `<where>/wandb` only."""
 
     def __init__(self, folder: Path, where: Path) -> None:
-        wandb = _library("wandb")
+        wandb = needed("wandb", "the log")
         where.mkdir(parents=True, exist_ok=True)
         facts = read_facts(folder)
         try:
@@ -160,7 +160,7 @@ class MLflow:
     """A run of the experiment "linsep", in MLFLOW_TRACKING_URI or else in `<where>/mlruns`."""
 
     def __init__(self, folder: Path, where: Path) -> None:
-        self._mlflow = _library("mlflow")
+        self._mlflow = needed("mlflow", "the log")
         if "MLFLOW_TRACKING_URI" not in os.environ:
             self._mlflow.set_tracking_uri((where / "mlruns").resolve().as_uri())
         self._mlflow.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "linsep"))
@@ -176,11 +176,3 @@ class MLflow:
 
 Opener = Callable[[Path, Path], Sink]
 LOGGERS: dict[str, Opener] = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": MLflow}
-
-
-def _library(module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError:
-        extra = module.partition(".")[0]
-        raise ConfigError(f"{extra} is not installed: pip install 'linsep[{extra}]'") from None

@@ -23,6 +23,7 @@ from typing import Any
 
 from ..errors import ConfigError, StateError, printable, unknown
 from ..learning.metrics import METRICS
+from ..settings import layers
 from ..settings.names import SHORT as SHORT_SETTINGS
 from ..settings.names import full_name as full_setting
 from . import files, where
@@ -122,16 +123,12 @@ def open_record(run: Path, runs: Path) -> Record:
     return Record(folder, read_facts(folder))
 
 
-def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
+def flat(table: Mapping[str, Any]) -> dict[str, Value]:
     """{"training": {"lr": 0.1}} -> {"training.lr": 0.1}; options stand beside their name."""
-    found: dict[str, Value] = {}
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            inner = prefix if prefix and name == "options" else f"{prefix}{name}."
-            found |= flat(value, inner)
-        else:
-            plain = value is None or isinstance(value, str | int | float | bool)
-            found[f"{prefix}{name}"] = value if plain else json.dumps(value)
+    found = {}
+    for name, value in layers.flat(table).items():
+        plain = value is None or isinstance(value, str | int | float | bool)
+        found[name.replace(".options.", ".", 1)] = value if plain else json.dumps(value)
     return found
 
 

@@ -99,10 +99,6 @@ class Local:
                 worker.process.kill()
         self._workers = []
 
-    def working(self) -> list[int]:
-        """The ids of the processes that are at work."""
-        return [w.process.pid for w in self._workers if w.process.pid and w.job is not None]
-
     # --- the inside ------------------------------------------------------------------------------
 
     def _hire(self) -> _Worker:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
-from .. import needed
+from ...optional import needed
 from ..worker import Job, Message
 from .mailbox import NEVER_FULL, Mailbox, do_posted
 
@@ -21,7 +21,7 @@ class Ray:
     shares_memory = False
 
     def __init__(self, runs: Path, address: str | None, slots: Sequence[Mapping[str, str]]) -> None:
-        self._ray = needed("ray", "--on ray", "ray")
+        self._ray = needed("ray", "--on ray")
         gpus = [slot["CUDA_VISIBLE_DEVICES"] for slot in slots if "CUDA_VISIBLE_DEVICES" in slot]
         self._gpu_share = len(set(gpus)) / len(gpus) if gpus else 0.0
         self._address, self._cpus = address, len(slots)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
-from .. import needed
+from ...optional import needed
 from ..worker import Job, Message
 from .mailbox import NEVER_FULL, Mailbox, do_posted
 
@@ -40,7 +40,7 @@ class Slurm:
     def __init__(
         self, runs: Path, options: Mapping[str, Any], slots: Sequence[Mapping[str, str]]
     ) -> None:
-        submitit = needed("submitit", "--on slurm", "slurm")
+        submitit = needed("submitit", "--on slurm")
         given = dict(options)
         cluster = given.pop("cluster", "slurm")
         gpus = {"gpus_per_node": 1} if any("CUDA_VISIBLE_DEVICES" in slot for slot in slots) else {}
