@@ -14,7 +14,7 @@ from .errors import ConfigError, DeviceError, unknown
 from .settings import sections
 from .settings.config import Config
 from .settings.layers import merged
-from .settings.signature import complete, validate
+from .settings.signature import complete, short, validate
 
 if TYPE_CHECKING:
     from .learning.method import Method
@@ -31,7 +31,7 @@ def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
             allowed = [*Config.model_fields, *METHODS, *TERMS]
             raise ConfigError(unknown("field", name, allowed))
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{name}: should be a table of options, not {value!r}")
+            raise ConfigError(f"{name}: should be a table of options, not {short(value)}")
     return merged(own, {"options": rest}) if rest else own
 
 

@@ -63,7 +63,7 @@ def problem(error: ValidationError, where: str = "", model: type[BaseModel] | No
         return f"{'.'.join(path)}: {unknown('field', path[-1], allowed)}{more}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
     plain = first["type"] in ("missing", "json_invalid")
-    found = "" if plain else f", not {_short(first['input'])}"
+    found = "" if plain else f", not {short(first['input'])}"
     return printable(": ".join(filter(None, [".".join(path), f"{message}{found}{more}"])))
 
 
@@ -77,6 +77,10 @@ def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
     return list(model.model_fields)
 
 
-def _short(value: object) -> str:
-    text = repr(value)
+def short(value: object) -> str:
+    """The value as an error quotes it."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, perhaps inside
+        text = f"a {type(value).__name__} too large to print"
     return text if len(text) <= 60 else f"{text[:57]}..."
