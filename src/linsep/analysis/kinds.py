@@ -21,6 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..compare.tables import Value
 from ..errors import ConfigError, StateError, unknown
+from ..storage import files
+from ..storage.folder import RunFolder
 
 if TYPE_CHECKING:
     from .features import Features
@@ -75,18 +77,18 @@ def find(name: str) -> Analysis:
 def stored(folder: Path, name: str) -> Content | None:
     """What was found of the run in this folder; None if nothing, StateError if it is damaged."""
     path = folder / FOLDER / f"{name}.json"
+    if not RunFolder(folder).has(f"{FOLDER}/{name}.json"):
+        return None
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(files.read(path))
         find(name).shape.model_validate(content)
         if content.get("what") != name:
             raise ValueError(f"it is not of {name}")
-    except FileNotFoundError:
-        return None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise StateError(f"{FOLDER}/{path.name} is damaged: {where}: {first['msg']}") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise StateError(f"{FOLDER}/{path.name} is damaged: {error}") from None
     found: Content = content
     return found
