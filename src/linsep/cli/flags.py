@@ -92,9 +92,11 @@ Slurm = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="Runs at once on this machine; if left out, one per core or GPU."),
+    typer.Option(
+        min=1, max=10_000, help="Runs at once on this machine; if left out, one per core or GPU."
+    ),
 ]
-PerGpu = Annotated[int, typer.Option(min=1, help="Runs at once on each GPU.")]
+PerGpu = Annotated[int, typer.Option(min=1, max=1000, help="Runs at once on each GPU.")]
 
 
 def settings_from(
