@@ -127,7 +127,8 @@ def show(
     from ..errors import ConfigError
 
     if out.suffix.lower() != ".png":
-        raise ConfigError(f"--out {out}: the picture is a PNG; call it {out.with_suffix('.png')}")
+        named = out.parent / f"{out.stem or 'picture'}.png"
+        raise ConfigError(f"--out {out}: the picture is a PNG; call it {named}")
     wanted = _wanted(name, data, size, test_share, channels, per_task)
     scenario = open_scenario(wanted, _load(wanted)).scenario
     picture = draw(scenario, images)
