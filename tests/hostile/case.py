@@ -41,7 +41,7 @@ class Case:
                 for unheard in (DeprecationWarning, PendingDeprecationWarning, ResourceWarning):
                     warnings.simplefilter("ignore", unheard)
                 said = command(*self.words, cwd=room)
-        except BaseException as error:  # noqa: BLE001: what no user should see
+        except BaseException as error:  # noqa: BLE001
             frames = [f for f in traceback.extract_tb(error.__traceback__) if "/linsep/" in f[0]]
             at = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
             return f"{type(error).__name__} at {at}: {str(error)[:200]}"
