@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .features import Features
 
 FOLDER = "analysis"
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 Place = Annotated[int, Field(ge=0, le=100_000)]  # a task, an epoch or a class, counted from 0
 Content = dict[str, Any]
 Row = tuple[tuple[Value, ...], Mapping[str, float | None]]  # where, and what was found there
