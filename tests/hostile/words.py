@@ -77,7 +77,8 @@ PATHS = (
 AT_A_PATH: tuple[tuple[str, ...], ...] = (
     (*TRAIN, "--runs", "{}"), ("runs", "--runs", "{}"), ("compare", "--runs", "{}"),
     ("report", "--runs", "{}"), ("show", "x", "--runs", "{}"), ("analyse", "--runs", "{}"),
-    ("figures", "--runs", "{}"), ("paper", "table1", "--runs", "{}"), ("run", "{}"),
+    ("figures", "--runs", "{}"), ("paper", "table1", "--runs", "{}"),
+    ("run", "{}", "--method", "nope"),
     ("paper", "audit", "-o", "{}"), ("compare", "-o", "{}"), ("export", NAME, "--to", "tensorboard",
     "-o", "{}"), ("data", "show", "blobs", "-o", "{}/x.png"), ("grid", "{}", "--dry-run"),
     ("grid", "--over", "seed=0,1", "--runs", "{}", "--dry-run"), ("report", "--grid", "{}"),
