@@ -3,8 +3,10 @@
 import functools
 import io
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -12,7 +14,7 @@ from unittest import mock
 import matplotlib.figure
 import typer.main
 
-from . import data_files, run_files, stage, words
+from . import data_files, published, run_files, stage, words
 from .case import Case
 
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a disk is slower
@@ -26,7 +28,7 @@ KINDS = (
     "drawn environment.json", "drawn config.toml", "drawn state.pt",
     "drawn analysis/spectrum.json", "drawn analysis/probe.json", "drawn analysis/cka.json",
     "drawn analysis/tsne.json", "drawn analysis/projection.json", "arrays", "array files",
-    "folders", "tables", "pickles", "idx", "archives", "tinyimagenet", "--set", "options", "paths",
+    "folders", "tables", "tinyimagenet", "pickles", "idx", "archives", "--set", "options", "paths",
     "documents",
 )  # fmt: skip
 Kinds = dict[str, tuple[list[Case], Path]]  # and the stage of which each case has a copy
@@ -61,6 +63,17 @@ def kinds(home: Path) -> Kinds:
         (run_files.of_stopped(stopped), stopped),
         (run_files.of_drawn(drawn), drawn),
         (data_files.kinds(data), data),
+        (published.kinds(), bare),
         (words.kinds(), bare),
     )
-    return {name: (cases, on) for found, on in listed for name, cases in found.items()}
+    return {name: (_apart(cases), on) for found, on in listed for name, cases in found.items()}
+
+
+def _apart(cases: list[Case]) -> list[Case]:
+    """Names that are alike get a number, so that a case can be repeated by its name."""
+    seen: Counter[str] = Counter()
+    for i, case in enumerate(cases):
+        seen[case.name] += 1
+        if seen[case.name] > 1:
+            cases[i] = replace(case, name=f"{case.name} ({seen[case.name]})")
+    return cases
