@@ -60,7 +60,10 @@ def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
 
 def shortened(value: object) -> str:
     """The value as Python writes it, cut to 60 characters."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, perhaps inside
+        text = f"a {type(value).__name__} too large to print"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

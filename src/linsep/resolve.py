@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import ConfigError, DeviceError, unknown
+from .errors import ConfigError, DeviceError, shortened, unknown
 from .settings import sections
 from .settings.config import Config
 from .settings.layers import merged
@@ -30,7 +30,7 @@ def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
         if name not in METHODS and name not in TERMS:
             raise ConfigError(unknown("field", name, [*Config.model_fields, *METHODS, *TERMS]))
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{name}: should be a table of options, not {value!r}")
+            raise ConfigError(f"{name}: should be a table of options, not {shortened(value)}")
     return merged(own, {"options": rest}) if rest else own
 
 

@@ -127,7 +127,8 @@ def show(
     from ..data.sources.reading import reading
 
     if out.suffix.lower() != ".png":
-        raise ConfigError(f"--out {out}: the picture is a PNG; call it {out.with_suffix('.png')}")
+        named = out.parent / f"{out.stem or 'picture'}.png"
+        raise ConfigError(f"--out {out}: the picture is a PNG; call it {named}")
     wanted = _wanted(
         name, data, size=size, test_share=test_share, channels=channels, per_task=per_task
     )

@@ -107,9 +107,9 @@ class Place:
     ] = None
     workers: Annotated[
         int | None,
-        Option(min=1, help="Parallel runs on this machine. Default: one per core or GPU."),
+        Option(min=1, max=10_000, help="Parallel runs here. Default: one per core or GPU."),
     ] = None
-    per_gpu: Annotated[int, Option(min=1, help="Parallel runs on each GPU.")] = 1
+    per_gpu: Annotated[int, Option(min=1, max=1000, help="Parallel runs on each GPU.")] = 1
 
     @property
     def here(self) -> bool:

@@ -127,5 +127,10 @@ class Optimizers(dict[str, Optimizer]):
         return {name: optimizer.state_dict() for name, optimizer in self.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load what was accumulated; rates and the like follow from the config."""
         for name, optimizer in self.items():
-            optimizer.load_state_dict(state[name])
+            optimizer.load_state_dict(optimizer.state_dict() | {"state": state[name]["state"]})
+            for parameter, values in optimizer.state.items():
+                for key, value in values.items():
+                    if value.shape != (() if key == "step" else parameter.shape):
+                        raise ValueError(f"{name}: {key} does not fit its parameter")

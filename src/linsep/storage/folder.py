@@ -64,10 +64,15 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 @_checked
+class Scenario(TypedDict):
+    order_seed: NotRequired[Whole]
+
+
+@_checked
 class Config(TypedDict):
     method: Text
     seed: Whole
-    scenario: NotRequired[dict[str, Any]]
+    scenario: NotRequired[Scenario]
     net: NotRequired[dict[str, Any]]
     training: NotRequired[dict[str, Any]]
     memory: NotRequired[dict[str, Any]]

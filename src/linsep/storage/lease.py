@@ -34,6 +34,7 @@ from . import files
 
 BEAT = 5.0  # seconds between touches
 LONGEST = 10_000  # bytes of a lease
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the writer of a pipe
 STALE = 60.0  # without one, after which a lease on another host is dead
 _NAME = re.compile(r"lease\.(\d{1,9})", re.ASCII)
 
@@ -182,7 +183,7 @@ def _line(path: str) -> str:
 
 def _read(path: Path) -> Holder | None:
     try:
-        with path.open("rb") as file:
+        with open(os.open(path, os.O_RDONLY | NO_WAIT), "rb") as file:
             content, seen = file.read(LONGEST), os.fstat(file.fileno()).st_mtime
     except FileNotFoundError:
         return None
