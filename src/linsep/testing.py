@@ -4,8 +4,6 @@ Knows a toy scenario and a toy net with BatchNorm, small enough to look at every
 function that raises AssertionError with what broke.
 """
 
-from __future__ import annotations
-
 import copy
 import io
 from collections.abc import Callable

@@ -11,8 +11,6 @@ that it brings ("unseen"). The n x n kernels are never made.
 The printed one depends on the features' scale and on n (D16): use it only to show that.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Literal, get_args

@@ -5,8 +5,6 @@
 Knows how a run is opened again, and files. Knows nothing of what features are good for.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Arithmetic on features is done in float64 on the host, a block of rows at a time
 O(d^2) memory whatever the number of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

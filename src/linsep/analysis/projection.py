@@ -4,8 +4,6 @@ At every snapshot of every task but the first: the shape of A, and the head from
 new features projected back, on test images of earlier tasks, among the classes that it knew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 

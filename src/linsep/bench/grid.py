@@ -5,8 +5,6 @@ the other; all of them one after the other in one process, which starts up and o
 and as a grid. CPU time is that of all processes, start-up and the grid's own included.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -6,12 +6,15 @@ help is there at once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from ..errors import ConfigError, printable
+from .flags import grouped
 from .terminal import open_console
 
 if TYPE_CHECKING:
@@ -20,16 +23,33 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, fetch, check, prepare and draw data sets.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="A data set, such as cifar100, or a scenario.")]
+Name = Annotated[str, Argument(help="A data set, such as cifar100, or a scenario.")]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", help="Where the images are (default: LINSEP_DATA, then the cache)."),
+    Option("--data", help="Where the images are (default: LINSEP_DATA, then the cache)."),
 ]
-Size = Annotated[int | None, typer.Option(help="Resize your own images to squares of this side.")]
-Share = Annotated[
-    float | None, typer.Option(help="Share of each class to hold out if there is no test split.")
-]
-Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for colour images.")]
+HOLD_OUT = "Share of each class to hold out if there is no test split."
+
+
+@dataclass(frozen=True)
+class Given:
+    """A data set, where it is, and how its images are read."""
+
+    name: Name
+    data: Data = None
+    size: Annotated[int | None, Option(help="Resize your own images to squares.")] = None
+    test_share: Annotated[float | None, Option(help=HOLD_OUT)] = None
+    channels: Annotated[int | None, Option(help="1 for grey, 3 for colour images.")] = None
+
+    def scenario(self, per_task: int | None = None) -> Scenario:
+        """Return the scenario that the options describe, as a config of a run would."""
+        from ..data.registry import full_name
+        from ..settings.sections import Scenario
+        from ..settings.signature import validate
+
+        given = vars(self) | {"name": full_name(self.name), "per_task": per_task}
+        given["data"] = self.data and str(self.data)
+        return validate(Scenario, {k: v for k, v in given.items() if v is not None}, "scenario")
 
 
 @app.command("list")
@@ -70,35 +90,25 @@ def get(name: Name, data: Data = None) -> None:
 
 
 @app.command()
-def prepare(
-    name: Name,
-    data: Data = None,
-    size: Size = None,
-    test_share: Share = None,
-    channels: Channels = None,
-) -> None:
+@grouped
+def prepare(given: Given) -> None:
     """Decode the images into the cache, so that runs start at once. Repeat to resume."""
-    found = _load(_wanted(name, data, size=size, test_share=test_share, channels=channels))
+    found = _load(given.scenario())
     where = f", in {printable(str(found.cached))}" if found.cached else " (nothing to decode)"
-    typer.echo(f"{name}: {_counts(found)}{where}")
+    typer.echo(f"{given.name}: {_counts(found)}{where}")
 
 
 @app.command()
-def check(
-    name: Name,
-    data: Data = None,
-    size: Size = None,
-    test_share: Share = None,
-    channels: Channels = None,
-) -> None:
+@grouped
+def check(given: Given) -> None:
     """Read all images and report counts, balance, pixel statistics and duplicates."""
     from ..data.registry import source
     from ..data.sources.cache import verify
     from ..data.sources.measure import class_counts, duplicates, pixel_statistics
 
-    wanted = _wanted(name, data, size=size, test_share=test_share, channels=channels)
+    wanted = given.scenario()
     found, used = _load(wanted), source(wanted.name).augment
-    typer.echo(f"{name}: {_counts(found)}")
+    typer.echo(f"{given.name}: {_counts(found)}")
     for part, images in (("training", found.train), ("test", found.test)):
         counts = class_counts(images, len(found.names))
         typer.echo(f"{part} images per class: {min(counts)} to {max(counts)}")
@@ -111,15 +121,12 @@ def check(
 
 
 @app.command()
+@grouped
 def show(
-    name: Name,
-    out: Annotated[Path, typer.Option("-o", "--out", help="The PNG file to write.")],
-    data: Data = None,
-    per_task: Annotated[int | None, typer.Option(help="Classes per task.")] = None,
-    images: Annotated[int, typer.Option(min=1, max=100, help="Images of each class.")] = 3,
-    size: Size = None,
-    test_share: Share = None,
-    channels: Channels = None,
+    given: Given,
+    out: Annotated[Path, Option("-o", "--out", help="The PNG file to write.")],
+    per_task: Annotated[int | None, Option(help="Classes per task.")] = None,
+    images: Annotated[int, Option(min=1, max=100, help="Images of each class.")] = 3,
 ) -> None:
     """Draw a scenario as `linsep run` opens it: a column for every task, a row for every class."""
     from ..data.picture import draw
@@ -129,9 +136,7 @@ def show(
     if out.suffix.lower() != ".png":
         named = out.parent / f"{out.stem or 'picture'}.png"
         raise ConfigError(f"--out {out}: the picture is a PNG; call it {named}")
-    wanted = _wanted(
-        name, data, size=size, test_share=test_share, channels=channels, per_task=per_task
-    )
+    wanted = given.scenario(per_task)
     scenario = open_scenario(wanted, _load(wanted)).scenario
     picture = draw(scenario, images)
     with reading(out, "cannot be written"):
@@ -139,16 +144,6 @@ def show(
         picture.save(out, "PNG")
     width, height = picture.size
     typer.echo(f"{printable(str(out))}: {len(scenario.tasks)} tasks, {width}x{height} pixels")
-
-
-def _wanted(name: str, data: Path | None, **options: float | None) -> Scenario:
-    """Return the scenario that the options describe, as a config of a run would."""
-    from ..data.registry import full_name
-    from ..settings.sections import Scenario
-    from ..settings.signature import validate
-
-    given = {"name": full_name(name), "data": data and str(data), **options}
-    return validate(Scenario, {k: v for k, v in given.items() if v is not None}, "scenario")
 
 
 def _load(wanted: Scenario) -> Dataset:

@@ -1,7 +1,5 @@
 """`linsep list`, `show` and `export`: names to choose from, a run's results, and its log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`linsep paper`: the paper's tables beside our runs, the grids that fill them, and an audit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -3,8 +3,6 @@
 Knows events and how to print. Knows nothing of files.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ folder is the only thing that outlives it, so a grid may be killed at any time a
 here or elsewhere, beside another one too.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 Knows settings and what lies in the runs' folder. Knows nothing of how runs are made.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

@@ -6,8 +6,6 @@ without such a share is refused. Trials are kept in a database beside the runs, 
 are runs like all others, so a search may be killed at any time and started again.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Jobs and messages are plain values, so that they can be pickled or written as JS
 of a job reports how it ended; `done` is the only good end.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import signal

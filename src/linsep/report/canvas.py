@@ -7,8 +7,6 @@ around the drawing.
 Knows matplotlib and what its SVG looks like. Knows nothing of runs.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -3,8 +3,6 @@
 Knows accuracy matrices and counts as runs store them (docs/metrics.md). Knows nothing of files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """How alike features stay when a task is learned, by CKA: figure 5 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .canvas import Figure

@@ -4,8 +4,6 @@ What is drawn and the table beside it come from the same numbers. Knows series o
 are called and how they look. Knows nothing of what they mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

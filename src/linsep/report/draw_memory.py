@@ -3,8 +3,6 @@
 Knows labels and uint8 images. Knows nothing of files, or of how rows were chosen.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 from collections import Counter

@@ -1,7 +1,5 @@
 """Linear probes of the features beside the trained head: figure 4 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a backward projection learned: its singular values, and whether the old head survives it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

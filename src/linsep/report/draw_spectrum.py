@@ -1,7 +1,5 @@
 """Singular values of the features and proj-acc(k): figure 2 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..compare import statistics

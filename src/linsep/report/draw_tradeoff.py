@@ -1,7 +1,5 @@
 """Stability against plasticity over the weight of an added term. Knows `tradeoff`'s curves."""
 
-from __future__ import annotations
-
 from ..compare.arms import spelled
 from ..compare.curves import Curve, table
 from ..learning.metrics import METRICS, REPORTED, SETTINGS

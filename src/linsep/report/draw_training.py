@@ -3,8 +3,6 @@
 Knows events and timings as runs store them. Knows nothing of files.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

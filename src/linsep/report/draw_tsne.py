@@ -1,7 +1,5 @@
 """Features on a plane, before and after a task, on the same axes: figure 1 of the paper."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..compare.tables import Table

@@ -4,8 +4,6 @@ Runs are sorted into arms, and arms into blocks, which share all settings but th
 What a run lacks is absent; a run or an analysis that cannot be read is left out and named.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Knows environment.json and resolved configs. Knows nothing of HTML.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Mapping

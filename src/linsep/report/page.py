@@ -6,8 +6,6 @@ A Content-Security-Policy lets the browser load nothing from anywhere.
 Knows HTML. Knows nothing of runs.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -4,8 +4,6 @@ A section is there only if there is data for it. Knows which figures and tables 
 Knows nothing of HTML or files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module

@@ -8,8 +8,6 @@ differ in options share the colour and differ in dashes and markers.
 Knows names. Knows nothing of data.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Knows a comparison and how methods are called. Knows nothing of files, figures or HTML.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

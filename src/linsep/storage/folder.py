@@ -17,8 +17,6 @@ what does not fit is a StateError that names the file, the field, what was found
 expected. `session` writes these files. Knows no torch.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib

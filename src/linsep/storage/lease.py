@@ -14,8 +14,6 @@ gone, another process has resumed the run, and this one must stop.
 Knows files, hosts and clocks. Knows nothing of runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

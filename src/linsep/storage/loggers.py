@@ -9,8 +9,6 @@ one replayed from its folder hold the same scalars. The libraries are imported w
 for. Knows records and these libraries' doors. Knows no torch and nothing of learning.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -9,8 +9,6 @@ projections, and no more: nothing can be resumed from it. Reading one runs no co
 Knows files and a learner's parts. Knows nothing of when they are kept.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

@@ -3,8 +3,6 @@
 Knows a run's state and its files' seal. Knows nothing of when states are saved.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import torch
 from ..errors import StateError
 from ..learning.run import Run
 from . import files
-
 
 # What loading a state of another shape may raise.
 UNFIT = ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError
@@ -31,14 +28,7 @@ def load(run: Run, path: Path, key: str) -> str | int:
         run.load_state_dict(state["run"])
         _require_sound(run, state["run"])
         events = state["events"]
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except UNFIT as error:
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise StateError(f"{path} holds no state of this run: {reason}") from None
     if not isinstance(events, str) and type(events) is not int:

@@ -6,8 +6,6 @@ folder, on a path that all of them share, is the only thing that two engines hav
 one has begun another may resume.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol

@@ -7,8 +7,6 @@ forking a process that has torch loaded is not safe, and every worker imports it
 to the process that first needed it: a process forked from that one cannot start workers.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

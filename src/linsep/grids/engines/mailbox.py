@@ -5,8 +5,6 @@ there for a file named "stop". Whoever submitted the jobs reads on where it left
 needs to reach another one.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

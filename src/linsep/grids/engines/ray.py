@@ -5,8 +5,6 @@ that is lost with its worker or node is reported as dead, and the grid hands it 
 itself retries nothing, so that nothing runs twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ one that is lost is reported as dead, and the grid hands it out again. `cluster=
 as processes of this machine instead, for trying out.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
