@@ -115,7 +115,7 @@ def test_a_missing_library_is_one_line(
     monkeypatch.setitem(sys.modules, kind, None)
     said = command(*TINY, "--log", kind, cwd=tmp_path)
     assert said.returncode == 2
-    assert said.stderr == f"error: {kind} is not installed: pip install 'linsep[{kind}]'\n"
+    assert said.stderr == f"error: the log needs {kind}: pip install 'linsep[{kind}]'\n"
     assert not (tmp_path / "runs").exists()
 
 

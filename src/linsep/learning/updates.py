@@ -127,9 +127,13 @@ class Optimizers(dict[str, Optimizer]):
         return {name: optimizer.state_dict() for name, optimizer in self.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what was accumulated; rates and the like follow from the config."""
+        """Load what was accumulated, and the last rates; the rest must be as configured."""
         for name, optimizer in self.items():
-            optimizer.load_state_dict(optimizer.state_dict() | {"state": state[name]["state"]})
+            own, given = optimizer.state_dict()["param_groups"], state[name]["param_groups"]
+            for mine, theirs in zip(own, given, strict=True):
+                if mine | {"lr": float(theirs["lr"])} != theirs:
+                    raise ValueError(f"{name}: its settings are not those of this run")
+            optimizer.load_state_dict(state[name])
             for parameter, values in optimizer.state.items():
                 for key, value in values.items():
                     if value.shape != (() if key == "step" else parameter.shape):
