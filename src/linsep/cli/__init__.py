@@ -15,7 +15,7 @@ from .terminal import INTERRUPTED
 if TYPE_CHECKING:
     from .commands import app as app
 
-LONGEST = 500  # characters of an error; what was typed may be longer
+LONGEST = 500  # characters of an error or warning; what was typed or read may be longer
 # Optional packages by the name under which they are imported, and the extra that installs them.
 EXTRAS = {
     "datasets": "huggingface", "jinja2": "plot", "matplotlib": "plot", "mlflow": "mlflow",
@@ -49,9 +49,7 @@ def main() -> None:
         line = explained(error)
         if debug or line is None:
             raise
-        line = printable(line)
-        line = line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
-        sys.stderr.write(f"error: {line}\n")
+        sys.stderr.write(f"error: {_one_line(line)}\n")
         sys.exit(2)
 
 
@@ -78,4 +76,9 @@ def _warn(
     file: object = None,
     line: str | None = None,
 ) -> None:
-    sys.stderr.write(f"warning: {printable(str(message))}\n")
+    sys.stderr.write(f"warning: {_one_line(str(message))}\n")
+
+
+def _one_line(text: str) -> str:
+    line = printable(text)
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
