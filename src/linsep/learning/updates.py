@@ -136,9 +136,12 @@ class Optimizers(Mapping[str, Optimizer]):
         return {name: optimizer.state_dict() for name, optimizer in self.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what was accumulated; rates and the like follow from the config."""
+        """Load rates and what was accumulated; all else follows from the config."""
         for name, optimizer in self.items():
-            optimizer.load_state_dict(optimizer.state_dict() | {"state": state[name]["state"]})
+            groups = optimizer.state_dict()["param_groups"]
+            for group, saved in zip(groups, state[name]["param_groups"], strict=True):
+                group["lr"] = float(saved["lr"])
+            optimizer.load_state_dict({"state": state[name]["state"], "param_groups": groups})
             for parameter, values in optimizer.state.items():
                 for key, value in values.items():
                     if value.shape != (() if key == "step" else parameter.shape):
