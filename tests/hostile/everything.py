@@ -51,17 +51,19 @@ def quick(home: Path) -> Iterator[None]:
 
 def kinds(home: Path) -> Kinds:
     """Build the stages below a folder and list what is tried on them."""
-    names = ("finished", "stopped", "drawn", "data", "bare")
-    finished, stopped, drawn, data, bare = (home / name for name in names)
-    for folder in (finished, stopped, drawn, data, bare):
+    names = ("finished", "stopped", "data", "bare", *stage.PARTS)
+    finished, stopped, data, bare, *drawn = (home / name.replace("/", " ") for name in names)
+    for folder in (finished, stopped, data, bare, *drawn):
         folder.mkdir()
     stage.build_finished(finished)
     stage.build_stopped(stopped)
-    stage.build_drawn(drawn)
+    for folder, part in zip(drawn, stage.PARTS.values(), strict=True):
+        stage.build_drawn(folder, part)
+    pairs = zip(stage.PARTS, drawn, strict=True)
     listed = (
         (run_files.of_finished(finished), finished),
         (run_files.of_stopped(stopped), stopped),
-        (run_files.of_drawn(drawn), drawn),
+        *((run_files.of_drawn(folder, file), folder) for file, folder in pairs),
         (data_files.kinds(data), data),
         (published.kinds(), bare),
         (words.kinds(), bare),

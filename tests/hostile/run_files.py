@@ -6,7 +6,7 @@ A command over one run must do its work or refuse in one line; one over many mus
 import json
 import tomllib
 from collections.abc import Iterator, Sequence
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ ANALYSE["analyse all"] = (("analyse", "--what", "spectrum"), "derpp+bfp")
 RESUME: dict[str, Command] = {
     "resume": (("run", "config.toml", "-q"), ""),
     "show": (("show", HALF), ""),
-    "runs": (("runs",), HALF),
+    "runs": (("runs",), ""),  # without a config, the folder is no run
     "dry run": (("grid", "config.toml", "--over", "seed=2", "--dry-run"), HALF),
 }
 DRAW: dict[str, Command] = {
@@ -73,16 +73,12 @@ def of_stopped(stage: Path) -> dict[str, list[Case]]:
     return found | {"contents of state.pt": list(_states(stage, f"runs/{HALF}/state.pt"))}
 
 
-def of_drawn(stage: Path) -> dict[str, list[Case]]:
-    names = (
-        "results.json", "events.jsonl", "timing.jsonl", "environment.json", "config.toml",
-        "state.pt", *(f"analysis/{one}.json" for one in ANALYSES),
-    )  # fmt: skip
-    return {f"drawn {name}": list(_cases(stage, DRAWN, name, DRAW, few=True)) for name in names}
+def of_drawn(stage: Path, file: str) -> dict[str, list[Case]]:
+    return {f"drawn {file}": list(_cases(stage, DRAWN, file, DRAW, every=15))}
 
 
 def _cases(
-    stage: Path, run: str, file: str, commands: dict[str, Command], few: bool = False
+    stage: Path, run: str, file: str, commands: dict[str, Command], every: int = 1
 ) -> Iterator[Case]:
     """Every field and every kind of content, each with the next of the commands."""
     path, turn = f"runs/{run}/{file}", cycle(commands)
@@ -93,16 +89,15 @@ def _cases(
         return Case(f"{file}: {what}: {called}", words, spoil, others, denied)
 
     whole = (stage / path).read_bytes()
-    for called in commands:
+    for called in commands if every == 1 else [""]:
         for name, make in PLACES.items():
             yield case(name, putting(path, make), called)
         yield case("unreadable", lambda room: None, called, path)
     yield case("unreadable folder", lambda room: None, denied=str(Path(path).parent))
     for name, spoiled in CONTENTS.items():
         yield case(name, writing(path, spoiled(whole)))
-    for i, (what, content) in enumerate(_wrong(path, whole)):
-        if not few or i % 5 == 0:
-            yield case(what, writing(path, content))
+    for what, content in islice(_wrong(path, whole), 0, None, every):
+        yield case(what, writing(path, content))
 
 
 def _wrong(path: str, whole: bytes) -> Iterator[tuple[str, bytes]]:

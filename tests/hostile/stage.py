@@ -38,6 +38,11 @@ def prepared(seed: int) -> Prepared:
 
 NAME, OTHER, HALF = (f"blobs-derpp+bfp-m8-s{s}-{prepared(s).key}" for s in (0, 1, 2))
 DRAWN = "er+bfp-200-s0"
+PARTS = {  # what there is to draw in a file
+    "results.json": "confusion", "events.jsonl": "events", "timing.jsonl": "timing",
+    "environment.json": "environment", "config.toml": "", "state.pt": "memory",
+    **{f"analysis/{name}.json": name for name in ANALYSES},
+}  # fmt: skip
 
 
 def build_finished(stage: Path) -> None:
@@ -62,6 +67,7 @@ def build_stopped(stage: Path) -> None:
     (stage / "runs" / HALF / "lease.1").write_text(json.dumps(dead))
 
 
-def build_drawn(stage: Path) -> None:
-    make_full_run(stage / "runs", "er+bfp", 0, tasks=2, classes=4)
+def build_drawn(stage: Path, part: str) -> None:
+    """With one thing to draw, besides what every run has: figures take long."""
+    make_full_run(stage / "runs", "er+bfp", 0, tasks=2, classes=4, parts=(part,))
     make_full_run(stage / "runs", "er", 1, tasks=2, classes=4, parts=())

@@ -54,10 +54,10 @@ def reopen(
     run = RunFolder(folder)
     run.results()  # refuses what is not finished
     settings = gathered(run.config())
-    scenario, name = settings["scenario"], folder.resolve().name
+    scenario, name = settings.setdefault("scenario", {}), folder.resolve().name
     if data is not None:
         scenario["data"] = data
-    elif scenario["name"] == "code":
+    elif scenario.get("name") == "code":
         raise ConfigError(
             f"{name}: its images come from code, {scenario.get('data')}, which is not run unasked; "
             "name it with --data if you trust it"

@@ -16,7 +16,7 @@ from .terminal import INTERRUPTED
 if TYPE_CHECKING:
     from .commands import app as app
 
-LONGEST = 500  # characters of an error; what was typed may be longer
+LONGEST = 500  # characters of an error or a warning; what was typed or read may be longer
 
 
 def __getattr__(name: str) -> Any:
@@ -43,8 +43,7 @@ def main() -> None:
         line = explained(error)
         if debug or line is None:
             raise
-        line = printable(line)
-        sys.stderr.write(f"error: {line[:LONGEST]}{'...' * (len(line) > LONGEST)}\n")
+        _write("error", line)
         sys.exit(2)
 
 
@@ -64,4 +63,9 @@ def explained(error: Exception) -> str | None:
 
 
 def _warn(message: Warning | str, *where: object, **also: object) -> None:
-    sys.stderr.write(f"warning: {printable(str(message))}\n")
+    _write("warning", str(message))
+
+
+def _write(kind: str, text: str) -> None:
+    line = printable(text)
+    sys.stderr.write(f"{kind}: {line[:LONGEST]}{'...' * (len(line) > LONGEST)}\n")

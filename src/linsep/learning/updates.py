@@ -127,13 +127,12 @@ class Optimizers(dict[str, Optimizer]):
         return {name: optimizer.state_dict() for name, optimizer in self.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load what was accumulated, and the last rates; the rest must be as configured."""
+        """Load rates and what was accumulated; all else follows from the config."""
         for name, optimizer in self.items():
-            own, given = optimizer.state_dict()["param_groups"], state[name]["param_groups"]
-            for mine, theirs in zip(own, given, strict=True):
-                if mine | {"lr": float(theirs["lr"])} != theirs:
-                    raise ValueError(f"{name}: its settings are not those of this run")
-            optimizer.load_state_dict(state[name])
+            groups = optimizer.state_dict()["param_groups"]
+            for group, saved in zip(groups, state[name]["param_groups"], strict=True):
+                group["lr"] = float(saved["lr"])
+            optimizer.load_state_dict({"state": state[name]["state"], "param_groups": groups})
             for parameter, values in optimizer.state.items():
                 for key, value in values.items():
                     if value.shape != (() if key == "step" else parameter.shape):
