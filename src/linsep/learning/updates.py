@@ -48,7 +48,7 @@ def in_two_steps(last: str) -> Rule:
     """Down the gradient of the other terms; then, from there, down that of the last one."""
 
     def rounds(names: Names) -> list[Names]:
-        return [[name for name in names if name != last], [last]]
+        return [[n for n in names if n != last], [n for n in names if n == last]]
 
     return Rule(rounds, _down_the_sum)
 
