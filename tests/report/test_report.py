@@ -666,7 +666,7 @@ def test_the_report_of_a_grid_is_of_its_runs(tmp_path: Path) -> None:
     (tmp_path / "again.toml").write_text(recipe.content)
     said = command("grid", "again.toml", "--dry-run", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
-    assert said.stdout.count("done") >= 4
+    assert said.stdout.count("finished  ") >= 4
     assert "new" not in said.stdout.split()
 
 
