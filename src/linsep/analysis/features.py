@@ -112,8 +112,8 @@ class Features:
         if self.pairs:
             return ""
         return (
-            "there are no two tasks' ends in a row to compare; joint training has one, and of a "
-            "large net the last is kept unless it is run with --keep tasks"
+            "it needs snapshots of two consecutive tasks; joint training has one, and a large net "
+            "keeps only the last unless it is run with --keep tasks"
         )
 
     def no_final(self) -> str:
