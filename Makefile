@@ -8,6 +8,10 @@ DEV := $(VENV)/.installed-dev
 
 .PHONY: run test test-ray quick check clean
 
+# The same bits on CPUs with and without AVX-512: docs/determinism.md.
+ifeq ($(shell uname -m),x86_64)
+run: export ATEN_CPU_CAPABILITY = avx2
+endif
 run: $(PLAIN)
 	$(BIN)/linsep grid configs/fashion-mini.toml
 	$(BIN)/linsep report --grid configs/fashion-mini.toml -o report.html

@@ -13,9 +13,9 @@ HOUSE = ROOT / "src" / "linsep"
 
 # A package, or a module beside the packages, may import only what stands before it.
 ORDER = (
-    "errors", "randomness", "settings", "data", "nets", "learning", "methods", "testing", "resolve",
-    "prepare",
-    "storage", "grids", "compare", "analysis", "paper", "report", "bench", "cli",
+    "errors", "optional", "randomness", "settings", "data", "nets", "learning", "methods",
+    "testing", "resolve", "prepare", "storage", "grids", "compare", "analysis", "paper",
+    "report", "bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(

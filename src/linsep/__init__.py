@@ -1,6 +1,6 @@
 """Continual learning that keeps old classes linearly separable.
 
-A Method says what, a Learner does it, a Run drives it, results remember it:
+A Method defines the losses, a Learner applies them, and a Run drives it through the tasks:
 
 >>> import linsep
 >>> config = linsep.Config(scenario="blobs", method="derpp+bfp", memory=20, training={"epochs": 1})

@@ -1,4 +1,4 @@
-"""What can go wrong in a way the user can mend. The command line prints one line and exits with 2.
+"""Errors that the user can fix. The command line prints one line and exits with 2.
 
     LinsepError
     ├── ConfigError      a name, field or value that is not allowed
@@ -8,7 +8,7 @@
     │   └── HeldError    ... or that another process is working on
     └── DivergedError    a loss that became NaN or infinite
 
-A message says what was wrong, where, and what would be right.
+A message states what was wrong, where, and what would be right.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from difflib import get_close_matches
 
 
 class LinsepError(Exception):
-    """The root: catch this to catch everything the library raises on purpose."""
+    """The base class of every error that the library raises on purpose."""
 
 
 class ConfigError(LinsepError):
@@ -44,7 +44,7 @@ class DivergedError(LinsepError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether it was memory that could not be had, of the machine or of an accelerator."""
+    """Return whether the machine or an accelerator ran out of memory."""
     text = str(error)  # torch raises a RuntimeError on a CPU, and a class of its own on a GPU
     lacking = "can't allocate memory" in text or "out of memory" in text
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and lacking)
@@ -56,6 +56,15 @@ def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
     close = get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names)}"
+
+
+def shortened(value: object) -> str:
+    """The value as Python writes it, cut to 60 characters."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, perhaps inside
+        text = f"a {type(value).__name__} too large to print"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def printable(text: str) -> str:

@@ -41,7 +41,7 @@ class Prepared:
 
     @property
     def name(self) -> str:
-        """Readable, unique, and the same for the same config and data."""
+        """The name of the run's folder: unique, and the same for the same config and data."""
         c = self.config
         memory = f"-m{c.memory.rows}" if c.memory.rows else ""
         return f"{c.scenario.name}-{c.method}{memory}-s{c.seed}-{self.key}"
@@ -58,16 +58,9 @@ class Prepared:
         method = assemble(c.method, c.options)
         scenario = method.curriculum(self.data.scenario)
         learner = Learner(
-            method,
-            self._backbone,
-            scenario,
-            Randomness(c.seed),
-            self.data.augment,
-            c.training,
-            c.memory,
-            c.evaluation,
-            c.compute,
-        )
+            method, self._backbone, scenario, Randomness(c.seed), self.data.augment,
+            c.training, c.memory, c.evaluation, c.compute,
+        )  # fmt: skip
         return Run(scenario, learner)
 
     def _backbone(self) -> Backbone:
@@ -110,41 +103,38 @@ def prepare(
     """Resolve a config and open its data; a data set or a backbone of your own may be handed in.
 
     `opened` remembers scenarios from call to call, so that many runs on the same data load it once;
-    `progress` is told how many images are decoded, of how many.
+    `progress` receives the number of decoded images and their total.
     """
     from .data.images import Dataset
     from .data.scenarios import open_scenario
 
     if not isinstance(config, Config):
         raise ConfigError(f"config: should be a linsep.Config, not {type(config).__name__}")
-    if data is not None and not isinstance(data, Dataset):
-        raise DataError(f"data: should be a linsep.Dataset, not {type(data).__name__}")
     if data is not None:
+        if not isinstance(data, Dataset):
+            raise DataError(f"data: should be a linsep.Dataset, not {type(data).__name__}")
         scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
-        update = {"scenario": validate(sections.Scenario, scenario)}
-        config = config.model_copy(update=update)
+        config = config.model_copy(update={"scenario": validate(sections.Scenario, scenario)})
     resolved = resolve(config, lenient=lenient, here=here)
     opened = {} if opened is None else opened
     which = resolved.scenario.model_dump_json()
     if data is not None or which not in opened:
         opened[which] = open_scenario(resolved.scenario, data, progress)
     found = opened[which]
-    memory, classes = resolved.memory.rows, found.scenario.num_classes
-    if 0 < memory < classes:
-        raise ConfigError(
-            f"memory.rows: {memory} rows cannot hold one of each of {classes} classes; "
-            f"at least {classes}"
-        )
+    rows, classes = resolved.memory.rows, found.scenario.num_classes
+    if 0 < rows < classes:
+        problem = f"{rows} rows cannot hold one of each of {classes} classes; at least {classes}"
+        raise ConfigError(f"memory.rows: {problem}")
     return Prepared(resolved, found, key(resolved, found.fingerprint, net), net)
 
 
 def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:
-    """`for event in build(Config(...)): ...` trains; nothing is written."""
+    """Build a run: `for event in build(Config(...)): ...` trains it. Nothing is written."""
     return prepare(config, data=data, net=net).build()
 
 
 def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:
-    """Covers what changes numbers: the resolved values, the data's content, a results version."""
+    """Return a digest of what changes numbers: resolved values, the data, a results version."""
     from .methods import revisions
 
     content = config.model_dump(mode="json", exclude={"preset": True})

@@ -1,4 +1,4 @@
-"""Randomness has a name and a place.
+"""Random generators, each known by a name and a place in the run.
 
 Knows a seed and how to hash it. Knows no consumer: a generator is derived where it is used and
 thrown away, so there is nothing to advance, to store or to restore.
@@ -28,7 +28,7 @@ class Randomness:
     seed: int
 
     def at(self, name: str, *index: int) -> np.random.Generator:
-        """The generator of this name and place: the same one however often it is asked for."""
+        """Return the generator of this name and place, always in the same initial state."""
         return np.random.Generator(np.random.Philox(key=self._key(name, index)))
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""From what a user gave to every value that decides a run.
+"""Resolve a config: fill in every value that the user left open.
 
 Knows the sections, the scenarios' and methods' suggestions, the presets and this machine's devices.
 Opens no data and builds nothing.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import ConfigError, DeviceError, unknown
+from .errors import ConfigError, DeviceError, shortened, unknown
 from .settings import sections
 from .settings.config import Config
 from .settings.layers import merged
@@ -21,27 +21,26 @@ if TYPE_CHECKING:
 
 
 def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables that are no section of a config go to `options`, where the method's parts look."""
+    """Move tables that are no section of a config to `options`, where the method finds them."""
     from .methods import METHODS, TERMS
 
     own = {k: v for k, v in settings.items() if k in Config.model_fields}
     rest = {k: v for k, v in settings.items() if k not in Config.model_fields}
     for name, value in rest.items():
         if name not in METHODS and name not in TERMS:
-            allowed = [*Config.model_fields, *METHODS, *TERMS]
-            raise ConfigError(unknown("field", name, allowed))
+            raise ConfigError(unknown("field", name, [*Config.model_fields, *METHODS, *TERMS]))
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{name}: should be a table of options, not {value!r}")
+            raise ConfigError(f"{name}: should be a table of options, not {shortened(value)}")
     return merged(own, {"options": rest}) if rest else own
 
 
 def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Config:
-    """Every value that decides the run, written out.
+    """Return the config with every value that decides the run filled in.
 
     What the user gave comes first, then the preset, what the scenario suggests, what the method
     does, and last the sections' defaults. `lenient` drops what does not concern the method (memory
     settings where it keeps none, options of other parts), which otherwise is refused: a grid gives
-    one set of settings to many methods. Unless it is to run `here`, a device is believed in.
+    one set of settings to many methods. The device is checked only if the run is to happen `here`.
     """
     from .data.registry import source
     from .methods import assemble, parts
@@ -57,26 +56,22 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     suggested = _suggested(method, found.suggests)
     resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
     scenario, net = resolved.scenario, resolved.net
+    options = complete(found.load, scenario.options, "scenario")
+    per_task = scenario.per_task or found.per_task
     net_options = backbones.fitting(net.name, method.net_options) | net.options
-    return resolved.model_copy(
-        update={
-            "method": "+".join(named),
-            "training": _training(resolved.training),
-            "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
-            "net": sections.Net(name=net.name, options=backbones.options(net.name, net_options)),
-            "scenario": scenario.model_copy(
-                update={
-                    "options": complete(found.load, scenario.options, "scenario"),
-                    "per_task": scenario.per_task or found.per_task,
-                }
-            ),
-            "compute": _compute(resolved.compute, here),
-        }
-    )
+    settled = {
+        "method": "+".join(named),
+        "training": _training(resolved.training),
+        "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
+        "net": sections.Net(name=net.name, options=backbones.options(net.name, net_options)),
+        "scenario": scenario.model_copy(update={"options": options, "per_task": per_task}),
+        "compute": _compute(resolved.compute, here),
+    }
+    return resolved.model_copy(update=settled)
 
 
 def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """What the scenario suggests over what the method does.
+    """Merge the method's suggestions with the scenario's, which win.
 
     A scenario's learning rate is for SGD without momentum on a cross-entropy; with momentum m,
     steps of the same length need 1 - m times that, and a method whose loss has smaller gradients
@@ -103,13 +98,11 @@ def _options(
 
 
 def _training(wanted: sections.Training) -> sections.Training:
-    """Milestones that are shares of the epochs, written out."""
-    marks = tuple(
-        max(1, round(m * wanted.epochs)) if m < 1 else m for m in wanted.schedule.milestones
-    )
-    return wanted.model_copy(
-        update={"schedule": wanted.schedule.model_copy(update={"milestones": marks})}
-    )
+    """Turn milestones that are shares of the epochs into epochs."""
+    given = wanted.schedule.milestones
+    marks = tuple(max(1, round(m * wanted.epochs)) if m < 1 else m for m in given)
+    schedule = wanted.schedule.model_copy(update={"milestones": marks})
+    return wanted.model_copy(update={"schedule": schedule})
 
 
 def _memory(
@@ -119,15 +112,15 @@ def _memory(
         if given.get("rows", bool(given)) and not lenient:
             raise ConfigError(f"memory: method {name!r} keeps no memory; leave it out")
         return sections.Memory(rows=0)
-    wanted, suggested = config.memory, {"policy": method.memories[0]}
-    if wanted.rows < 1:
-        raise ConfigError(f"memory.rows: method {name!r} needs at least 1, not {wanted.rows}")
-    if given.get("policy", method.memories[0]) not in method.memories:
-        allowed = unknown(f"policy for {name!r}", wanted.policy, method.memories)
-        raise ConfigError(f"memory.policy: {allowed}")
-    defaults = suggested | {"draw": config.training.batch_size}
-    missing = {k: v for k, v in defaults.items() if k not in given}
-    return wanted.model_copy(update=missing)
+    suggested = {"policy": method.memories[0], "draw": config.training.batch_size}
+    missing = {k: v for k, v in suggested.items() if k not in given}
+    memory = config.memory.model_copy(update=missing)
+    if memory.rows < 1:
+        raise ConfigError(f"memory.rows: method {name!r} needs at least 1, not {memory.rows}")
+    if memory.policy not in method.memories:
+        problem = unknown(f"policy for {name!r}", memory.policy, method.memories)
+        raise ConfigError(f"memory.policy: {problem}")
+    return memory
 
 
 def _compute(wanted: sections.Compute, here: bool) -> sections.Compute:
@@ -147,19 +140,15 @@ def _compute(wanted: sections.Compute, here: bool) -> sections.Compute:
 
 
 def devices() -> list[str]:
-    """What this machine can compute on, the fastest first."""
+    """Return the devices of this machine, the fastest first."""
     import torch
 
-    there = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    return [name for name, present in there.items() if present]
+    there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    return [*(name for name, present in there.items() if present), "cpu"]
 
 
 def native_bf16() -> bool:
-    """Whether this CPU multiplies in bf16; True where that cannot be found out."""
+    """Return whether this CPU multiplies in bf16; True if unknown."""
     try:
         words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     except OSError:

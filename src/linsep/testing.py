@@ -1,10 +1,8 @@
-"""The laws every method must keep, runnable on yours: `check_method(my_method)`.
+"""Laws that every method must keep; `check_method(my_method)` checks yours.
 
 Knows a toy scenario and a toy net with BatchNorm, small enough to look at every step. Each law is a
 function that raises AssertionError with what broke.
 """
-
-from __future__ import annotations
 
 import copy
 import io
@@ -44,9 +42,8 @@ def toy_scenario() -> Scenario:
         return Images.of((x * 255).to(torch.uint8), y)
 
     names = tuple(f"class {c}" for c in range(CLASSES))
-    return split(
-        "toy", Dataset(make(PER_CLASS), make(4), names), [PER_TASK] * (CLASSES // PER_TASK)
-    )
+    data = Dataset(make(PER_CLASS), make(4), names)
+    return split("toy", data, [PER_TASK] * (CLASSES // PER_TASK))
 
 
 def toy_run(
@@ -63,17 +60,12 @@ def toy_run(
     chosen = {"epochs": 2, "batch_size": 8, "lr": 0.03, "momentum": 0.9} | (training or {})
     policy = method.memories[0] if method.memories else "balanced"
     kept = {"rows": 12 if method.memories else 0, "draw": 6, "policy": policy} | (memory or {})
+    augment = Augment(size=SIZE, pad=0, flip=True, mean=(0.5,), std=(0.25,))
     learner = Learner(
-        method,
-        toy_backbone,
-        scenario,
-        Randomness(seed),
-        Augment(size=SIZE, pad=0, flip=True, mean=(0.5,), std=(0.25,)),
-        sections.Training.model_validate(chosen),
-        sections.Memory.model_validate(kept),
-        sections.Evaluation(),
-        sections.Compute(device="cpu"),
-    )
+        method, toy_backbone, scenario, Randomness(seed), augment,
+        sections.Training.model_validate(chosen), sections.Memory.model_validate(kept),
+        sections.Evaluation(), sections.Compute(device="cpu"),
+    )  # fmt: skip
     return Run(scenario, learner)
 
 
@@ -89,7 +81,7 @@ def _short(stage: Stage) -> Stage:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Bit for bit, nan equal to nan, through nested containers."""
+    """Return whether nested containers are equal bit for bit; nan equals nan."""
     if isinstance(a, Tensor):
         return a.dtype == b.dtype and a.shape == b.shape and _bytes(a) == _bytes(b)
     if isinstance(a, dict):
@@ -104,16 +96,17 @@ def _bytes(t: Tensor) -> bytes:
 
 
 def on_disk(run: Run) -> bytes:
-    """All that is left of a run after the process dies."""
+    """Return all that is left of a run after its process dies."""
     file = io.BytesIO()
     torch.save(run.state_dict(), file)
     return file.getvalue()
 
 
-def from_disk(content: bytes) -> dict[str, Any]:
-    state = torch.load(io.BytesIO(content), weights_only=True)
-    assert isinstance(state, dict)
-    return state
+def revived(method: Method, content: bytes) -> Run:
+    """Return a new run in the state that another one left on disk."""
+    run = toy_run(method)
+    run.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
+    return run
 
 
 # --- the laws ------------------------------------------------------------------------------------
@@ -134,22 +127,19 @@ def is_deterministic(method: Method) -> None:
 
 
 def resumes_exactly(method: Method) -> None:
-    """A run that dies after any event and is built anew goes on as it would have, bit for bit."""
+    """A run that dies after any event and is built anew resumes bit for bit."""
     straight = toy_run(method)
     saved = on_disk(straight)
     for event in straight:
-        fresh = toy_run(method)
-        fresh.load_state_dict(from_disk(saved))
+        fresh = revived(method, saved)
         assert same(_plain([next(iter(fresh))]), _plain([event])), f"another event than {event}"
         assert same(fresh.state_dict(), straight.state_dict()), f"another state after {event}"
         saved = on_disk(straight)
-    fresh = toy_run(method)
-    fresh.load_state_dict(from_disk(saved))
-    assert not list(fresh), "a finished run goes on"
+    assert not list(revived(method, saved)), "a finished run trains further"
 
 
 def ignores_a_term_of_weight_zero(method: Method, extra: Summand) -> None:
-    """Under bn_updates = "stream": same net, memory and predictor after every event."""
+    """With bn_updates = "stream", net, memory and predictor are the same after every event."""
     training = {"bn_updates": "stream"}
     plain = toy_run(method, training=training)
     added = toy_run(method + replace(extra, weight=0.0), training=training)
@@ -160,7 +150,7 @@ def ignores_a_term_of_weight_zero(method: Method, extra: Summand) -> None:
 
 
 def is_silent_in_the_first_task(method: Method, extra: Summand) -> None:
-    """A backward term has no past to keep in the first task, and speaks in every later one."""
+    """A backward term has no loss in the first task, and one in every later task."""
     spoken: dict[int, set[bool]] = {}
     for event in toy_run(method + extra):
         if isinstance(event, StepEnd) and event.cursor.stage == 0:
@@ -170,7 +160,7 @@ def is_silent_in_the_first_task(method: Method, extra: Summand) -> None:
 
 
 def predicts_seen_classes_only(method: Method) -> None:
-    """And Task-IL accuracy, among fewer classes, is never below Class-IL accuracy."""
+    """Unseen classes are never predicted, and Task-IL accuracy is never below Class-IL."""
     run = toy_run(method)
     for event in run:
         if isinstance(event, TaskEnd):
@@ -201,11 +191,8 @@ def steps_purely(method: Method) -> None:
 
 
 LAWS: tuple[Callable[[Method], None], ...] = (
-    is_deterministic,
-    resumes_exactly,
-    predicts_seen_classes_only,
-    steps_purely,
-)
+    is_deterministic, resumes_exactly, predicts_seen_classes_only, steps_purely,
+)  # fmt: skip
 BACKWARD_LAWS: tuple[Callable[[Method, Summand], None], ...] = (
     ignores_a_term_of_weight_zero,
     is_silent_in_the_first_task,

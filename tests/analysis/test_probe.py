@@ -126,7 +126,7 @@ def test_probe_learns_from_any_labels_and_ignores_scale_and_dead_features() -> N
     z, y = blobs(600, 8, 3)
     test, test_y = blobs(300, 8, 3, seed=1)
     names = torch.tensor([4, 9, 40])
-    got = probe(z, names[y], test, names[test_y], 0.5, rng())
+    got = probe((z, names[y]), (test, names[test_y]), 0.5, rng())
     assert got.classes == (4, 9, 40)
     assert got.rows == 300
     assert got.accuracy > 0.85
@@ -136,14 +136,14 @@ def test_probe_learns_from_any_labels_and_ignores_scale_and_dead_features() -> N
     def spoil(m: Tensor) -> Tensor:
         return F.pad(m * torch.logspace(-3, 3, 8) + 5, (0, 2), value=0.1)
 
-    again = probe(spoil(z), names[y], spoil(test), names[test_y], 0.5, rng())
+    again = probe((spoil(z), names[y]), (spoil(test), names[test_y]), 0.5, rng())
     assert again.fit.objective == pytest.approx(got.fit.objective, abs=2e-5)
     assert (again.predicted == got.predicted).double().mean() > 0.99
 
 
 def test_portion_one_is_the_whole_set_standardised_by_itself() -> None:
     z, y = blobs(120, 5, 3)
-    got = probe(z, y, z, y, 1.0, rng())
+    got = probe((z, y), (z, y), 1.0, rng())
     x = standardised(z)
     assert got.fit.objective == pytest.approx(fit_logistic(x, y, 3).objective, abs=1e-6)
     assert got.accuracy == got.train_accuracy
@@ -152,29 +152,32 @@ def test_portion_one_is_the_whole_set_standardised_by_itself() -> None:
 def test_repeated_draws_are_keyed_not_sequential() -> None:
     z, y = blobs(400, 5, 4)
     test, test_y = blobs(100, 5, 4, seed=1)
-    every = list(probe_draws(z, y, test, test_y, draws=2, seed=3))
+    every = list(probe_draws((z, y), (test, test_y), draws=2, seed=3))
     assert [r.portion for r in every] == [p for p in PORTIONS for _ in range(2)][:-1]
-    alone = next(probe_draws(z, y, test, test_y, portions=[0.1], draws=1, seed=3))
+    alone = next(probe_draws((z, y), (test, test_y), portions=[0.1], draws=1, seed=3))
     assert torch.equal(alone.fit.weight, every[4].fit.weight)
     assert not torch.equal(every[5].fit.weight, every[4].fit.weight)
-    other = next(probe_draws(z, y, test, test_y, portions=[0.1], draws=1, seed=4))
+    other = next(probe_draws((z, y), (test, test_y), portions=[0.1], draws=1, seed=4))
     assert not torch.equal(alone.fit.weight, other.fit.weight)
 
 
 def test_bad_input_is_refused() -> None:
     z, y = blobs(20, 3, 2)
     for wrong, message in (
-        (lambda: probe(z, y[:9], z, y, 1, rng()), "training labels: want 20 integers"),
-        (lambda: probe(z, y, z[:, :2], y, 1, rng()), "training rows have 3 features, test rows 2"),
-        (lambda: probe(z / 0, y, z, y, 1, rng()), "training features: there are NaN"),
-        (lambda: probe(z, y, z[:0], y[:0], 1, rng()), "test features: the matrix is empty"),
-        (lambda: probe(z, 0 * y, z, 0 * y, 1, rng()), "at least two classes"),
-        (lambda: probe(z, y, z, y + 1, 1, rng()), r"without training rows: \[2\]"),
-        (lambda: probe(z, y, z, y, 0, rng()), "portion: want a share"),
-        (lambda: probe(z, y, z, y, 1.1, rng()), "portion: want a share"),
+        (lambda: probe((z, y[:9]), (z, y), 1, rng()), "training labels: want 20 integers"),
+        (
+            lambda: probe((z, y), (z[:, :2], y), 1, rng()),
+            "training rows have 3 features, test rows 2",
+        ),
+        (lambda: probe((z / 0, y), (z, y), 1, rng()), "training features: there are NaN"),
+        (lambda: probe((z, y), (z[:0], y[:0]), 1, rng()), "test features: the matrix is empty"),
+        (lambda: probe((z, 0 * y), (z, 0 * y), 1, rng()), "at least two classes"),
+        (lambda: probe((z, y), (z, y + 1), 1, rng()), r"without training rows: \[2\]"),
+        (lambda: probe((z, y), (z, y), 0, rng()), "portion: want a share"),
+        (lambda: probe((z, y), (z, y), 1.1, rng()), "portion: want a share"),
         (lambda: fit_logistic(z, y + 1, 2), "beyond 2 classes"),
         (lambda: fit_logistic(z, y, 2, c=0), "c > 0"),
-        (lambda: list(probe_draws(z, y, z, y, draws=0)), "at least 1"),
+        (lambda: list(probe_draws((z, y), (z, y), draws=0)), "at least 1"),
     ):
         with pytest.raises(ValueError, match=message):
             wrong()

@@ -6,13 +6,19 @@ import subprocess
 import sys
 import time
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from typer import Option, Typer
+from typer.testing import CliRunner
 
 import linsep
-from linsep.cli import EXTRAS, explained
+from linsep.cli import explained
+from linsep.cli.flags import grouped
 from linsep.errors import ConfigError
+from linsep.optional import EXTRAS
 from tests.helpers.command import TINY, command
 
 ROOT = Path(__file__).parents[2]
@@ -58,7 +64,7 @@ def test_show_and_list(finished: tuple[Path, str]) -> None:
     assert "Class-IL accuracy, %" in shown.stdout
     assert 'method = "derpp+bfp"' in shown.stdout
     listed = command("list", cwd=where).stdout
-    for name in ("derpp", "+bfp", "fashion-mini", "resnet18"):
+    for name in ("derpp", "+bfp", "fashion-mini", "resnet18", "'linsep[timm]'"):
         assert name in listed
 
 
@@ -167,6 +173,26 @@ def test_ctrl_c_in_the_first_second_prints_no_traceback(moment: float, tmp_path:
     _, said = process.communicate(timeout=60)
     assert process.returncode in (1, 130)
     assert "Traceback" not in said
+
+
+@dataclass(frozen=True)
+class Pair:
+    left: Annotated[int, Option(help="A number.")] = 1
+    right: Annotated[str | None, Option("--other", "-o")] = None
+
+
+def test_a_group_of_flags_is_a_flag_for_each_field() -> None:
+    given: list[tuple[str, Pair, bool]] = []
+
+    def command(name: str, pair: Pair, loud: bool = False) -> None:
+        given.append((name, pair, loud))
+
+    app = Typer()
+    app.command()(grouped(command))
+    for words in (["a"], ["b", "--left", "2", "-o", "x", "--loud"]):
+        assert CliRunner().invoke(app, words).exit_code == 0
+    assert given == [("a", Pair(), False), ("b", Pair(2, "x"), True)]
+    assert CliRunner().invoke(app, ["c", "--pair", "1"]).exit_code == 2
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from linsep.data.sources.folder import folder
 from linsep.data.sources.table import table
 from linsep.errors import LinsepError
 from linsep.settings import sections
+from linsep.settings.signature import validate
 from tests.helpers.made_data import noise, write_image
 
 
@@ -27,9 +28,9 @@ def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def one_line(name: str, path: Path, **given: Any) -> str:
     """Open a scenario that cannot be, as a run would, and return what it reports."""
-    wanted = sections.Scenario.model_validate({"name": name, "data": str(path)} | given)
+    given = {"name": name, "data": str(path)} | given
     with pytest.raises(LinsepError) as caught:
-        open_scenario(wanted)
+        open_scenario(validate(sections.Scenario, given, "scenario"))
     assert "\n" not in str(caught.value)
     return str(caught.value)
 

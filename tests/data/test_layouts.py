@@ -4,7 +4,6 @@ import gzip
 import shutil
 import tarfile
 from collections.abc import Callable
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from tests.helpers.made_data import (
 )
 
 SHA256 = "9920d9d9da642f3b9646baed5d50d15028932e95008e11398cf635e67974a0e8"  # as documented
-DIGITS = replace(mnist.MNIST, counts=((2, 1), (1, 1)), names=("0", "1"))
+DIGITS = mnist.MNIST._replace(counts=((2, 1), (1, 1)), names=("0", "1"))
 
 
 @pytest.fixture(autouse=True)

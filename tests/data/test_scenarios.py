@@ -234,7 +234,7 @@ def repeating() -> tuple[Dataset, Tensor, Tensor]:
 
 def test_a_class_is_new_in_the_first_task_it_comes_in() -> None:
     data, train, test = repeating()
-    scenario = streamed("mine", data, train, test, 3)
+    scenario = streamed("mine", data, Tasks(tuple("123"), train, test))
     assert [task.classes for task in scenario.tasks] == [(0, 1), (2,), ()]
     assert [task.earlier for task in scenario.tasks] == [(), (0, 1), (0, 1, 2)]
     assert [group.classes for group in scenario.groups] == [(0, 1), (1, 2), (0,)]

@@ -50,7 +50,7 @@ def test_channels_last_keeps_away_from_channels_that_torch_does_not_survive() ->
 
 
 def test_bf16_learns_alike_and_keeps_weights_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linsep.prepare.native_bf16", lambda: True)
+    monkeypatch.setattr("linsep.resolve.native_bf16", lambda: True)
     run = prepare(config(SETTINGS, precision="bf16")).build()
     found = torch.stack([e.losses["ce"] for e in run if isinstance(e, StepEnd)])
     assert {p.dtype for p in run.learner.net.parameters()} == {torch.float32}
@@ -79,7 +79,7 @@ def test_a_compiled_net_learns_the_same_and_saves_the_same_names() -> None:
 
 
 def test_bf16_is_refused_where_the_cpu_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linsep.prepare.native_bf16", lambda: False)
+    monkeypatch.setattr("linsep.resolve.native_bf16", lambda: False)
     with pytest.raises(ConfigError, match=r"compute\.precision: .* 19 times slower; use 'fp32'"):
         prepare(config(SETTINGS, precision="bf16"))
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from linsep.data.images import Dataset, Images, join
+from linsep.data.images import Dataset, Images, Tasks, join
 from linsep.data.tasks import streamed
 from linsep.errors import ConfigError
 from linsep.learning.exemplars import HeldOut
@@ -344,7 +344,7 @@ def test_a_stream_may_repeat_classes(name: str) -> None:
             rows = (y == c).nonzero()[:, 0]
             place[rows[t - 1 :: 3]] = t
     names = tuple(map(str, range(6)))
-    scenario = streamed("again", Dataset(data, tests, names), tasks, last, 3)
+    scenario = streamed("again", Dataset(data, tests, names), Tasks(tuple("123"), tasks, last))
     assert [task.classes for task in scenario.tasks] == [(0, 1), (2, 3, 4, 5), ()]
     run = toy_run(assemble(f"{name}+bfp", {}), scenario=scenario)
     for event in run:

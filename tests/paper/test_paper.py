@@ -14,7 +14,8 @@ from linsep.paper.tables import (
     SCENARIOS,
     TABLES,
     Cell,
-    cell,
+    Place,
+    at,
     entries,
     hyperparameters,
     protocol,
@@ -55,12 +56,12 @@ def test_tables_by_name_and_number() -> None:
 
 
 def test_cells() -> None:
-    assert cell("split-cifar10", 200, "derpp+bfp") == Cell(72.21, 0.22, 6.80, bold=True)
-    assert cell("split-cifar10", None, "jt", setting="task_il") == Cell(98.19, 0.16)
-    assert cell("split-tinyimagenet", 4000, "derpp+bfp", "ff") == Cell(9.42, 1.04, -6.28, True)
-    assert cell("split-cifar100", 500, "derpp+fd") == Cell(43.81, 1.35)
-    assert cell("split-cifar10", 500, "derpp+bfp", "ala", gamma=10.0) == Cell(83.70)
-    assert cell("split-imagenet100", 2000, "derpp+bfp2") == Cell(52.88, 1.86)
+    assert at(Place("split-cifar10", 200, "derpp+bfp")) == Cell(72.21, 0.22, 6.80, bold=True)
+    assert at(Place("split-cifar10", None, "jt", setting="task_il")) == Cell(98.19, 0.16)
+    assert at(Place("split-tinyimagenet", 4000, "derpp+bfp", "ff")) == Cell(9.42, 1.04, -6.28, True)
+    assert at(Place("split-cifar100", 500, "derpp+fd")) == Cell(43.81, 1.35)
+    assert at(Place("split-cifar10", 500, "derpp+bfp", "ala", gamma=10.0)) == Cell(83.70)
+    assert at(Place("split-imagenet100", 2000, "derpp+bfp2")) == Cell(52.88, 1.86)
 
 
 def test_every_cell_is_a_percentage() -> None:
@@ -84,7 +85,7 @@ def test_every_cell_is_a_percentage() -> None:
 )
 def test_unprinted_cells_are_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        cell(*arguments)
+        at(Place(*arguments))
 
 
 def test_unknown_table_is_refused() -> None:

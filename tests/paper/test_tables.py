@@ -65,7 +65,7 @@ def test_settings_by_hand() -> None:
     assert "memory" not in settings("split-cifar10", None, "ft")
     assert settings("split-cifar10", 200, "fdr")["fdr"] == {"replay_probabilities": 0.3}
     assert settings("split-cifar10", 200, "bic")["bic"] == {"temperature": 2.0, "bias_epochs": 250}
-    both = [settings("split-cifar100", 500, "derpp+bfp", s) for s in ("text", "program")]
+    both = [settings("split-cifar100", 500, "derpp+bfp", s) for s in ("paper", "authors")]
     assert [s["derpp"]["replay_logits"] for s in both] == [0.2, 0.1]  # D6
     assert [s["preset"] for s in both] == ["paper", "authors"]
     assert both[0]["bfp"] == {"init": "default", "reset": True, "weight": 1.0, "lr": 0.1,

@@ -113,6 +113,11 @@ def test_a_wrong_name_is_one_line_with_a_hint(asked: str, hint: str, tmp_path: P
         Store(tmp_path).select(None, sort=asked.partition("=")[0])
 
 
+@pytest.mark.parametrize("name", ["method", "-seed", "training.lr", "faa"])
+def test_settings_are_known_before_there_is_a_run(name: str, tmp_path: Path) -> None:
+    assert Store(tmp_path).select(sort=name) == []
+
+
 def test_the_index_follows_the_folders(tmp_path: Path) -> None:
     store = Store(made(tmp_path))
     store.records()
@@ -192,15 +197,14 @@ def test_random_bytes_in_the_index_change_no_answer(start: int, tmp_path: Path) 
     assert facts(store.records()) == fresh(tmp_path)
 
 
-def test_an_index_of_another_layout_is_replaced(tmp_path: Path) -> None:
-    import sqlite3
-
+def test_an_index_of_another_version_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(made(tmp_path))
-    store.index.parent.mkdir()
-    with sqlite3.connect(store.index) as base:
-        base.execute("CREATE TABLE runs (something INTEGER)")
-    base.close()
-    assert facts(store.records()) == fresh(tmp_path)
+    store.records()
+    monkeypatch.setattr("linsep.storage.store.VERSION", 0)
+    monkeypatch.setattr("linsep.storage.store.read_facts", lambda folder: {"name": folder.name})
+    assert facts(store.records()) == {name: {"name": name} for name in fresh(tmp_path)}
 
 
 def _many_times(runs: Path, count: int) -> None:

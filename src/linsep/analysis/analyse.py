@@ -4,8 +4,6 @@ What was found is kept as `analysis/<name>.json` with what it was made from: ask
 read, and made anew only if the run or the settings differ.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from contextlib import suppress

@@ -11,8 +11,6 @@ that it brings ("unseen"). The n x n kernels are never made.
 The printed one depends on the features' scale and on n (D16): use it only to show that.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Literal, get_args
@@ -39,11 +37,9 @@ class Pair:
         self.count = len(x)
         self.means = mean_row(x), mean_row(y)
         both = [(a, b) for a in range(2) for b in range(a, 2)]
+        sizes = {(a, b): (len(self.means[a]), len(self.means[b])) for a, b in both}
         self.products = {  # (a, b) -> sum of a_i b_i^T
-            (a, b): x.new_zeros(
-                len(self.means[a]), len(self.means[b]), dtype=torch.float64, device="cpu"
-            )
-            for a, b in both
+            pair: torch.zeros(size, dtype=torch.float64) for pair, size in sizes.items()
         }
         self.norms = torch.zeros(2, 2, dtype=torch.float64)  # sum of |a_i|^2 |b_i|^2
         for parts in blocks(x, y):

@@ -5,8 +5,6 @@
 Knows how a run is opened again, and files. Knows nothing of what features are good for.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Callable
@@ -52,14 +50,14 @@ class Rule:
 def reopen(
     folder: Path, *, opened: dict[str, Any] | None = None, data: str | None = None
 ) -> Prepared:
-    """A finished run's config and data again; `data` says where the images are now."""
+    """Open a finished run's config and data again; `data` is where the images are now."""
     run = RunFolder(folder)
     run.results()  # refuses what is not finished
     settings = gathered(run.config())
-    scenario, name = settings["scenario"], folder.resolve().name
+    scenario, name = settings.setdefault("scenario", {}), folder.resolve().name
     if data is not None:
         scenario["data"] = data
-    elif scenario["name"] == "code":
+    elif scenario.get("name") == "code":
         raise ConfigError(
             f"{name}: its images come from code, {scenario.get('data')}, which is not run unasked; "
             "name it with --data if you trust it"
@@ -80,10 +78,7 @@ class Features:
     """A run's features, by snapshot and split, as memory-mapped matrices."""
 
     def __init__(
-        self,
-        folder: Path,
-        prepared: Prepared,
-        say: Callable[[str], None] = lambda line: None,
+        self, folder: Path, prepared: Prepared, say: Callable[[str], None] = lambda line: None
     ) -> None:
         self.folder, self.prepared, self.say = folder, prepared, say
         self.scenario = prepared.data.scenario  # the tasks, also of a run that learned jointly
@@ -102,7 +97,7 @@ class Features:
 
     @property
     def last(self) -> Snapshot:
-        """At the end of the last task."""
+        """The snapshot at the end of the last task."""
         if reason := self.no_final():
             raise StateError(f"{self.folder.name}: {reason}")
         return self.ends[-1]
@@ -117,8 +112,8 @@ class Features:
         if self.pairs:
             return ""
         return (
-            "there are no two tasks' ends in a row to compare; joint training has one, and of a "
-            "large net the last is kept unless it is run with --keep tasks"
+            "it needs snapshots of two consecutive tasks; joint training has one, and a large net "
+            "keeps only the last unless it is run with --keep tasks"
         )
 
     def no_final(self) -> str:
@@ -133,7 +128,7 @@ class Features:
 
     @cached_property
     def learner(self) -> Learner:
-        """Built anew; what it knows is what `at` put into it."""
+        """The learner, newly built; `at` loads its knowledge."""
         return self.prepared.build().learner
 
     def at(self, snapshot: Snapshot) -> Learner:
@@ -161,7 +156,7 @@ class Features:
         return self._images[split].y
 
     def rows(self, split: Split, first: int, end: int) -> slice:
-        """Of the tasks from `first` up to, and without, `end`."""
+        """Return the rows of the tasks from `first` up to but excluding `end`."""
         ends = np.cumsum([0, *(len(part) for part in self._parts[split])]).tolist()
         return slice(ends[first], ends[end])
 
@@ -197,8 +192,15 @@ class Features:
             ) from None
         return torch.from_numpy(found)
 
+    def of_tasks(
+        self, snapshot: Snapshot, split: Split, first: int, end: int
+    ) -> tuple[Tensor, Tensor]:
+        """Features and labels of the tasks from `first` up to, and without, `end`."""
+        rows = self.rows(split, first, end)
+        return self.matrix(snapshot, split)[rows], self.labels(split)[rows]
+
     def _path(self, snapshot: Snapshot, split: Split) -> Path:
-        """Named after all that decides its content."""
+        """Return a path named after everything that decides the file's content."""
         what = f"{snapshot.digest} {self.prepared.data.fingerprint} {self.prepared.key}"
         digest = blake2b(what.encode(), digest_size=6).hexdigest()
         return self.folder / FOLDER / f"{split}-{snapshot.name}-{digest}.npy"

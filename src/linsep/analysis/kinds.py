@@ -21,12 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..compare.tables import Value
 from ..errors import ConfigError, StateError, unknown
+from ..storage import files
+from ..storage.folder import RunFolder
 
 if TYPE_CHECKING:
     from .features import Features
 
 FOLDER = "analysis"
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 Place = Annotated[int, Field(ge=0, le=100_000)]  # a task, an epoch or a class, counted from 0
 Content = dict[str, Any]
 Row = tuple[tuple[Value, ...], Mapping[str, float | None]]  # where, and what was found there
@@ -73,20 +75,19 @@ def find(name: str) -> Analysis:
 
 
 def stored(folder: Path, name: str) -> Content | None:
-    """What was found of the run in this folder; None if nothing, StateError if it is damaged."""
+    """Return the stored analysis of a run; None if there is none, StateError if it is damaged."""
     path = folder / FOLDER / f"{name}.json"
+    if not RunFolder(folder).has(f"{FOLDER}/{name}.json"):
+        return None
     try:
-        content = json.loads(path.read_bytes())
+        content: Content = json.loads(files.read(path))
         find(name).shape.model_validate(content)
         if content.get("what") != name:
             raise ValueError(f"it is not of {name}")
-    except FileNotFoundError:
-        return None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise StateError(f"{FOLDER}/{path.name} is damaged: {where}: {first['msg']}") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise StateError(f"{FOLDER}/{path.name} is damaged: {error}") from None
-    found: Content = content
-    return found
+    return content

@@ -10,8 +10,6 @@ it is 1.7 (d = 512) to 3.4 (d = 64) times faster than scikit-learn's, whose L-BF
 the features (docs/performance.md); with few rows or two classes scikit-learn's is faster.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass

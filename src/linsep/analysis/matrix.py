@@ -4,8 +4,6 @@ Arithmetic on features is done in float64 on the host, a block of rows at a time
 O(d^2) memory whatever the number of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch
@@ -15,7 +13,7 @@ ROWS = 4096  # rows turned to float64 at a time
 
 
 def double(x: Tensor) -> Tensor:
-    """On the host, and in float64 unless it holds integers."""
+    """Return the tensor on the host, in float64 unless it holds integers."""
     return x.detach().to("cpu", torch.float64 if x.is_floating_point() else torch.int64)
 
 
@@ -26,12 +24,12 @@ def blocks(*tensors: Tensor) -> Iterator[list[Tensor]]:
 
 
 def mean_row(z: Tensor) -> Tensor:
-    """(d,) float64."""
+    """Return the mean of the rows, (d,) float64."""
     return torch.stack([len(b) / len(z) * b.mean(0) for (b,) in blocks(z)]).sum(0)
 
 
 def six_digits(values: Tensor) -> list[float]:
-    """What figures and tables need, at half the size of all digits."""
+    """Round to six digits: enough for figures and tables, at half the size."""
     return [float(f"{v:.6g}") for v in values.tolist()]
 
 

@@ -19,11 +19,13 @@ from torch import Tensor
 
 from ..compare.statistics import mean
 from ..storage.snapshots import Snapshot
-from .features import Features, Rule
+from .features import Features, Rule, Split
 from .kinds import Analysis, Content, Number, Place, Row, Shape
 from .logistic import Logistic, fit_logistic
 from .matrix import ROWS, check_features, check_labels
 
+Rows = tuple[Tensor, Tensor]  # features (n, d) and labels (n,)
+SPLITS: tuple[Split, Split] = ("train", "test")
 PORTIONS = (0.01, 0.033, 0.1, 0.33, 1.0)  # of each class's training rows, as in figure 4
 
 
@@ -53,23 +55,17 @@ def draw_rows(y: Tensor, portion: float, rng: np.random.Generator) -> Tensor:
 
 
 def probe(
-    train_z: Tensor,
-    train_y: Tensor,
-    test_z: Tensor,
-    test_y: Tensor,
-    portion: float,
-    rng: np.random.Generator,
-    *,
-    c: float = 1.0,
+    train: Rows, test: Rows, portion: float, rng: np.random.Generator, *, c: float = 1.0
 ) -> ProbeResult:
     """Fit on a portion of the training rows, drawn per class, and score the test rows.
 
     Features are standardised with the drawn rows' mean and standard deviation; a feature that is
     the same in all of them is only centred.
     """
-    for z, y, name in ((train_z, train_y, "training"), (test_z, test_y, "test")):
+    for (z, y), name in ((train, "training"), (test, "test")):
         check_features(z, f"{name} features")
         check_labels(y, len(z), f"{name} labels")
+    (train_z, train_y), (test_z, test_y) = train, test
     if train_z.shape[1] != test_z.shape[1]:
         raise ValueError(
             f"training rows have {train_z.shape[1]} features, test rows {test_z.shape[1]}"
@@ -84,8 +80,8 @@ def probe(
     x = x.sub_(mean).div_(deviation)
     target = torch.searchsorted(labels, y)
     fit = fit_logistic(x, target, len(labels), c=c)
-    test = (test_z.detach().cpu().float() - mean) / deviation
-    predicted = labels[fit.scores(test).argmax(1)]
+    scores = fit.scores((test_z.detach().cpu().float() - mean) / deviation)
+    predicted = labels[scores.argmax(1)]
     return ProbeResult(
         portion=portion,
         rows=len(x),
@@ -107,10 +103,8 @@ def _mean_and_deviation(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def probe_draws(
-    train_z: Tensor,
-    train_y: Tensor,
-    test_z: Tensor,
-    test_y: Tensor,
+    train: Rows,
+    test: Rows,
     *,
     portions: Sequence[float] = PORTIONS,
     draws: int = 3,
@@ -127,7 +121,7 @@ def probe_draws(
     for portion in portions:
         for draw in range(draws if portion < 1 else 1):
             rng = np.random.default_rng([seed, round(portion * 1_000_000), draw])
-            yield probe(train_z, train_y, test_z, test_y, portion, rng, c=c)
+            yield probe(train, test, portion, rng, c=c)
 
 
 # --- of a run ------------------------------------------------------------------------------------
@@ -142,8 +136,8 @@ def make(
     seed: int = 0,
 ) -> Content:
     """Probes of the final features, and of each task's beside the head it had then."""
-    last, y, test_y = run.last, run.labels("train"), run.labels("test")
-    z, test_z = run.matrix(last, "train"), run.matrix(last, "test")
+    last = run.last
+    train, test = ((run.matrix(last, split), run.labels(split)) for split in SPLITS)
     final = [
         {
             "portion": found.portion,
@@ -152,33 +146,29 @@ def make(
             "train_accuracy": found.train_accuracy,
             "tasks": _by_task(run, found.predicted),
         }
-        for found in probe_draws(
-            z, y, test_z, test_y, portions=portions, draws=draws, seed=seed, c=c
-        )
+        for found in probe_draws(train, test, portions=portions, draws=draws, seed=seed, c=c)
     ]
-    decided = _decisions(test_z, run.rule(last))
+    decided = _decisions(test[0], run.rule(last))
     heads = _by_task(run, decided)
     whole = [one["tasks"] for one in final if one["portion"] == 1]
     rounds = []
     for end in run.ends:
         if end == last and whole:  # it is among the portions already
             rounds.append({"task": end.task, "probe": whole[0], "head": heads})
-        elif len(y[run.rows("train", 0, end.task + 1)].unique()) > 1:
+        elif len(train[1][run.rows("train", 0, end.task + 1)].unique()) > 1:
             rounds.append(_round(run, end, c, seed))
-    share = float((decided == test_y).double().mean())
+    share = float((decided == test[1]).double().mean())
     return {"final": final, "head": share, "head_tasks": heads, "rounds": rounds}
 
 
 def _round(run: Features, end: Snapshot, c: float, seed: int) -> Content:
     """How separable the tasks seen so far are after one of them."""
-    train, test = (run.rows(split, 0, end.task + 1) for split in ("train", "test"))
-    z, y = run.matrix(end, "train")[train], run.labels("train")[train]
-    test_z, test_y = run.matrix(end, "test")[test], run.labels("test")[test]
-    found = probe(z, y, test_z, test_y, 1.0, np.random.default_rng(seed), c=c)
+    train, test = (run.of_tasks(end, split, 0, end.task + 1) for split in SPLITS)
+    found = probe(train, test, 1.0, np.random.default_rng(seed), c=c)
     return {
         "task": end.task,
         "probe": _by_task(run, found.predicted),
-        "head": _by_task(run, _decisions(test_z, run.rule(end))),
+        "head": _by_task(run, _decisions(test[0], run.rule(end))),
     }
 
 
@@ -189,12 +179,9 @@ def _decisions(z: Tensor, rule: Rule) -> Tensor:
 
 def _by_task(run: Features, predicted: Tensor) -> list[float]:
     """Accuracy on each task, from the predictions of the first tasks' test rows in order."""
-    right, found = predicted == run.labels("test")[: len(predicted)], []
-    for task in range(len(run.scenario.groups)):
-        rows = run.rows("test", task, task + 1)
-        if rows.stop <= len(right):
-            found.append(float(right[rows].double().mean()))
-    return found
+    right = predicted == run.labels("test")[: len(predicted)]
+    rows = [run.rows("test", task, task + 1) for task in range(len(run.scenario.groups))]
+    return [float(right[own].double().mean()) for own in rows if own.stop <= len(right)]
 
 
 class Draw(Shape):
@@ -229,11 +216,5 @@ def rows(content: Content) -> Iterator[Row]:
     yield (), {"trained head": 100 * content["head"], **probes}
 
 
-ANALYSIS = Analysis(
-    make,
-    ProbeShape,
-    "linear probing of the final features, accuracy in %",
-    (),
-    rows,
-    Features.no_final,
-)
+TITLE = "linear probing of the final features, accuracy in %"
+ANALYSIS = Analysis(make, ProbeShape, TITLE, (), rows, Features.no_final)

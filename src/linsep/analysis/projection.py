@@ -4,8 +4,6 @@ At every snapshot of every task but the first: the shape of A, and the head from
 new features projected back, on test images of earlier tasks, among the classes that it knew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
@@ -102,7 +100,7 @@ def old_head_on_projected(
 
 
 def make(run: Features) -> Content:
-    """At each task's end, and at each epoch's where those were kept."""
+    """Describe the projection at the end of each task, and of each epoch that was kept."""
     ends, terms, places = {end.task: end for end in run.ends}, _terms(run), []
     for at in run.snapshots:
         old = ends.get(at.task - 1)
@@ -188,11 +186,7 @@ def rows(content: Content) -> Iterator[Row]:
         yield (place["term"], place["task"] + 1, epoch), numbers
 
 
+PLACES = ("term", "task", "epoch")
 ANALYSIS = Analysis(
-    make,
-    ProjectionShape,
-    "the old head on projected features, %",
-    ("term", "task", "epoch"),
-    rows,
-    _lacking,
+    make, ProjectionShape, "the old head on projected features, %", PLACES, rows, _lacking
 )

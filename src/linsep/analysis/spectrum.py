@@ -109,13 +109,11 @@ def make(run: Features, *, centred: bool = False) -> Content:
     """Directions from the training images seen so far; proj-acc on test images."""
     tasks = []
     for end in run.ends:
-        seen = run.matrix(end, "train")[run.rows("train", 0, end.task + 1)]
-        basis = spectrum(seen, centred=centred)
-        rule, test, y = run.rule(end), run.matrix(end, "test"), run.labels("test")
-        curves = {}
+        seen, _ = run.of_tasks(end, "train", 0, end.task + 1)
+        basis, rule, curves = spectrum(seen, centred=centred), run.rule(end), {}
         for name, first in (("seen", 0), ("newest", end.task)):
-            rows = run.rows("test", first, end.task + 1)
-            curve = proj_acc(test[rows], y[rows], rule.weight, rule.bias, basis, allowed=rule.seen)
+            z, y = run.of_tasks(end, "test", first, end.task + 1)
+            curve = proj_acc(z, y, rule.weight, rule.bias, basis, allowed=rule.seen)
             curves[name] = six_digits(curve)
         tasks.append(
             {

@@ -1,7 +1,5 @@
 """An analysis of many runs as a table: a row for each arm and place, over its seeds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -39,11 +39,7 @@ def best_engine() -> Engine:
 
 
 def embed(
-    matrices: Sequence[Tensor],
-    *,
-    engine: Engine,
-    seed: int = 0,
-    perplexity: float = 30.0,
+    matrices: Sequence[Tensor], *, engine: Engine, seed: int = 0, perplexity: float = 30.0
 ) -> Embedding:
     """Points of all matrices (n_i, d) on the same axes; equal inputs and seed give equal points.
 
@@ -90,8 +86,7 @@ def _open_tsne(x: Any, start: Any, perplexity: float, seed: int) -> Any:
 
 
 def _sklearn_tsne(x: Any, start: Any, perplexity: float, seed: int) -> Any:
-    one_thread = import_module("threadpoolctl").threadpool_limits(1)
-    with one_thread:  # sums over threads come in no fixed order
+    with import_module("threadpoolctl").threadpool_limits(1):  # threads sum in any order
         tsne = import_module("sklearn.manifold").TSNE(
             perplexity=perplexity, init=start.astype(np.float32), random_state=seed
         )
@@ -102,12 +97,7 @@ def _sklearn_tsne(x: Any, start: Any, perplexity: float, seed: int) -> Any:
 
 
 def make(
-    run: Features,
-    *,
-    task: int = 1,
-    points: int = 1000,
-    engine: Engine | None = None,
-    seed: int = 0,
+    run: Features, *, task: int = 1, points: int = 1000, engine: Engine | None = None, seed: int = 0
 ) -> Content:
     """Test images of the classes seen by the end of a task, before and after it; tasks from 0."""
     pairs = {after.task: (before, after) for before, after in run.pairs}
@@ -154,11 +144,6 @@ def rows(content: Content) -> Iterator[Row]:
 
 
 ANALYSIS = Analysis(
-    make,
-    PlaneShape,
-    "features on a plane",
-    ("task", "engine"),
-    rows,
-    Features.no_pairs,
-    {"engine": best_engine},
-)
+    make, PlaneShape, "features on a plane", ("task", "engine"), rows, Features.no_pairs,
+    best={"engine": best_engine},
+)  # fmt: skip

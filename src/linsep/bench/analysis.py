@@ -5,8 +5,6 @@ there. Neither training nor extraction is timed. Prints nothing and judges nothi
 compares with the limits.
 """
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

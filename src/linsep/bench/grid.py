@@ -5,13 +5,10 @@ the other; all of them one after the other in one process, which starts up and o
 and as a grid. CPU time is that of all processes, start-up and the grid's own included.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +26,7 @@ FIELDS = {
     "memory.rows": 100, "training.epochs": 4, "compute.threads": 1, "compute.device": "cpu",
 }  # fmt: skip
 MAIN = "import sys; sys.argv[0] = 'linsep'; from linsep.cli import main; main()"
+LINSEP = [sys.executable, "-c", MAIN]
 
 
 def measure(
@@ -36,13 +34,13 @@ def measure(
 ) -> dict[str, Times]:
     given = [f"{name}={value}" for name, value in fields.items()]
     flags = [word for text in given for word in ("--set", text)]
-    linsep = [sys.executable, "-c", MAIN]
     found = {}
     with tempfile.TemporaryDirectory() as scratch:
-        alone = [*linsep, "run", "--quiet", *flags, "--runs", f"{scratch}/alone", "--seed"]
-        one = [sys.executable, "-m", "linsep.bench.grid", str(runs), f"{scratch}/one", *given]
+        alone = [*LINSEP, "run", "--quiet", *flags, "--runs", f"{scratch}/alone", "--seed"]
+        seeds = f"over.seed={list(range(runs))}"
+        one = [sys.executable, "-m", "linsep.bench.grid", f"{scratch}/one", *given, seeds]
         over = ["--over", f"seed=0..{runs - 1}", "--workers", str(workers)]
-        grid = [*linsep, "grid", "--quiet", *flags, *over, "--runs", f"{scratch}/grid"]
+        grid = [*LINSEP, "grid", "--quiet", *flags, *over, "--runs", f"{scratch}/grid"]
         for what, commands in {
             f"{runs} commands": [[*alone, str(seed)] for seed in range(runs)],
             "one process": [one],
@@ -57,36 +55,26 @@ def table(found: Mapping[str, Times]) -> Table:
     """Ratios are the grid's to the row's; the bound on wall time is to one process."""
     *_, grid = found.values()
     rows = [
-        (
-            what,
-            times.cpu,
-            times.wall,
-            f"{grid.cpu / times.cpu:.3f}",
-            f"{grid.wall / times.wall:.3f}",
-        )
-        for what, times in found.items()
+        (what, cpu, wall, f"{grid.cpu / cpu:.3f}", f"{grid.wall / wall:.3f}")
+        for what, (cpu, wall) in found.items()
     ]
     columns = ("what", "CPU s", "wall s", "grid's CPU, ratio", "grid's wall, ratio")
     return Table(columns, rows, digits=1, caption="bounds: CPU 1.05, wall 0.60")
 
 
 def _cost(commands: list[list[str]]) -> Times:
-    began, cpu = time.monotonic(), 0.0
     one_thread = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    before = os.times()
     for command in commands:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=one_thread)
-        _, status, used = os.wait4(process.pid, 0)  # its children's too
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
-        cpu += used.ru_utime + used.ru_stime
-    return Times(cpu, time.monotonic() - began)
+        subprocess.run(command, stdout=subprocess.DEVNULL, env=one_thread, check=True)
+    after = os.times()
+    cpu = sum(after[2:4]) - sum(before[2:4])  # of the commands and of the processes they started
+    return Times(cpu, after.elapsed - before.elapsed)
 
 
-def _one_after_the_other(runs: int, folder: Path, given: list[str]) -> None:
-    seeds = {"over": {"seed": list(range(runs))}}
+def _one_after_the_other(folder: Path, given: list[str]) -> None:
     opened: dict[str, Any] = {}
-    for cell in plan(merged(*map(assignment, given), seeds), folder):
+    for cell in plan(merged(*map(assignment, given)), folder):
         prepared = prepare(from_settings(cell.settings), lenient=True, opened=opened)
         with Session(prepared, folder) as session:
             for _ in session:
@@ -94,4 +82,4 @@ def _one_after_the_other(runs: int, folder: Path, given: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    _one_after_the_other(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    _one_after_the_other(Path(sys.argv[1]), sys.argv[2:])

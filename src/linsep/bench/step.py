@@ -7,7 +7,7 @@ thread; rounds of the two take turns, and the least of each counts.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -24,16 +24,11 @@ from .timing import Times, least
 ROWS = 32
 
 
-@dataclass(frozen=True)
-class Ratio:
+class Ratio(NamedTuple):
     what: str
     ours: Times  # of a step
     against: Times
     bound: float  # that the ratio should stay within
-
-    @property
-    def ratio(self) -> float:
-        return self.ours.cpu / self.against.cpu
 
 
 def measure(rounds: int) -> list[Ratio]:
@@ -48,12 +43,12 @@ def measure(rounds: int) -> list[Ratio]:
 def overhead(width: int, rounds: int, bound: float) -> Ratio:
     run = _warm_run(width, 200)
     layout = torch.channels_last if run.learner.channels_last else torch.contiguous_format
-    ours, bare = least(_stepper(run), bare_passes(run.learner.net, layout), rounds=rounds)
+    ours, bare = least(iter(run).__next__, bare_passes(run.learner.net, layout), rounds=rounds)
     return Ratio(f"step / bare passes, ResNet-18 width {width}", ours, bare, bound)
 
 
 def large_memory(width: int, rows: tuple[int, int], rounds: int) -> Ratio:
-    small, large = least(*(_stepper(_warm_run(width, count)) for count in rows), rounds=rounds)
+    small, large = least(*(iter(_warm_run(width, n)).__next__ for n in rows), rounds=rounds)
     return Ratio(f"step at memory {rows[1]} / at {rows[0]}, width {width}", large, small, 1.03)
 
 
@@ -61,8 +56,7 @@ def bare_passes(net: Net, layout: torch.memory_format) -> Callable[[], None]:
     """Four train-mode passes of 32 rows, the teacher's on 32 and 64, one SGD step."""
     net, teacher = frozen(net).requires_grad_(True).train(), frozen(net)
     optimizer = SGD(net.parameters(), lr=1e-4)
-    shape = ROWS, 3, 32, 32
-    batches = [torch.randn(shape).contiguous(memory_format=layout) for _ in range(4)]
+    batches = [torch.randn(ROWS, 3, 32, 32).contiguous(memory_format=layout) for _ in range(4)]
     both, y = torch.cat(batches[2:]), torch.zeros(ROWS, dtype=torch.int64)
 
     def step() -> None:
@@ -81,12 +75,9 @@ def _warm_run(width: int, memory: int) -> Run:
     """A run in its second task, where every term is active, with a full memory."""
     config = Config(
         scenario={"name": "blobs", "classes": 4, "train": 320, "size": 32, "channels": 3},
-        method="derpp+bfp",
-        preset="authors",
-        memory=memory,
-        net={"name": "resnet18", "width": width},
-        training={"epochs": 1000, "lr": 1e-4},
-    )
+        net={"name": "resnet18", "width": width}, training={"epochs": 1000, "lr": 1e-4},
+        method="derpp+bfp", preset="authors", memory=memory,
+    )  # fmt: skip
     run = prepare(config).build()
     learner = run.learner
     first, second = run.scenario.tasks
@@ -95,21 +86,14 @@ def _warm_run(width: int, memory: int) -> Run:
     while len(table) < table.capacity:
         table.observe(first.train, logits, learner.randomness.at("fill", len(table)))
     learner.end_task(first)
-    run.cursor = run.cursor._replace(task=1)
     learner.begin_task(second)
-    run.cursor = run.cursor._replace(step=1)
+    run.cursor = run.cursor._replace(task=1, step=1)
     return run
-
-
-def _stepper(run: Run) -> Callable[[], object]:
-    events = iter(run)
-    next(events)
-    return lambda: next(events)
 
 
 def table(found: list[Ratio]) -> Table:
     rows = [
-        (r.what, 1000 * r.ours.cpu, 1000 * r.against.cpu, f"{r.ratio:.3f}", f"{r.bound:.2f}")
-        for r in found
+        (what, 1000 * a.cpu, 1000 * b.cpu, f"{a.cpu / b.cpu:.3f}", f"{bound:.2f}")
+        for what, a, b, bound in found
     ]
     return Table(("what", "ms CPU", "against, ms", "ratio", "bound"), rows, digits=1)

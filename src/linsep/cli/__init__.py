@@ -10,18 +10,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LinsepError, out_of_memory, printable
+from ..optional import EXTRAS
 from .terminal import INTERRUPTED
 
 if TYPE_CHECKING:
     from .commands import app as app
 
-LONGEST = 500  # characters of an error; what was typed may be longer
-# Optional packages by the name under which they are imported, and the extra that installs them.
-EXTRAS = {
-    "datasets": "huggingface", "jinja2": "plot", "matplotlib": "plot", "mlflow": "mlflow",
-    "openTSNE": "analysis", "optuna": "search", "ray": "ray", "submitit": "slurm",
-    "tensorboard": "tensorboard", "timm": "timm", "torchvision": "torchvision", "wandb": "wandb",
-}  # fmt: skip
+LONGEST = 500  # characters of an error or a warning; what was typed or read may be longer
 
 
 def __getattr__(name: str) -> Any:
@@ -34,8 +29,7 @@ def __getattr__(name: str) -> Any:
 
 def main() -> None:
     debug = "--debug" in sys.argv
-    if debug:
-        sys.argv = [sys.argv[0], *(a for a in sys.argv[1:] if a != "--debug")]
+    sys.argv = [word for word in sys.argv if word != "--debug"]
     warnings.showwarning = _warn
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name need not be UTF-8
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -49,14 +43,12 @@ def main() -> None:
         line = explained(error)
         if debug or line is None:
             raise
-        line = printable(line)
-        line = line if len(line) <= LONGEST else f"{line[:LONGEST]}..."
-        sys.stderr.write(f"error: {line}\n")
+        _write("error", line)
         sys.exit(2)
 
 
 def explained(error: Exception) -> str | None:
-    """What to tell the user; None if the error is a mistake of ours."""
+    """Return the message for the user, or None if the error is a bug in linsep."""
     if isinstance(error, LinsepError):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and error.name:
@@ -70,12 +62,10 @@ def explained(error: Exception) -> str | None:
     return None
 
 
-def _warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: object = None,
-    line: str | None = None,
-) -> None:
-    sys.stderr.write(f"warning: {printable(str(message))}\n")
+def _warn(message: Warning | str, *where: object, **also: object) -> None:
+    _write("warning", str(message))
+
+
+def _write(kind: str, text: str) -> None:
+    line = printable(text)
+    sys.stderr.write(f"{kind}: {line[:LONGEST]}{'...' * (len(line) > LONGEST)}\n")

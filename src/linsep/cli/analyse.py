@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 ENGINES = ("opentsne", "sklearn", "pca")
 Chosen = Annotated[
-    list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders, or names.")
+    list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders or names of runs.")
 ]
 What = Annotated[
     str | None,
-    typer.Option(help=f"{', '.join((*ANALYSES, 'gamma'))}; by default, all that the runs allow."),
+    typer.Option(help=f"{', '.join((*ANALYSES, 'gamma'))}. Default: all that the runs allow."),
 ]
-Data = Annotated[str | None, typer.Option(help="Where the images are now.")]
-Centred = Annotated[bool, typer.Option("--centred", help="spectrum: mean taken off.")]
-Draws = Annotated[int, typer.Option(min=1, help="probe: draws of each portion.")]
-Task = Annotated[int, typer.Option(min=2, help="tsne: before and after which task.")]
-Points = Annotated[int, typer.Option(min=4, help="tsne: images at most.")]
+Data = Annotated[str | None, typer.Option(help="Where the images are, if they have moved.")]
+Centred = Annotated[bool, typer.Option("--centred", help="spectrum: centre the features.")]
+Draws = Annotated[int, typer.Option(min=1, help="probe: random samples of each portion.")]
+Task = Annotated[int, typer.Option(min=2, help="tsne: the task to show features before and after.")]
+Points = Annotated[int, typer.Option(min=4, help="tsne: maximum number of images.")]
 Engine = Annotated[
-    str | None, typer.Option(help=f"tsne: {', '.join(ENGINES)}; by default, the best installed.")
+    str | None, typer.Option(help=f"tsne: {', '.join(ENGINES)}. Default: the best one installed.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="probe, tsne: seed of draws and starts.")]
+Seed = Annotated[int, typer.Option(min=0, help="probe, tsne: random seed.")]
 
 
 def analyse(
@@ -54,11 +54,11 @@ def analyse(
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
-    """Analyse finished runs: features, probes, similarities, projections.
+    """Analyse the features of finished runs: spectra, probes, similarities, projections.
 
     Results are kept with each run, where `linsep report` and `linsep figures` find them. Repeat
-    the command to resume after a stop. It needs the weights at the end of tasks, which `linsep run`
-    keeps of small nets, and of others with --keep tasks.
+    the command to resume after a stop. It needs snapshots at the ends of tasks, which `linsep run`
+    keeps for small nets, and for others with --keep tasks.
 
     [bold]Examples[/bold]
 

@@ -5,22 +5,17 @@ from typing import Annotated
 
 import typer
 
-from .terminal import open_console, say
+from .terminal import open_console
 
-app = typer.Typer(no_args_is_help=True, help="Measure the speed on this machine, as ratios.")
-
-
-@app.callback()
-def _group() -> None:
-    pass
+app = typer.Typer(no_args_is_help=True, help="Measure speed on this machine, as ratios.")
 
 
-Rounds = Annotated[int, typer.Option("--repeats", min=1, help="Timed rounds; the least counts.")]
+Rounds = Annotated[int, typer.Option("--repeats", min=1, help="Timed rounds; the minimum counts.")]
 
 
 @app.command("step")
 def step(rounds: Rounds = 9) -> None:
-    """A step of DER++ w/ BFP against its bare passes; a large memory against a small one."""
+    """Compare a DER++ w/ BFP step with its bare passes, and a large memory with a small one."""
     from ..bench.step import measure, table
 
     open_console().print(table(measure(rounds)).to_rich())
@@ -31,7 +26,7 @@ def store(
     count: Annotated[int, typer.Option("--runs", min=1, help="Run folders to make.")] = 2000,
     rounds: Rounds = 5,
 ) -> None:
-    """List and compare thousands of made-up runs, in a temporary folder."""
+    """Time listing and comparing thousands of made-up runs in a temporary folder."""
     from ..bench.store import measure, table
 
     open_console().print(table(measure(count, rounds), count).to_rich())
@@ -39,16 +34,16 @@ def store(
 
 @app.command("data")
 def data(
-    repeats: Annotated[int, typer.Option(min=1, help="Timed rounds; the median counts.")] = 9,
+    rounds: Rounds = 9,
     root: Annotated[
-        Path | None, typer.Option("--data", help="Where CIFAR-10 is; left out, it is not loaded.")
+        Path | None, typer.Option("--data", help="Folder with CIFAR-10. Default: do not load it.")
     ] = None,
 ) -> None:
-    """Augmenting whole batches against one image at a time; loading CIFAR-10."""
+    """Compare augmenting whole batches with one image at a time; load CIFAR-10."""
     from ..bench.data import load, measure, table
 
     console = open_console()
-    console.print(table(measure(repeats)).to_rich())
+    console.print(table(measure(rounds)).to_rich())
     if root is not None:
         found = load(root)
         console.print(f"CIFAR-10: {found.seconds:.2f} s, {found.peak:.2f} x its size at the peak")
@@ -57,14 +52,15 @@ def data(
 @app.command("analysis")
 def analysis(
     run: Annotated[
-        Path | None, typer.Argument(help="A finished run's folder; one is made if left out.")
+        Path | None, typer.Argument(help="A finished run's folder. Default: make one.")
     ] = None,
 ) -> None:
-    """The paper's analyses of a 5-task run with 60 000 images and 512 features; takes minutes."""
+    """Time the analyses of a 5-task run with 60 000 images and 512 features. Takes minutes."""
     import tempfile
 
     from ..analysis.features import Features, reopen
     from ..bench.analysis import CPU_SECONDS, PEAK_MIB, made_up, measure, trained
+    from ..compare.tables import Table
 
     console = open_console()
     with tempfile.TemporaryDirectory() as scratch:
@@ -74,19 +70,17 @@ def analysis(
         else:
             looked = Features(run, reopen(run))
         cost = measure(looked, console.print)
-    for what, seconds in cost.seconds.items():
-        say(console, f"{what:18} {seconds:6.1f} s CPU")
-    total = f"{cost.total_seconds:6.1f} s CPU (bound {CPU_SECONDS:.0f})"
+    rows = [*cost.seconds.items(), (f"in all (bound {CPU_SECONDS:.0f})", cost.total_seconds)]
     peak = f"{cost.peak_mib:.0f} MiB at the peak (bound {PEAK_MIB:.0f})"
-    say(console, f"{'in all':18} {total}, {peak}")
+    console.print(Table(("analysis", "CPU s"), rows, caption=peak, digits=1).to_rich())
 
 
 @app.command("grid")
 def grid(
-    runs: Annotated[int, typer.Option(min=2, help="Runs to make, each way.")] = 24,
-    workers: Annotated[int, typer.Option(min=1, help="Workers of the grid.")] = 2,
+    runs: Annotated[int, typer.Option(min=2, help="Runs to make each way.")] = 24,
+    workers: Annotated[int, typer.Option(min=1, help="Parallel runs of the grid.")] = 2,
 ) -> None:
-    """A grid of small runs against the same runs one after another; takes minutes."""
+    """Compare a grid of small runs with the same runs one after another. Takes minutes."""
     from ..bench.grid import measure, table
 
     console = open_console()

@@ -1,11 +1,13 @@
 """The commands by name. None of these modules imports torch before its command needs it."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from .. import __version__
 from . import analyse, bench, data, grid, look, paper, report, run, search, store
+from .flags import grouped
 
 app = typer.Typer(
     name="linsep",
@@ -17,20 +19,15 @@ app = typer.Typer(
     "To try it on images that come with linsep:  [bold]linsep run --method derpp+bfp[/bold]\n\n"
     "To list methods, terms, scenarios and nets:  [bold]linsep list[/bold]",
 )
-app.command("run")(run.run)
-app.command("grid")(grid.grid)
-app.command("search")(search.search)
-app.command("runs")(store.runs)
-app.command("compare")(store.compare)
-app.command("analyse")(analyse.analyse)
-app.command("report")(report.report)
-app.command("figures")(report.figures)
-app.command("list")(look.list_)
-app.command("show")(look.show)
-app.command("export")(look.export)
-app.add_typer(paper.app, name="paper")
-app.add_typer(data.app, name="data")
-app.add_typer(bench.app, name="bench")
+COMMANDS: dict[str, Callable[..., None]] = {
+    "run": run.run, "grid": grid.grid, "search": search.search, "runs": store.runs,
+    "compare": store.compare, "analyse": analyse.analyse, "report": report.report,
+    "figures": report.figures, "list": look.list_, "show": look.show, "export": look.export,
+}  # fmt: skip
+for name, command in COMMANDS.items():
+    app.command(name)(grouped(command))
+for name, group in {"paper": paper.app, "data": data.app, "bench": bench.app}.items():
+    app.add_typer(group, name=name)
 
 
 def _version(asked: bool) -> None:
@@ -42,11 +39,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _everywhere(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error. Works anywhere.")
+        bool, typer.Option("--debug", help="Show tracebacks; may follow any command.")
     ] = False,
 ) -> None:
     pass

@@ -6,33 +6,55 @@ help is there at once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
+
+from ..errors import ConfigError, printable
+from .flags import grouped
+from .terminal import open_console
 
 if TYPE_CHECKING:
     from ..data.images import Dataset
     from ..settings.sections import Scenario
 
-app = typer.Typer(help="Data sets: list, get, check, prepare and show them.", no_args_is_help=True)
+app = typer.Typer(help="List, fetch, check, prepare and draw data sets.", no_args_is_help=True)
 
-Name = Annotated[str, typer.Argument(help="A data set, like cifar100, or a scenario of it.")]
+Name = Annotated[str, Argument(help="A data set, such as cifar100, or a scenario.")]
 Data = Annotated[
     Path | None,
-    typer.Option("--data", help="Where the images are (default: LINSEP_DATA, then the cache)."),
+    Option("--data", help="Where the images are (default: LINSEP_DATA, then the cache)."),
 ]
-Size = Annotated[int | None, typer.Option(help="Shorter side of your own images, cut square.")]
-Share = Annotated[
-    float | None, typer.Option(help="Share of each class to test on, where the data have no split.")
-]
-Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for colour images.")]
+HOLD_OUT = "Share of each class to hold out if there is no test split."
+
+
+@dataclass(frozen=True)
+class Given:
+    """A data set, where it is, and how its images are read."""
+
+    name: Name
+    data: Data = None
+    size: Annotated[int | None, Option(help="Resize your own images to squares.")] = None
+    test_share: Annotated[float | None, Option(help=HOLD_OUT)] = None
+    channels: Annotated[int | None, Option(help="1 for grey, 3 for colour images.")] = None
+
+    def scenario(self, per_task: int | None = None) -> Scenario:
+        """Return the scenario that the options describe, as a config of a run would."""
+        from ..data.registry import full_name
+        from ..settings.sections import Scenario
+        from ..settings.signature import validate
+
+        given = vars(self) | {"name": full_name(self.name), "per_task": per_task}
+        given["data"] = self.data and str(self.data)
+        return validate(Scenario, {k: v for k, v in given.items() if v is not None}, "scenario")
 
 
 @app.command("list")
 def list_(data: Data = None) -> None:
     """List every data set, and whether it is on this machine."""
-    from rich.console import Console
     from rich.table import Table
 
     from ..data.registry import SOURCES
@@ -45,9 +67,8 @@ def list_(data: Data = None) -> None:
         if source.published is not None:
             here = "yes" if source.published.here(root) else "no"
         table.add_row(name, source.line, here, source.layout)
-    console = Console()
-    console.print(table)
-    typer.echo(f"data folder: {_plain(root)}")
+    open_console().print(table)
+    typer.echo(f"data folder: {printable(str(root))}")
 
 
 @app.command()
@@ -65,39 +86,29 @@ def get(name: Name, data: Data = None) -> None:
     ):
         files = registry.get(registry.full_name(name), root, progress)
     for file in files:
-        typer.echo(f"{_plain(file)}: checksum right")
+        typer.echo(f"{printable(str(file))}: checksum right")
 
 
 @app.command()
-def prepare(
-    name: Name,
-    data: Data = None,
-    size: Size = None,
-    test_share: Share = None,
-    channels: Channels = None,
-) -> None:
-    """Decode the images once, for runs to read from the cache. Repeat the command to resume."""
-    found = _load(_wanted(name, data, size, test_share, channels))
-    where = " (nothing to decode)" if found.cached is None else f", in {_plain(found.cached)}"
-    typer.echo(f"{name}: {_counts(found)}{where}")
+@grouped
+def prepare(given: Given) -> None:
+    """Decode the images into the cache, so that runs start at once. Repeat to resume."""
+    found = _load(given.scenario())
+    where = f", in {printable(str(found.cached))}" if found.cached else " (nothing to decode)"
+    typer.echo(f"{given.name}: {_counts(found)}{where}")
 
 
 @app.command()
-def check(
-    name: Name,
-    data: Data = None,
-    size: Size = None,
-    test_share: Share = None,
-    channels: Channels = None,
-) -> None:
-    """Read everything and report counts, balance, pixel statistics and duplicates."""
+@grouped
+def check(given: Given) -> None:
+    """Read all images and report counts, balance, pixel statistics and duplicates."""
     from ..data.registry import source
     from ..data.sources.cache import verify
     from ..data.sources.measure import class_counts, duplicates, pixel_statistics
 
-    wanted = _wanted(name, data, size, test_share, channels)
+    wanted = given.scenario()
     found, used = _load(wanted), source(wanted.name).augment
-    typer.echo(f"{name}: {_counts(found)}")
+    typer.echo(f"{given.name}: {_counts(found)}")
     for part, images in (("training", found.train), ("test", found.test)):
         counts = class_counts(images, len(found.names))
         typer.echo(f"{part} images per class: {min(counts)} to {max(counts)}")
@@ -106,60 +117,33 @@ def check(
         typer.echo(f"{what} of the training pixels: {_row(values)}{against}")
     typer.echo(f"test images that are also training images: {duplicates(found)}")
     if found.cached is not None:
-        typer.echo(f"{_plain(found.cached)}: {verify(found.cached)} images, unchanged")
+        typer.echo(f"{printable(str(found.cached))}: {verify(found.cached)} images, unchanged")
 
 
 @app.command()
+@grouped
 def show(
-    name: Name,
-    out: Annotated[Path, typer.Option("-o", "--out", help="The picture to write, a .png.")],
-    data: Data = None,
-    per_task: Annotated[int | None, typer.Option(help="Classes per task.")] = None,
-    images: Annotated[int, typer.Option(min=1, max=100, help="Images of each class.")] = 3,
-    size: Size = None,
-    test_share: Share = None,
-    channels: Channels = None,
+    given: Given,
+    out: Annotated[Path, Option("-o", "--out", help="The PNG file to write.")],
+    per_task: Annotated[int | None, Option(help="Classes per task.")] = None,
+    images: Annotated[int, Option(min=1, max=100, help="Images of each class.")] = 3,
 ) -> None:
     """Draw a scenario as `linsep run` opens it: a column for every task, a row for every class."""
     from ..data.picture import draw
     from ..data.scenarios import open_scenario
     from ..data.sources.reading import reading
-    from ..errors import ConfigError
 
     if out.suffix.lower() != ".png":
-        raise ConfigError(f"--out {out}: the picture is a PNG; call it {out.with_suffix('.png')}")
-    wanted = _wanted(name, data, size, test_share, channels, per_task)
+        named = out.parent / f"{out.stem or 'picture'}.png"
+        raise ConfigError(f"--out {out}: the picture is a PNG; call it {named}")
+    wanted = given.scenario(per_task)
     scenario = open_scenario(wanted, _load(wanted)).scenario
     picture = draw(scenario, images)
     with reading(out, "cannot be written"):
         out.parent.mkdir(parents=True, exist_ok=True)
         picture.save(out, "PNG")
-    size_ = f"{picture.width}x{picture.height}"
-    typer.echo(f"{_plain(out)}: {len(scenario.tasks)} tasks, {size_} pixels")
-
-
-def _wanted(
-    name: str,
-    data: Path | None,
-    size: int | None,
-    test_share: float | None,
-    channels: int | None,
-    per_task: int | None = None,
-) -> Scenario:
-    """Return the scenario that the options describe, as a config of a run would."""
-    from ..data.registry import full_name
-    from ..settings.sections import Scenario
-    from ..settings.signature import validate
-
-    given = {
-        "data": None if data is None else str(data),
-        "size": size,
-        "test_share": test_share,
-        "channels": channels,
-        "per_task": per_task,
-    }
-    chosen = {key: value for key, value in given.items() if value is not None}
-    return validate(Scenario, {"name": full_name(name)} | chosen, "scenario")
+    width, height = picture.size
+    typer.echo(f"{printable(str(out))}: {len(scenario.tasks)} tasks, {width}x{height} pixels")
 
 
 def _load(wanted: Scenario) -> Dataset:
@@ -184,8 +168,3 @@ def _counts(found: Dataset) -> str:
 
 def _row(values: tuple[float, ...]) -> str:
     return " ".join(f"{value:.4f}" for value in values)
-
-
-def _plain(path: Path) -> str:
-    """Return a path in printable form, as a name on disk need not be UTF-8."""
-    return str(path).encode(errors="replace").decode()

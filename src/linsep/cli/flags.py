@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-import typer
+from typer import Argument, Option
 
 from ..errors import ConfigError, unknown
 from ..settings import sections
@@ -18,8 +20,31 @@ if TYPE_CHECKING:
     from ..grids.engines import Engine
 
 
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for typer in which a parameter that is a dataclass stands for a flag per field."""
+    groups: dict[str, Any] = {}
+    flags: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        if is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            flags += inspect.signature(groups[name], eval_str=True).parameters.values()
+        else:
+            flags.append(parameter)
+
+    @wraps(command)
+    def ungrouped(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    keywords = [flag.replace(kind=inspect.Parameter.KEYWORD_ONLY) for flag in flags]
+    vars(ungrouped)["__signature__"] = inspect.Signature(keywords)  # where typer reads the flags
+    ungrouped.__annotations__ = {flag.name: flag.annotation for flag in flags}
+    return ungrouped
+
+
 def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]:
-    """A parser of one of some words; a misspelt one is answered with the closest."""
+    """Return a parser that accepts these words and suggests the closest for a misspelt one."""
 
     def parse(value: str) -> str:
         if value not in allowed:
@@ -30,91 +55,61 @@ def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]
 
 
 ConfigFile = Annotated[
-    Path | None, typer.Argument(metavar="[CONFIG.toml]", help="Settings; flags override them.")
+    Path | None, Argument(metavar="[CONFIG.toml]", help="Settings file; flags override it.")
 ]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="FIELD=VALUE", help="Any field: training.momentum=0.9, bfp.weight=3, ..."
-    ),
-]
-Runs = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")]
-
-# --- one run --------------------------------------------------------------------------------------
-
-Scenario = Annotated[str | None, typer.Option(help="What to learn: `linsep list scenarios`.")]
-Method = Annotated[str | None, typer.Option(help="How to learn it: er, derpp, derpp+bfp, ...")]
-Memory = Annotated[int | None, typer.Option(help="Images kept of earlier tasks.")]
-Seed = Annotated[int | None, typer.Option(help="Seed of everything random.")]
-Epochs = Annotated[int | None, typer.Option(help="Epochs per task.")]
-Rate = Annotated[float | None, typer.Option("--lr", help="Learning rate.")]
-BatchSize = Annotated[int | None, typer.Option(help="Images per step.")]
-Net = Annotated[str | None, typer.Option(help="cnn, mlp, resnet18, timm/..., ...")]
-Width = Annotated[int | None, typer.Option(help="Width of the net; ResNet-18's own is 64.")]
-Data = Annotated[str | None, typer.Option(help="Folder or file that holds the images.")]
-PerClass = Annotated[int | None, typer.Option(help="Train on fewer images of each class.")]
-Preset = Annotated[str | None, typer.Option(help="paper (the text) or authors (their program).")]
-PaperCell = Annotated[
-    str | None,
-    typer.Option(metavar="CELL", help="The paper's hyper-parameters: split-cifar100/500/lucir"),
-]
-Device = Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads of a run; 1 if left out.")]
-SaveEvery = Annotated[float, typer.Option(min=0, help="Seconds between saves within an epoch.")]
+LISTS = "Values to try: seed=0..4, method=er,er+bfp, ..."
+Over = Annotated[list[str] | None, Option(metavar="FIELD=VALUES", help=LISTS)]
+LOGGERS = "Log to tensorboard, wandb or mlflow."
+ANY = "Set a field: training.momentum=0.9, bfp.weight=3, ..."
+Set = Annotated[list[str] | None, Option("--set", metavar="FIELD=VALUE", help=ANY)]
+Runs = Annotated[Path, Option(help="Folder that holds the runs.")]
+DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop.")]
 Keep = Annotated[
     sections.Keep | None,
-    typer.Option(
+    Option(
         metavar="WHAT",
         parser=one_of("--keep: ", "kind", get_args(sections.Keep)),
-        help="Snapshots for `linsep analyse`: end, tasks or epochs. If left out, of all tasks for "
-        "small nets and of the end for others.",
+        help="Snapshots to keep for `linsep analyse`: end, tasks or epochs. Default: tasks for "
+        "nets of up to 2 million parameters, else end.",
     ),
 ]
-Logs = Annotated[
-    list[str] | None, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")
-]
-
-# --- many runs ------------------------------------------------------------------------------------
-
-Over = Annotated[
-    list[str] | None,
-    typer.Option(metavar="FIELD=VALUES", help="seed=0..4, method=er,er+bfp, memory=200,500, ..."),
-]
-On = Annotated[str, typer.Option(help="Where to run: local, ray or slurm.")]
-Address = Annotated[
-    str | None, typer.Option(help="Address of a Ray cluster; if left out, one is started here.")
-]
-Slurm = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME=VALUE", help="Of Slurm jobs: partition=gpu, timeout_min=240, ..."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Runs at once on this machine; if left out, one per core or GPU."),
-]
-PerGpu = Annotated[int, typer.Option(min=1, help="Runs at once on each GPU.")]
 
 
 def settings_from(
     config: Path | None, given: Sequence[dict[str, Any]], set_: list[str] | None
 ) -> dict[str, Any]:
-    """A file's settings, then those of flags, then --set; a [search] table is another's."""
+    """Merge a file's settings, those of flags, and --set, the later ones winning; drop [search]."""
     settings = merged(read(config) if config else {}, *given, *map(assignment, set_ or ()))
     settings.pop("search", None)
     return settings
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the runs of a grid or a search are made, as flags put it."""
+class Saving:
+    """Where runs are kept, how often they are saved, and whether progress is shown."""
 
-    on: str
-    address: str | None
-    slurm: list[str] | None
-    workers: int | None
-    per_gpu: int
+    runs: Runs = Path("runs")
+    save_every: Annotated[float, Option(min=0, help="Seconds between saves in an epoch.")] = 30.0
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the runs of a grid or a search are made."""
+
+    on: Annotated[str, Option(help="Where to run: local, ray or slurm.")] = "local"
+    address: Annotated[
+        str | None, Option(help="Address of a Ray cluster. Default: start one here.")
+    ] = None
+    slurm: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=VALUE", help="Slurm options: partition=gpu, timeout_min=240, ..."),
+    ] = None
+    workers: Annotated[
+        int | None,
+        Option(min=1, max=10_000, help="Parallel runs here. Default: one per core or GPU."),
+    ] = None
+    per_gpu: Annotated[int, Option(min=1, max=1000, help="Parallel runs on each GPU.")] = 1
 
     @property
     def here(self) -> bool:

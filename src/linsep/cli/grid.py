@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,34 +16,32 @@ from . import flags
 from .terminal import FAILED, INTERRUPTED, Stop, open_console, say
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
     from ..grids.grid import Grid
     from ..grids.plan import Cell
     from ..grids.search import Search
 
 LINE_EVERY = 30.0  # seconds between lines on how far it is, where there is no terminal
-SPELLED = {"done": "finished", "failed": "impossible"}  # in the announcement of a plan
+PLANNED = {"done": "finished", "failed": "impossible", "waiting": "new"}  # states in a plan
 STATES = ("done", "running", "queued", "waiting", "elsewhere", "stopped", "failed")
 
 
 def grid(
     config: flags.ConfigFile = None,
     over: flags.Over = None,
-    on: flags.On = "local",
-    address: flags.Address = None,
-    slurm: flags.Slurm = None,
-    workers: flags.Workers = None,
-    per_gpu: flags.PerGpu = 1,
+    *,
+    place: flags.Place,
     dry_run: flags.DryRun = False,
-    runs: flags.Runs = Path("runs"),
-    save_every: flags.SaveEvery = 30.0,
+    saving: flags.Saving,
     keep: flags.Keep = None,
-    quiet: flags.Quiet = False,
     set_: flags.Set = None,
 ) -> None:
     """Run every combination of the given values. Repeat the command to resume.
 
-    Finished runs are skipped, half-finished ones continue from their last save, and a run whose
-    process crashed is tried again. Ctrl-C saves and stops.
+    Finished runs are skipped, unfinished ones resume from their last save, and crashed ones
+    are retried. Ctrl-C saves and stops.
 
     [bold]Examples[/bold]
 
@@ -55,15 +54,14 @@ def grid(
     settings = flags.settings_from(config, lists(over), set_)
     if "over" not in settings:
         raise ConfigError("nothing to vary: give --over seed=0..4, or a file with lists in [over]")
-    place = flags.Place(on, address, slurm, workers, per_gpu)
-    cells = plan(settings, runs, here=place.here)
-    make(cells, runs, place, save_every, keep, quiet, dry_run)
+    cells = plan(settings, saving.runs, here=place.here)
+    make(cells, place, saving, keep, dry_run)
     if not dry_run:
-        conclude(cells, runs)
+        conclude(cells, saving.runs)
 
 
 def lists(over: list[str] | None) -> list[dict[str, Any]]:
-    """--over as settings."""
+    """Return the lists of --over as settings."""
     from ..grids.plan import over as parse
     from ..settings.layers import nested
 
@@ -71,56 +69,45 @@ def lists(over: list[str] | None) -> list[dict[str, Any]]:
 
 
 def make(
-    cells: list[Cell],
-    runs: Path,
-    place: flags.Place,
-    save_every: float,
-    keep: flags.Keep,
-    quiet: bool,
-    dry_run: bool = False,
+    cells: list[Cell], place: flags.Place, saving: flags.Saving, keep: flags.Keep, dry_run: bool
 ) -> None:
-    """Make the runs of a plan, or list them."""
+    """Carry out the runs of a plan, or list them."""
     from ..grids.grid import Grid
 
     slots = place.slots([cell.settings["compute"] for cell in cells if cell.status != "failed"])
-    work = Grid(cells, runs, save_every, keep, place.engine(runs, slots))
-    console = open_console(quiet)
+    engine = place.engine(saving.runs, slots)
+    work = Grid(cells, saving.runs, saving.save_every, keep, engine)
+    console = open_console(saving.quiet)
     say(console, announced(cells, len(slots) if place.here else None))
     if dry_run:
         for cell in cells:
             say(console, f"{standing(cell):13}  {cell.name}")
     elif any(cell.status == "waiting" for cell in cells):
-        watch(work, len(slots), quiet)
+        watch(work, len(slots), console)
 
 
-def watch(work: Grid | Search, at_once: int, quiet: bool) -> None:
-    """Make a grid or a search happen and show how far it is."""
+def watch(work: Grid | Search, at_once: int, console: Console) -> None:
+    """Carry out a grid or a search and show its progress."""
     from rich.live import Live
 
-    cells, console = work.cells, open_console(quiet)
+    cells, told = work.cells, time.monotonic()
+    drawn = console.is_terminal and not console.quiet
     live = Live(console=console, refresh_per_second=4, transient=True)
-    told = time.monotonic()
-    with Stop(work.stop):
-        if console.is_terminal and not quiet:
-            live.start()
-        try:
-            for cell in work:
-                ended = cell.status in ("done", "failed", "elsewhere")
-                if live.is_started:
-                    live.update(picture(cells, at_once))
-                elif ended or time.monotonic() - told > LINE_EVERY:
-                    text = line(cell, cells) if ended else tally(cells)
-                    say(console, text + left(cells, at_once))
-                    told = time.monotonic()
-        finally:
-            live.stop()
+    with Stop(work.stop), live if drawn else nullcontext():
+        for cell in work:
+            ended = cell.status in ("done", "failed", "elsewhere")
+            if drawn:
+                live.update(picture(cells, at_once))
+            elif ended or time.monotonic() - told > LINE_EVERY:
+                text = line(cell, cells) if ended else tally(cells)
+                say(console, text + left(cells, at_once))
+                told = time.monotonic()
 
 
 def announced(cells: Sequence[Cell], at_once: int | None) -> str:
     """'15 runs: 3 finished, 1 half-finished, 11 new; 2 at once, about 0:42 left.'"""
     counts = Counter(map(standing, cells))
-    parts = ("done", "half-finished", "failed", "new")
-    listed = [f"{counts[p]} {SPELLED.get(p, p)}" for p in parts if counts[p]]
+    listed = [f"{count} {name}" for name, count in sorted(counts.items())]
     text = f"{len(cells)} run{'s' * (len(cells) != 1)}: {', '.join(listed)}"
     if at_once and counts["new"] + counts["half-finished"]:
         text += f"; {at_once} at once{left(cells, at_once)}"
@@ -128,8 +115,8 @@ def announced(cells: Sequence[Cell], at_once: int | None) -> str:
 
 
 def standing(cell: Cell) -> str:
-    """A run as a plan finds it."""
-    return "half-finished" if cell.begun else cell.status.replace("waiting", "new")
+    """Describe the state in which a plan finds a run."""
+    return "half-finished" if cell.begun else PLANNED[cell.status]
 
 
 def line(cell: Cell, cells: Sequence[Cell]) -> str:
@@ -156,19 +143,17 @@ def left(cells: Sequence[Cell], at_once: int) -> str:
     return f", about {clock(seconds)} left" if seconds else ""
 
 
-def picture(cells: Sequence[Cell], at_once: int) -> Any:
+def picture(cells: Sequence[Cell], at_once: int) -> Text:
     """The runs under way with a bar each, and a line about all."""
-    from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    rows = Table.grid(padding=(0, 2))
-    for cell in cells:
-        if cell.status == "running":
-            bar = "━" * round(20 * cell.share)
-            rate = f"{cell.rate:.0f} images/s"
-            rows.add_row(Text(cell.name), Text(f"{bar:<20}"), f"{100 * cell.share:.0f} %", rate)
-    return Group(rows, Text(tally(cells) + left(cells, at_once)))
+    running = [cell for cell in cells if cell.status == "running"]
+    width = max((len(cell.name) for cell in running), default=0)
+    lines = [
+        f"{c.name:{width}}  {'━' * round(20 * c.share):20}  {c.share:4.0%}  {c.rate:.0f} images/s"
+        for c in running
+    ]
+    return Text("\n".join([*lines, tally(cells) + left(cells, at_once)]))
 
 
 def conclude(cells: Sequence[Cell], runs: Path) -> None:

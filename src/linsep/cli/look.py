@@ -1,10 +1,7 @@
-"""`linsep list`, `show` and `export`: what can be chosen, what a run did, and its log."""
+"""`linsep list`, `show` and `export`: names to choose from, a run's results, and its log."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,59 +10,49 @@ from ..learning.metrics import SETTINGS
 from . import flags
 from .terminal import open_console, say
 
-if TYPE_CHECKING:
-    pass
-
 RunFolder = Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")]
-KINDS = ("methods", "terms", "scenarios", "nets")
+KIND = flags.one_of("", "kind", ("methods", "terms", "scenarios", "nets"))
+KINDS = "methods, terms, scenarios or nets; all if left out."
+Kind = Annotated[str | None, typer.Argument(parser=KIND, metavar="[KIND]", help=KINDS)]
 
 
-def list_(
-    kind: Annotated[
-        str | None,
-        typer.Argument(
-            parser=flags.one_of("", "kind", KINDS),
-            metavar="[KIND]",
-            help="methods, terms, scenarios or nets; all if left out.",
-        ),
-    ] = None,
-) -> None:
+def list_(kind: Kind = None) -> None:
     """List the methods, terms, scenarios and nets.
 
     Terms are added to methods: derpp+bfp, er+fd, ft+bfp2.
     """
+    from rich.markup import escape
     from rich.table import Table
 
-    for name in [kind] if kind else KINDS:
-        table = Table(title=name, title_justify="left", box=None, show_header=False)
-        for row in _rows(name):
-            table.add_row(*row)
-        open_console().print(table)
+    for name, rows in _choices().items():
+        if kind in (None, name):
+            table = Table(title=name, title_justify="left", box=None, show_header=False)
+            for row in rows:
+                table.add_row(*map(escape, row))
+            open_console().print(table)
 
 
-def _rows(kind: str) -> Sequence[tuple[str, ...]]:
+def _choices() -> dict[str, list[tuple[str, ...]]]:
+    """What a config may name, by kind: the name, a line about it, where it is from."""
     from ..data.registry import SOURCES
     from ..methods import METHODS, TERMS
     from ..nets.backbones import LIBRARIES, NETS
 
-    match kind:
-        case "methods":
-            return [(name, about.line, about.source) for name, about in METHODS.items()]
-        case "terms":
-            return [(f"+{name}", about.line, about.source) for name, about in TERMS.items()]
-        case "scenarios":
-            return [(name, found.line) for name, found in SOURCES.items()]
-        case _:
-            own = [(name, about.line) for name, about in NETS.items()]
-            line = "any model of {0}, if installed: pip install 'linsep[{0}]'"
-            return own + [(f"{name}/<model>", line.format(name)) for name in LIBRARIES]
+    line = "any model of {0}, if installed: pip install 'linsep[{0}]'"
+    return {
+        "methods": [(name, about.line, about.source) for name, about in METHODS.items()],
+        "terms": [(f"+{name}", about.line, about.source) for name, about in TERMS.items()],
+        "scenarios": [(name, source.line) for name, source in SOURCES.items()],
+        "nets": [
+            *((name, about.line) for name, about in NETS.items()),
+            *((f"{name}/<model>", line.format(name)) for name in LIBRARIES),
+        ],
+    }
 
 
-def show(
-    run: RunFolder,
-    runs: flags.Runs = Path("runs"),
-) -> None:
+def show(run: RunFolder, runs: flags.Runs = Path("runs")) -> None:
     """Show a run's config, its accuracies after every task, and its metrics."""
+    from ..compare.tables import Table
     from ..storage.folder import RunFolder
     from ..storage.store import open_record
     from .run import show_result
@@ -80,21 +67,27 @@ def show(
         say(console, f"Not finished: {record['progress']}.")
         return
     results = found.results()
-    for setting, rows in results.get("matrices", {}).items():
-        console.print(_matrix(SETTINGS[setting], rows))
+    for setting, matrix in results.get("matrices", {}).items():
+        rows = [
+            (f"task {task}", *(None if share is None else 100 * share for share in shares))
+            for task, shares in enumerate(matrix, start=1)
+        ]
+        columns = ("after", *(f"on task {task}" for task, _ in enumerate(rows, start=1)))
+        table = Table(columns, rows, caption=f"{SETTINGS[setting]} accuracy, %", digits=1)
+        console.print(table.to_rich())
     show_result(console, results, record.folder)
 
 
 def export(
     run: RunFolder,
-    to: Annotated[str, typer.Option(metavar="LOGGER", help="tensorboard, wandb or mlflow.")],
+    to: Annotated[str, typer.Option(metavar="LOGGER", help=flags.LOGGERS)],
     runs: flags.Runs = Path("runs"),
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Instead of the run's own folder."),
+        typer.Option("--output", "-o", metavar="DIR", help="Folder. Default: the run's own."),
     ] = None,
 ) -> None:
-    """Write a run's log for TensorBoard, Weights & Biases or MLflow, from what it recorded.
+    """Export a run's records to TensorBoard, Weights & Biases or MLflow.
 
     linsep export RUN --to tensorboard -o logs
     """
@@ -104,16 +97,3 @@ def export(
     folder = open_record(run, runs).folder
     replay(to, folder, output)
     say(open_console(), f"Written to {output or folder}")
-
-
-def _matrix(title: str, rows: list[list[float | None]]) -> Any:
-    from rich.table import Table
-
-    table = Table(title=f"{title} accuracy, %")
-    table.add_column("after")
-    for task in range(len(rows)):
-        table.add_column(f"on task {task + 1}", justify="right")
-    for task, row in enumerate(rows):
-        cells = ["" if value is None else f"{100 * value:.1f}" for value in row]
-        table.add_row(f"task {task + 1}", *cells)
-    return table

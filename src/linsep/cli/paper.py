@@ -1,25 +1,33 @@
 """`linsep paper`: the paper's tables beside our runs, the grids that fill them, and an audit."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from ..errors import ConfigError
 from ..paper.tables import TABLES
-from .flags import Address, DryRun, Keep, On, PerGpu, Place, Quiet, SaveEvery, Set, Slurm, Workers
-from .store import Format, Output, Runs, publish
+from . import flags
+from .store import Format, Output, publish
 
-app = typer.Typer(no_args_is_help=True, help="The BFP paper's tables beside our runs.")
+app = typer.Typer(no_args_is_help=True, help="Compare runs with the BFP paper's tables.")
 
-ScaleName = Annotated[str, typer.Option("--scale", help="paper (GPUs) or small (CPUs).")]
-OnlyScenario = Annotated[str | None, typer.Option(help="Only this scenario: split-cifar10, ...")]
-OnlyMemory = Annotated[int | None, typer.Option(help="Only this one of the paper's memory sizes.")]
-OnlyMethods = Annotated[str | None, typer.Option(help="Only these methods: derpp,derpp+bfp")]
-Preset = Annotated[str, typer.Option(help="authors (their program) or paper (the text).")]
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a table that is asked for, and what its runs are made with."""
+
+    scale: Annotated[str, Option(help="paper (for GPUs) or small (for CPUs).")] = "paper"
+    scenario: Annotated[str | None, Option(help="Only this scenario: split-cifar10, ...")] = None
+    memory: Annotated[int | None, Option(help="Only this memory size of the paper.")] = None
+    method: Annotated[str | None, Option(help="Only these methods: derpp,derpp+bfp")] = None
+    preset: Annotated[str, Option(help="authors (their code) or paper (its text).")] = "authors"
+
+
 LINES = {
     "faa": "Table 1: final average accuracy",
     "ablation_derpp": "Table 2: kinds of projection on DER++",
@@ -30,95 +38,77 @@ LINES = {
 }
 
 
-def _command(name: str) -> Callable[..., None]:
-    def show(
-        scale: ScaleName = "paper",
-        scenario: OnlyScenario = None,
-        memory: OnlyMemory = None,
-        method: OnlyMethods = None,
-        preset: Preset = "authors",
-        runs: Runs = Path("runs"),
-        format_: Format = "terminal",
-        output: Output = None,
-    ) -> None:
-        from ..paper.protocol import scale as sized
-        from ..paper.reproduction import beside, chosen, laid_out, notes
-        from ..storage.store import Store
+def show(
+    name: str,
+    part: Part,
+    runs: flags.Runs = Path("runs"),
+    format_: Format = "terminal",
+    output: Output = None,
+) -> None:
+    from ..paper.protocol import scale
+    from ..paper.reproduction import beside, chosen, laid_out, notes
+    from ..storage.store import Store
 
-        size = sized(scale)
-        found, cells = chosen(name, scenario, memory, method)
-        rows = beside(found, cells, Store(runs).records(), size, preset)
-        drawn = laid_out(found, rows, size, whole=format_ in ("csv", "json"))
-        publish([drawn], notes(size, preset, rows), format_, output)
-
-    return show
+    size = scale(part.scale)
+    found, cells = chosen(name, part.scenario, part.memory, part.method)
+    rows = beside(found, cells, Store(runs).records(), size, part.preset)
+    drawn = laid_out(found, rows, size, whole=format_ in ("csv", "json"))
+    publish([drawn], notes(size, part.preset, rows), format_, output)
 
 
 for _number, _name in enumerate(TABLES, start=1):
-    _help = f"{LINES[_name]}: the paper's numbers, ours, and how far apart they are."
-    app.command(f"table{_number}", help=_help)(_command(_name))
-    app.command(_name, help=_help, hidden=True)(_command(_name))
+    _help = f"{LINES[_name]}. The paper's numbers, ours, and the differences."
+    _show = flags.grouped(partial(show, _name))
+    app.command(f"table{_number}", help=_help)(_show)
+    app.command(_name, help=_help, hidden=True)(_show)
 
 
 @app.command("run")
+@flags.grouped
 def run(
-    table: Annotated[str, typer.Argument(help="table1 ... table6, or a name: faa, ff, gamma ...")],
-    scale: ScaleName = "paper",
-    scenario: OnlyScenario = None,
-    memory: OnlyMemory = None,
-    method: OnlyMethods = None,
-    preset: Preset = "authors",
-    data: Annotated[str | None, typer.Option(help="Folder that holds the images.")] = None,
-    on: On = "local",
-    address: Address = None,
-    slurm: Slurm = None,
-    workers: Workers = None,
-    per_gpu: PerGpu = 1,
-    runs: Runs = Path("runs"),
-    save_every: SaveEvery = 30.0,
-    keep: Keep = None,
-    set_: Set = None,
-    dry_run: DryRun = False,
-    quiet: Quiet = False,
+    table: Annotated[str, Argument(help="table1 ... table6, or a name: faa, ff, gamma ...")],
+    part: Part,
+    data: Annotated[str | None, Option(help="Folder that holds the images.")] = None,
+    *,
+    place: flags.Place,
+    saving: flags.Saving,
+    keep: flags.Keep = None,
+    set_: flags.Set = None,
+    dry_run: flags.DryRun = False,
 ) -> None:
-    """Make the runs that fill a table. Repeat the command to resume.
+    """Run what a table is missing. Repeat the command to resume.
 
     [bold]Example[/bold]
 
       linsep paper run table1 --scale small --scenario split-cifar10 --method derpp,derpp+bfp
     """
     from ..grids.plan import plan
+    from ..settings.layers import assignment, merged
     from .grid import conclude, make
 
-    which = scale, scenario, memory, method
-    wanted = _wanted(table, *which, preset, data, set_ or [], quiet)
+    own = [{} if data is None else {"scenario": {"data": data}}, *map(assignment, set_ or ())]
+    wanted = [merged(settings, *own) for settings in _wanted(table, part, saving.quiet)]
     if dry_run:
         typer.echo("\n".join(map(_experiment, wanted)))
         return
-    place = Place(on, address, slurm, workers, per_gpu)
-    cells = plan(wanted, runs, here=place.here)
-    make(cells, runs, place, save_every, keep, quiet)
-    _command(table)(*which, preset, runs)
-    conclude(cells, runs)
+    cells = plan(wanted, saving.runs, here=place.here)
+    make(cells, place, saving, keep, dry_run)
+    show(table, part, saving.runs)
+    conclude(cells, saving.runs)
 
 
-def _wanted(
-    table: str, scale: str, scenario: str | None, memory: int | None, method: str | None,
-    preset: str, data: str | None, set_: list[str], quiet: bool,
-) -> list[dict[str, Any]]:  # fmt: skip
+def _wanted(table: str, part: Part, quiet: bool) -> list[dict[str, Any]]:
     """The settings of every run that the table needs; announces them unless `quiet`."""
-    from ..paper.protocol import scale as sized
+    from ..paper.protocol import scale
     from ..paper.reproduction import chosen, grid
-    from ..settings.layers import assignment, merged
 
-    size = sized(scale)
-    found, cells = chosen(table, scenario, memory, method)
+    size = scale(part.scale)
+    found, cells = chosen(table, part.scenario, part.memory, part.method)
     possible = [place for place in cells if place.scenario not in size.absent]
     if not possible:
         reasons = "; ".join(f"{name}: {why}" for name, why in size.absent.items())
         raise ConfigError(f"the scale {size.name!r} has no run of this table: {reasons}")
-    own = [{} if data is None else {"scenario": {"data": data}}, *map(assignment, set_)]
-    wanted = [merged(settings, *own) for settings in grid(possible, size, preset, found.runs)]
+    wanted = grid(possible, size, part.preset, found.runs)
     if not quiet:
         typer.echo(f"Table {found.number}, scale {size.name}: {size.line}. {len(wanted)} runs.")
     return wanted

@@ -16,19 +16,17 @@ if TYPE_CHECKING:
     from ..report.gather import Gathered
 
 Chosen = Annotated[
-    list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders, or names.")
+    list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders or names of runs.")
 ]
 GridFile = Annotated[
-    Path | None, typer.Option("--grid", metavar="FILE", help="The runs of this grid, no others.")
+    Path | None, typer.Option("--grid", metavar="FILE", help="Only the runs of this grid.")
 ]
 Page = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
 ]
-Folder = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write them to.")
-]
+Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.")]
 Formats = Annotated[
-    str, typer.Option("--format", metavar="FORMATS", help="svg, pdf, png; several by commas.")
+    str, typer.Option("--format", metavar="FORMATS", help="svg, pdf or png, separated by commas.")
 ]
 
 
@@ -39,10 +37,10 @@ def report(
     grid: GridFile = None,
     runs: Runs = Path("runs"),
 ) -> None:
-    """Write one page about finished runs: numbers, figures, and how to repeat them.
+    """Write an HTML report on finished runs: results, figures, and how to repeat them.
 
-    It needs no network and no other file. What runs lack is left out; `linsep analyse` adds
-    spectra, probes and the like.
+    The page needs no network and no other file. Sections without data are left out;
+    `linsep analyse` adds spectra, probes and more.
 
     [bold]Examples[/bold]
 
@@ -69,7 +67,7 @@ def figures(
     grid: GridFile = None,
     runs: Runs = Path("runs"),
 ) -> None:
-    """Write every figure of the report to files, each with its data beside it as CSV.
+    """Write every figure of the report to files, each with its data as CSV.
 
     [bold]Example[/bold]
 
@@ -96,7 +94,7 @@ def figures(
 
 
 def _chosen(run: list[Path] | None, where: str | None, grid: Path | None, runs: Path) -> Gathered:
-    """The runs that were asked for: by name, by condition, by grid, or all."""
+    """Return the runs chosen by name, by condition or by grid, or else all."""
     from ..report.gather import gather
 
     return gather(selected(run, where, runs, grid))

@@ -1,4 +1,4 @@
-"""`linsep run`: one run, watched and stoppable."""
+"""`linsep run`: train one method, with a progress bar."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Exit, Option
 
 from ..errors import ConfigError
 from . import flags
@@ -20,29 +20,31 @@ if TYPE_CHECKING:
     from ..prepare import Prepared
     from ..storage.session import Session
 
+PRESET = "paper (the text) or authors (their program)."
+CELL = "The paper's hyper-parameters: split-cifar100/500/lucir"
+
 
 def run(
     config: flags.ConfigFile = None,
-    scenario: flags.Scenario = None,
-    method: flags.Method = None,
-    memory: flags.Memory = None,
-    seed: flags.Seed = None,
-    epochs: flags.Epochs = None,
-    lr: flags.Rate = None,
-    batch_size: flags.BatchSize = None,
-    net: flags.Net = None,
-    width: flags.Width = None,
-    data: flags.Data = None,
-    per_class: flags.PerClass = None,
-    preset: flags.Preset = None,
-    paper: flags.PaperCell = None,
-    device: flags.Device = None,
-    threads: flags.Threads = None,
-    runs: flags.Runs = Path("runs"),
-    save_every: flags.SaveEvery = 30.0,
+    *,
+    scenario: Annotated[str | None, Option(help="What to learn: `linsep list scenarios`.")] = None,
+    method: Annotated[str | None, Option(help="How to learn it: er, derpp, derpp+bfp, ...")] = None,
+    memory: Annotated[int | None, Option(help="Images kept from earlier tasks.")] = None,
+    seed: Annotated[int | None, Option(help="Seed of all random numbers.")] = None,
+    epochs: Annotated[int | None, Option(help="Epochs per task.")] = None,
+    lr: Annotated[float | None, Option(help="Learning rate.")] = None,
+    batch_size: Annotated[int | None, Option(help="Images per step.")] = None,
+    net: Annotated[str | None, Option(help="cnn, mlp, resnet18, timm/..., and more.")] = None,
+    width: Annotated[int | None, Option(help="Width of the net; ResNet-18's own is 64.")] = None,
+    data: Annotated[str | None, Option(help="Folder or file that holds the images.")] = None,
+    per_class: Annotated[int | None, Option(help="Train on fewer images of each class.")] = None,
+    preset: Annotated[str | None, Option(help=PRESET)] = None,
+    paper: Annotated[str | None, Option(metavar="CELL", help=CELL)] = None,
+    device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None,
+    threads: Annotated[int | None, Option(help="CPU threads per run. Default: 1.")] = None,
+    saving: flags.Saving,
     keep: flags.Keep = None,
-    log: flags.Logs = None,
-    quiet: flags.Quiet = False,
+    log: Annotated[list[str] | None, Option(metavar="LOGGER", help=flags.LOGGERS)] = None,
     set_: flags.Set = None,
 ) -> None:
     """Train one method on one scenario. Stop at any time, and repeat the command to resume.
@@ -57,7 +59,8 @@ def run(
         "net.name": net, "net.width": width, "scenario.data": data, "preset": preset,
         "scenario.per_class": per_class, "compute.device": device, "compute.threads": threads,
     }  # fmt: skip
-    _train(_prepared(config, given, set_, paper, quiet), runs, save_every, keep, log or [], quiet)
+    prepared = _prepared(config, given, set_, paper, saving.quiet)
+    _train(prepared, saving, keep, log or [])
 
 
 def _prepared(
@@ -80,16 +83,14 @@ def _prepared(
         return prepare(from_settings(gathered(settings)), progress=progress)
 
 
-def _train(
-    prepared: Prepared, runs: Path, save_every: float, keep: flags.Keep, log: list[str], quiet: bool
-) -> None:
+def _train(prepared: Prepared, saving: flags.Saving, keep: flags.Keep, log: list[str]) -> None:
     from ..storage.loggers import check
     from ..storage.session import Session
 
     for kind in log:
         check(kind)
-    console = open_console(quiet)
-    with Session(prepared, runs, save_every=save_every, keep=keep) as session:
+    console = open_console(saving.quiet)
+    with Session(prepared, saving.runs, save_every=saving.save_every, keep=keep) as session:
         if session.finished:
             say(console, f"{prepared.name} is finished already.")
             if keep:
@@ -113,7 +114,8 @@ def _watch(session: Session, console: Console, log: Sequence[str]) -> None:
     stopping = Stop()
     with ExitStack() as opened, stopping:
         logs = [opened.enter_context(start(kind, session.folder)) for kind in log]
-        with Watcher(session.run, console) as watcher:
+        watcher = Watcher(session.run, console)
+        with watcher.bar:
             for event in session:
                 watcher.see(event)
                 if not isinstance(event, StepEnd):
@@ -126,7 +128,7 @@ def _watch(session: Session, console: Console, log: Sequence[str]) -> None:
             written.finish(session.results())
     if not session.finished:
         say(open_console(), f"Stopped and saved in {session.folder}. Repeat the command to resume.")
-        raise typer.Exit(INTERRUPTED if stopping.signal == signal.SIGINT else TERMINATED)
+        raise Exit(INTERRUPTED if stopping.signal == signal.SIGINT else TERMINATED)
 
 
 def show_result(console: Console, results: dict[str, Any], folder: Path) -> None:

@@ -20,7 +20,9 @@ def selected(
     grid: Path | None = None,
     finished: bool = False,
 ) -> list[Record]:
-    """At least one run; `finished` leaves out the others."""
+    """At least one run; `finished` leaves out the others. Of a grid, those that were begun."""
+    from ..settings.layers import read
+    from ..storage.folder import RunFolder
     from ..storage.store import Store, open_record
 
     if grid and (named or where):
@@ -29,8 +31,13 @@ def selected(
         raise ConfigError("name runs or give --where, not both")
     if named:
         found = [open_record(one, runs) for one in named]
+    elif grid:
+        from ..grids.plan import plan
+
+        folders = [cell.folder for cell in plan(read(grid), runs, here=False)]
+        found = [open_record(folder, runs) for folder in folders if RunFolder(folder).exists]
     else:
-        found = _of_grid(grid, runs) if grid else Store(runs).select(where)
+        found = Store(runs).select(where)
     wanted = [record for record in found if record.finished or not finished]
     damaged = [f"{r.name}: {r['progress']}" for r in found if r["status"] == "damaged"]
     if not wanted:
@@ -40,14 +47,3 @@ def selected(
     for text in damaged if finished else ():
         warnings.warn(f"left out: {text}", stacklevel=2)
     return wanted
-
-
-def _of_grid(grid: Path, runs: Path) -> list[Record]:
-    """A grid's runs, as far as they were begun."""
-    from ..grids.plan import plan
-    from ..settings.layers import read
-    from ..storage.folder import RunFolder
-    from ..storage.store import open_record
-
-    folders = [cell.folder for cell in plan(read(grid), runs, here=False)]
-    return [open_record(folder, runs) for folder in folders if RunFolder(folder).exists]

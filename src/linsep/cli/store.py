@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import ConfigError, StateError, unknown
+from ..errors import ConfigError, unknown
+from ..storage.files import reporting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 Runs = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
 Where = Annotated[
-    str | None, typer.Option(metavar="CONDITION", help="'memory in (200, 500) and faa>60'")
+    str | None, typer.Option(metavar="CONDITION", help="Filter: 'memory in (200, 500) and faa>60'")
 ]
 Format = Annotated[str, typer.Option("--format", help="terminal, markdown, csv, latex or json.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
 ]
 FORMATS = ("terminal", "markdown", "csv", "latex", "json")
 
@@ -35,22 +36,22 @@ def runs(
         str | None, typer.Option(metavar="FIELDS", help="method,-faa; a minus sorts highest first.")
     ] = None,
     show: Annotated[
-        str | None, typer.Option(metavar="FIELDS", help="More columns: training.lr,bfp.weight")
+        str | None, typer.Option(metavar="FIELDS", help="Add columns: training.lr,bfp.weight")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print every fact of every run.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print all fields as JSON.")] = False,
 ) -> None:
-    """List the runs in a folder with their settings, progress and results.
+    """List the runs in a folder with their settings, status and results.
 
     [bold]Example[/bold]
 
       linsep runs --where "scenario=split-cifar10 and memory=200" --sort method,seed
     """
     from ..compare.summaries import listing
-    from ..storage.store import Store, check_names, known_names
+    from ..storage.store import Store, check_names
 
     found = Store(runs).select(where, sort)
     extra = [name.strip() for name in (show or "").split(",") if name.strip()]
-    check_names(extra, known_names(found))
+    check_names(extra, found)
     if json_:
         whole = [{"folder": str(r.folder), **r.facts} for r in found]
         typer.echo(json.dumps(whole, indent=1))
@@ -68,12 +69,15 @@ def compare(
     where: Where = None,
     runs: Runs = Path("runs"),
     against: Annotated[
-        str | None, typer.Option(metavar="METHOD", help="Pair every method with this one.")
+        str | None, typer.Option(metavar="METHOD", help="Compare every method with this one.")
     ] = None,
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
-    """Compare methods seed by seed: spreads, intervals, paired tests.
+    """Compare methods seed by seed, with intervals and paired tests.
+
+    Without --against, a method with an added term is compared with the method alone: derpp+bfp
+    with derpp.
 
     [bold]Examples[/bold]
 
@@ -128,10 +132,8 @@ def publish(
     if output is None:
         typer.echo(text, nl=False)
         return
-    try:
+    with reporting(f"cannot write {output}"):
         output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StateError(f"cannot write {output}: {error.strerror or error}") from None
     typer.echo(f"Written to {output}")
 
 

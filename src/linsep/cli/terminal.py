@@ -1,4 +1,4 @@
-"""Speaking with a person at a terminal: what is printed, and how one is asked to stop.
+"""Terminal output, and stopping on Ctrl-C or SIGTERM.
 
 Knows signals and the console. Knows nothing of runs.
 """
@@ -19,9 +19,9 @@ FAILED, INTERRUPTED, TERMINATED = 1, 130, 143  # exit codes
 
 
 class Stop:
-    """Ctrl-C and SIGTERM are noted, not obeyed at once; the second Ctrl-C is obeyed."""
+    """Notes Ctrl-C and SIGTERM instead of stopping at once; a second Ctrl-C stops at once."""
 
-    def __init__(self, then: Callable[[], None] | None = None) -> None:
+    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
         self.signal: int | None = None
         self._then = then
         self._before: dict[int, Any] = {}
@@ -38,8 +38,7 @@ class Stop:
         if self.signal is not None:
             raise KeyboardInterrupt
         self.signal = number
-        if self._then is not None:
-            self._then()
+        self._then()
 
 
 def open_console(quiet: bool = False) -> Console:

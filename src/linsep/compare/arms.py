@@ -27,6 +27,7 @@ IGNORED = NO_NUMBERS | {
 }  # fmt: skip
 
 Fields = tuple[tuple[str, Value], ...]
+Values = dict[str, Value]
 
 
 class Member(NamedTuple):
@@ -78,20 +79,18 @@ class Estimate:
         """Pairs in which the arm is better, worse, equal: less forgetting is better."""
         if self.pairs is None:
             return None
-        higher, lower = self.pairs.wins, self.pairs.losses
-        better, worse = (higher, lower)
-        if METRICS[self.metric].better == "min":
-            better, worse = worse, better
-        return better, worse, self.pairs.ties
+        higher, lower, same = self.pairs.wins, self.pairs.losses, self.pairs.ties
+        less_is_better = METRICS[self.metric].better == "min"
+        return (lower, higher, same) if less_is_better else (higher, lower, same)
 
 
 @dataclass(frozen=True)
 class Comparison:
     arms: Sequence[Arm]
     estimates: Sequence[Sequence[Estimate]]  # of each arm
-    common: Mapping[str, Value]  # fields that all runs share
+    common: Values  # fields that all runs share
     differing: Sequence[str]  # fields that make blocks
-    by_method: Mapping[str, Mapping[str, Value]]  # fields that differ between methods only
+    by_method: Mapping[str, Values]  # fields that differ between methods only
     left_out: Sequence[str]  # runs without results
     repeated: Sequence[str]  # runs that are in their arm already
 
@@ -110,10 +109,7 @@ def compare(records: Iterable[Record], against: str | None = None) -> Comparison
         raise ConfigError(unknown("method among these runs", against, methods))
     common, differing, options, by_method = _sorted_fields(done)
     arms = _arms(done, differing, options)
-    blocks: dict[Fields, list[Arm]] = {}
-    for arm in arms:
-        blocks.setdefault(arm.block, []).append(arm)
-    estimates = [_estimates(arm, _rival(arm, blocks[arm.block], against)) for arm in arms]
+    estimates = [_estimates(arm, _rival(arm, arms, against)) for arm in arms]
     left_out = [record.name for record in given if not record.finished]
     counted = {record.folder for arm in arms for record in arm.runs.values()}
     repeated = [record.name for record in done if record.folder not in counted]
@@ -125,22 +121,18 @@ def pooled(arms: Iterable[Arm]) -> bool:
     return any(len({member.order for member in arm.runs}) > 1 for arm in arms)
 
 
-def matching(arms: Iterable[Arm], method: str, options: Fields) -> Arm | None:
+def matching(arms: Iterable[Arm], block: Fields, method: str, options: Fields) -> Arm | None:
     """The arm of a method that agrees with the options both have, if there is exactly one."""
     mine = dict(options)
-    alike = [arm for arm in arms if arm.method == method]
+    alike = [arm for arm in arms if arm.method == method and arm.block == block]
     found = [arm for arm in alike if all(mine.get(name, v) == v for name, v in arm.options)]
     return found[0] if len(found) == 1 else None
 
 
 def spelled(fields: Fields) -> str:
     """'memory=200, bfp.weight=3'."""
-    usual = {"memory.rows": "memory", "scenario.name": "", "net.name": "net"}
-    parts = []
-    for name, value in fields:
-        short = usual.get(name, name)
-        parts.append(f"{short}={shown(value)}" if short else shown(value))
-    return ", ".join(parts)
+    usual = {"memory.rows": "memory=", "scenario.name": "", "net.name": "net="}
+    return ", ".join(usual.get(name, f"{name}=") + shown(value) for name, value in fields)
 
 
 def shown(value: Value) -> str:
@@ -149,16 +141,13 @@ def shown(value: Value) -> str:
     return "-" if value is None else str(value)
 
 
-def _sorted_fields(
-    done: Sequence[Record],
-) -> tuple[dict[str, Value], list[str], list[str], dict[str, dict[str, Value]]]:
+def _sorted_fields(done: list[Record]) -> tuple[Values, list[str], list[str], dict[str, Values]]:
     """Fields that all runs share, that make blocks, that make arms, and that go with the method."""
     groups: dict[str, list[Record]] = {}
     for record in done:
         groups.setdefault(str(record.facts["method"]), []).append(record)
-    common, by_method = {}, {}
-    blocks: list[str] = []
-    options: list[str] = []
+    common, by_method = Values(), dict[str, Values]()
+    blocks, options = list[str](), list[str]()
     for name in dict.fromkeys(name for record in done for name in record.facts):
         section = name.partition(".")[0]
         if name in IGNORED or section in SETTINGS:
@@ -167,7 +156,7 @@ def _sorted_fields(
         if any(len(several) > 1 for several in values.values()):
             (blocks if section in SECTIONS else options).append(name)
             continue
-        single = {method: next(iter(one)) for method, one in values.items()}
+        single = {method: one.pop() for method, one in values.items()}
         if len(set(single.values())) == 1:
             common[name] = next(iter(single.values()))
         elif section in SECTIONS:
@@ -197,11 +186,11 @@ def _ranks(fields: Fields) -> list[Any]:
     return [(name, isinstance(v, str), -math.inf if v is None else v) for name, v in fields]
 
 
-def _rival(arm: Arm, block: Sequence[Arm], against: str | None) -> Arm | None:
+def _rival(arm: Arm, arms: Sequence[Arm], against: str | None) -> Arm | None:
     base, plus, _ = arm.method.partition("+")
     method = against or (base if plus else None)
-    others = [other for other in block if other is not arm]
-    return None if method is None else matching(others, method, arm.options)
+    others = [other for other in arms if other is not arm]
+    return None if method is None else matching(others, arm.block, method, arm.options)
 
 
 def _estimates(arm: Arm, rival: Arm | None) -> list[Estimate]:

@@ -7,8 +7,9 @@ A curve is one method with added terms, over the weights of one of them; the met
 term is its weight 0. Knows arms and their labels. Knows nothing of files, or of drawing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from .arms import Arm, Comparison, Fields, matching, spelled
@@ -16,8 +17,7 @@ from .summaries import BEST, counted, located, spread
 from .tables import Table, Value
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One weight, and the arm that was run with it."""
 
     weight: float
@@ -43,17 +43,22 @@ def tradeoff(comparison: Comparison) -> list[Curve]:
     """One curve for each method that was run with several weights of an added term."""
     groups: dict[tuple[Fields, str, str, Fields], list[Point]] = {}
     for arm in comparison.arms:
-        for field, weight in _weights(arm):
-            others = tuple(pair for pair in arm.options if pair[0] != field)
-            groups.setdefault((arm.block, arm.method, field, others), []).append(Point(weight, arm))
+        weights = [f"{term}.weight" for term in arm.method.split("+")[1:]]
+        for field, weight in arm.options:
+            if field in weights and isinstance(weight, int | float):
+                others = tuple(pair for pair in arm.options if pair[0] != field)
+                points = groups.setdefault((arm.block, arm.method, field, others), [])
+                points.append(Point(float(weight), arm))
     curves = []
     for (block, method, field, others), points in groups.items():
         if len(points) < 2:
             continue
-        plain = _plain(comparison.arms, block, method, field, others)
+        base, *terms = method.split("+")
+        without = "+".join([base, *(term for term in terms if f"{term}.weight" != field)])
+        plain = matching(comparison.arms, block, without, others)
         if plain is not None and all(point.weight for point in points):
-            points = [Point(0.0, plain), *points]
-        points = sorted(points, key=lambda point: point.weight)
+            points.append(Point(0.0, plain))
+        points.sort(key=lambda point: point.weight)
         curves.append(Curve(block, method, field, others, points))
     return curves
 
@@ -71,20 +76,3 @@ def table(curves: Sequence[Curve]) -> Table:
     columns = ["setting", "weight", runs, *(METRICS[metric].title for metric in REPORTED)]
     caption = "Stability and plasticity over the weight of the added term"
     return Table(columns, rows, caption=caption, best=BEST, group="setting")
-
-
-def _weights(arm: Arm) -> Iterator[tuple[str, float]]:
-    """(field, weight) of every added term whose weight tells this arm from others."""
-    options = dict(arm.options)
-    for term in arm.method.split("+")[1:]:
-        value = options.get(f"{term}.weight")
-        if isinstance(value, int | float):
-            yield f"{term}.weight", float(value)
-
-
-def _plain(arms: Sequence[Arm], block: Fields, method: str, field: str, own: Fields) -> Arm | None:
-    """The method without the term, if that is one arm."""
-    term = field.partition(".")[0]
-    base, *terms = method.split("+")
-    without = "+".join([base, *(name for name in terms if name != term)])
-    return matching([arm for arm in arms if arm.block == block], without, own)

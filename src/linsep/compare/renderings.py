@@ -7,7 +7,7 @@ numbers are rounded or which are best: tables.py does.
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
@@ -71,11 +71,9 @@ def text(layout: Layout, mark: tuple[str, str]) -> str:
     lines.append("  ".join(map(lambda s, t, w: s(t, w), sides, head, wide)).rstrip())
     lines.append("  ".join("─" * width for width in wide))
     for i, (row, texts) in enumerate(zip(layout.rows, body, strict=True)):
-        cells = []
-        for cell, one, side, width in zip(row, texts, sides, wide, strict=True):
-            placed = side(one, width)
-            cells.append(placed.replace(one, f"{mark[0]}{one}{mark[1]}") if cell.best else placed)
-        lines.append("  ".join(cells).rstrip())
+        marked = _marked(row, _one_line, *mark)
+        widths = [w + len(m) - len(t) for w, m, t in zip(wide, marked, texts, strict=True)]
+        lines.append("  ".join(map(lambda s, t, w: s(t, w), sides, marked, widths)).rstrip())
         if layout.parted(i):
             lines.append("")
     return "\n".join(lines) + "\n"
@@ -83,14 +81,10 @@ def text(layout: Layout, mark: tuple[str, str]) -> str:
 
 def markdown(layout: Layout) -> str:
     rules = ["---:" if numeric else "---" for numeric in layout.numeric]
-    rows = [[_markdown(name) for name in layout.columns], rules]
-    for row in layout.rows:
-        texts = [(_markdown(cell.text), cell.best) for cell in row]
-        rows.append([f"**{one}**" if best else one for one, best in texts])
-    lines = ["| " + " | ".join(row) + " |" for row in rows]
-    if layout.caption:
-        lines = [_markdown(layout.caption), "", *lines]
-    return "\n".join(lines) + "\n"
+    body = [_marked(row, _markdown, "**", "**") for row in layout.rows]
+    rows = [map(_markdown, layout.columns), rules, *body]
+    caption = [_markdown(layout.caption), ""] if layout.caption else []
+    return "\n".join([*caption, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
 
 def html(layout: Layout, marked: Collection[tuple[int, int]]) -> str:
@@ -102,9 +96,8 @@ def html(layout: Layout, marked: Collection[tuple[int, int]]) -> str:
     parts += [f"<thead><tr>{head}</tr></thead>", "<tbody>"]
     for i, row in enumerate(layout.rows):
         cells = []
-        for j, cell in enumerate(row):
-            content = escape(cell.text)
-            content = f"<strong>{content}</strong>" if cell.best else content
+        texts = _marked(row, escape, "<strong>", "</strong>")
+        for j, (cell, content) in enumerate(zip(row, texts, strict=True)):
             content = f"<mark>{content}</mark>" if (i, j) in marked else content
             value = f' data-value="{cell.number!r}"' if cell.number is not None else ""
             cells.append(f"<td{kinds[j]}{value}>{content}</td>")
@@ -115,36 +108,30 @@ def html(layout: Layout, marked: Collection[tuple[int, int]]) -> str:
 
 
 def latex(layout: Layout, label: str) -> str:
-    body: list[str] = []
+    sides = "".join("r" if numeric else "l" for numeric in layout.numeric)
+    head = "  " + " & ".join(map(_latex, layout.columns)) + r" \\"
+    lines = [r"\begin{table}", r"\centering"]
+    lines += [rf"\caption{{{_latex(layout.caption)}}}"] if layout.caption else []
+    lines += [rf"\label{{{label}}}"] if label else []
+    lines += [rf"\begin{{tabular}}{{{sides}}}", r"  \toprule", head, r"  \midrule"]
     for i, row in enumerate(layout.rows):
-        texts = [(_latex(cell.text), cell.best) for cell in row]
-        cells = [rf"\textbf{{{one}}}" if best else one for one, best in texts]
-        body.append("  " + " & ".join(cells) + r" \\")
+        lines.append("  " + " & ".join(_marked(row, _latex, r"\textbf{", "}")) + r" \\")
         if layout.parted(i):
-            body.append(r"  \midrule")
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        *([rf"\caption{{{_latex(layout.caption)}}}"] if layout.caption else []),
-        *([rf"\label{{{label}}}"] if label else []),
-        rf"\begin{{tabular}}{{{''.join('r' if n else 'l' for n in layout.numeric)}}}",
-        r"  \toprule",
-        "  " + " & ".join(map(_latex, layout.columns)) + r" \\",
-        r"  \midrule",
-        *body,
-        r"  \bottomrule",
-        r"\end{tabular}",
-        r"\end{table}",
-    ]
-    return "\n".join(lines) + "\n"
+            lines.append(r"  \midrule")
+    return "\n".join([*lines, r"  \bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
 
 
 def csv_text(rows: Iterable[Iterable[str | float | None]]) -> str:
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    for row in rows:
-        writer.writerow([_plain(value) if isinstance(value, str) else value for value in row])
+    plain = ([_plain(value) if isinstance(value, str) else value for value in row] for row in rows)
+    csv.writer(out, lineterminator="\n").writerows(plain)
     return out.getvalue()
+
+
+def _marked(row: list[Cell], escaped: Callable[[str], str], before: str, after: str) -> list[str]:
+    """A row's texts, with marks around the best."""
+    texts = [(escaped(cell.text), cell.best) for cell in row]
+    return [f"{before}{text}{after}" if best else text for text, best in texts]
 
 
 def _plain(text: str) -> str:

@@ -7,6 +7,7 @@ Knows how a comparison is laid out. Knows nothing of files, or of how results ca
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple
 
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..storage.store import Record
@@ -15,7 +16,7 @@ from .statistics import Summary
 from .tables import Best, Spread, Table, Value
 
 TITLES = {name: METRICS[name].title for name in REPORTED}
-BEST: Mapping[str, Best] = {METRICS[name].title: METRICS[name].better for name in REPORTED}
+BEST: Mapping[str, Best] = {title: METRICS[name].better for name, title in TITLES.items()}
 
 
 def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
@@ -59,10 +60,10 @@ def differences(comparison: Comparison) -> Table:
             if pairs is None or score is None or estimate.against is None:
                 continue
             gap = pairs.difference
-            first = [place, arm.label, estimate.against.label, TITLES[estimate.metric]]
-            chances = [_chance(pairs.p), _chance(pairs.sign_flip.p)]
-            last = [_interval(gap), *chances, "/".join(map(str, score))]
-            rows.append([*first, gap.n, spread(gap), *last])
+            row: list[Value] = [place, arm.label, estimate.against.label, TITLES[estimate.metric]]
+            row += [gap.n, spread(gap), _interval(gap)]
+            row += [_chance(pairs.p), _chance(pairs.sign_flip.p), "/".join(map(str, score))]
+            rows.append(row)
     by = "class order and seed" if pooled(comparison.arms) else "seed"
     return Table(columns, rows, caption=f"Paired differences by {by}", group="setting")
 
@@ -99,11 +100,8 @@ def remarks(comparison: Comparison) -> list[str]:
         said.append(f"{name} goes with the method: {each}")
     if pooled(comparison.arms):
         said.append("runs with different shuffled class orders are pooled")
-    excluded = {
-        "not finished": comparison.left_out,
-        "with the settings and seed of another": comparison.repeated,
-    }
-    for why, names in excluded.items():
+    again = "with the settings and seed of another"
+    for why, names in (("not finished", comparison.left_out), (again, comparison.repeated)):
         if names:
             more = ", ..." if len(names) > 3 else ""
             said.append(f"{len(names)} {why}, left out: {', '.join(names[:3])}{more}")
@@ -136,16 +134,12 @@ def _long_row(estimate: Estimate) -> list[Value]:
     arm, found, pairs, score = estimate.arm, estimate.summary, estimate.pairs, estimate.score
     row: list[Value] = [estimate.setting, *(shown(value) for _, value in arm.block)]
     row += [arm.method, spelled(arm.options), estimate.metric]
-    row += _numbers(found) if found else [0, None, None, None, None]
+    row += astuple(found) if found else [0, None, None, None, None]
     if pairs is None or score is None or estimate.against is None:
         return row + [None] * 13
-    row += [estimate.against.label, *_numbers(pairs.difference)]
+    row += [estimate.against.label, *astuple(pairs.difference)]
     row += [pairs.t, pairs.p, pairs.sign_flip.p, str(pairs.sign_flip.exact).lower()]
     return row + list(score)
-
-
-def _numbers(found: Summary) -> list[float | None]:
-    return [found.n, found.mean, found.std, found.low, found.high]
 
 
 def _interval(found: Summary | None) -> str | None:

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, compress, groupby, product
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import ConfigError, unknown
@@ -90,24 +91,19 @@ class Table:
     def to_csv(self) -> str:
         """A column with spreads becomes two: "FAA" holds the mean, "FAA std" the std."""
         split = [any(isinstance(value, Spread) for value in column) for column in self._turned()]
+        kept = [half for std in split for half in (True, std)]
         table: list[list[tuple[str | float | None, ...]]] = [
             [(name, f"{name} std") for name in self.columns],
             *([_mean_and_std(value) for value in row] for row in self.rows),
         ]
-        return renderings.csv_text(
-            [v for pair, both in zip(row, split, strict=True) for v in pair[: 1 + both]]
-            for row in table
-        )
+        return renderings.csv_text(compress(chain(*row), kept) for row in table)
 
     def to_json(self) -> str:
         """{"caption", "columns", "rows": [{column: value}]}; a spread is {"mean", "std"}.
 
         NaN and infinity, which JSON does not have, become null.
         """
-        rows = [
-            {name: _json(value) for name, value in zip(self.columns, row, strict=True)}
-            for row in self.rows
-        ]
+        rows = [dict(zip(self.columns, map(_json, row), strict=True)) for row in self.rows]
         whole = {"caption": self.caption, "columns": list(self.columns), "rows": rows}
         return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -119,7 +115,8 @@ class Table:
             for i, row in enumerate(self.rows)
         ]
         numeric = [bool(c) and not any(isinstance(v, str) for v in c) for c in self._turned()]
-        return Layout(self.caption, list(self.columns), cells, numeric, self._group_ends())
+        ends = {group[-1] for group in self._groups()}
+        return Layout(self.caption, list(self.columns), cells, numeric, ends)
 
     def _turned(self) -> list[list[Value]]:
         """The values of each column."""
@@ -133,26 +130,21 @@ class Table:
             return f"{self._text(float(value.mean))}{spread}"
         return f"{value:z.{self.digits}f}" if isinstance(value, float) else str(value)
 
-    def _group_ends(self) -> set[int]:
-        """The last row of each group; none without groups."""
-        if self.group is None:
-            return set()
-        i = list(self.columns).index(self.group)
-        names = [row[i] for row in self.rows]
-        return {at for at in range(len(names)) if names[at : at + 1] != names[at + 1 : at + 2]}
+    def _groups(self) -> list[list[int]]:
+        """The numbers of the rows in each group; all of them without groups."""
+        column = None if self.group is None else list(self.columns).index(self.group)
+        names = [None if column is None else row[column] for row in self.rows]
+        return [list(rows) for _, rows in groupby(range(len(names)), names.__getitem__)]
 
     def _best(self) -> set[tuple[int, int]]:
         """(row, column) of the values that are the best of their column, within their group."""
         found: set[tuple[int, int]] = set()
-        start = 0
-        for end in sorted(self._group_ends() | {len(self.rows) - 1}):
-            for name, direction in self.best.items():
-                column = list(self.columns).index(name)
-                numbers = {at: _number(self.rows[at][column]) for at in range(start, end + 1)}
-                known = {at: round(n, self.digits) for at, n in numbers.items() if n is not None}
-                top = (max if direction == "max" else min)(known.values(), default=None)
-                found |= {(at, column) for at, number in known.items() if number == top}
-            start = end + 1
+        for rows, (name, direction) in product(self._groups(), self.best.items()):
+            column = list(self.columns).index(name)
+            numbers = {at: _number(self.rows[at][column]) for at in rows}
+            known = {at: round(n, self.digits) for at, n in numbers.items() if n is not None}
+            top = (max if direction == "max" else min)(known.values(), default=None)
+            found |= {(at, column) for at, number in known.items() if number == top}
         return found
 
 

@@ -9,11 +9,9 @@ images everywhere. Padding is black in the stored image, so after normalisation 
 (0 - mean) / std, as it is when a decoded picture is padded before it becomes a tensor.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +21,8 @@ from torch import Tensor
 
 from ..errors import DataError
 
+Size: TypeAlias = tuple[int, int]  # (height, width)
+Whole: TypeAlias = NDArray[np.int64]
 SCALE = (0.08, 1.0)  # of the area that a random resized crop keeps
 RATIO = (3 / 4, 4 / 3)  # of its width to its height
 TRIES = 10  # boxes drawn per image before the centre is taken instead
@@ -31,11 +31,11 @@ TRIES = 10  # boxes drawn per image before the centre is taken instead
 class Draw(NamedTuple):
     """The random part of one batch: what is cut from each padded image, and which are flipped."""
 
-    top: NDArray[np.int64]  # (n,)
-    left: NDArray[np.int64]  # (n,)
+    top: Whole  # (n,)
+    left: Whole  # (n,)
     flip: NDArray[np.bool_]  # (n,)
-    height: NDArray[np.int64] | None = None  # (n,) of a box that is resized; a crop has one size
-    width: NDArray[np.int64] | None = None
+    height: Whole | None = None  # (n,) of a box that is resized; a crop has one size
+    width: Whole | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Augment:
     224 that is read, so there is next to nothing to smooth).
     """
 
-    size: tuple[int, int]  # (height, width) that the net reads; may be smaller than what is stored
+    size: Size  # that the net reads; may be smaller than what is stored
     mean: tuple[float, ...]  # per channel, of pixels in [0, 1]
     std: tuple[float, ...]
     pad: int = 0  # black pixels on every side before the crop
@@ -99,9 +99,7 @@ class Augment:
             )
 
 
-def draw_crops(
-    rng: np.random.Generator, n: int, room: tuple[int, int], size: tuple[int, int], flip: bool
-) -> Draw:
+def draw_crops(rng: np.random.Generator, n: int, room: Size, size: Size, flip: bool) -> Draw:
     """n crops of `size` anywhere in `room` (the padded image), each place equally likely."""
     u = rng.random((3, n))
     top = (u[0] * (room[0] - size[0] + 1)).astype(np.int64)
@@ -109,7 +107,7 @@ def draw_crops(
     return Draw(top, left, (u[2] < 0.5) & flip)
 
 
-def draw_boxes(rng: np.random.Generator, n: int, room: tuple[int, int], flip: bool) -> Draw:
+def draw_boxes(rng: np.random.Generator, n: int, room: Size, flip: bool) -> Draw:
     """n boxes with a uniform share of the area and a log-uniform ratio that fit into `room`.
 
     The first of ten tries that fits is taken; failing all, the largest centred box whose ratio is
@@ -131,7 +129,7 @@ def draw_boxes(rng: np.random.Generator, n: int, room: tuple[int, int], flip: bo
     return Draw(top, left, (u[2] < 0.5) & flip, height, width)
 
 
-def cut_crops(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
+def cut_crops(padded: Tensor, size: Size, draw: Draw) -> Tensor:
     """The drawn windows of (n, c, h, w), flipped where drawn, as floats of 0..255.
 
     Every line of every window is `width` neighbouring bytes of the flat batch, so one selection of
@@ -148,7 +146,7 @@ def cut_crops(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
     return torch.cat([cut, cut.flip(-1)]).index_select(0, either).float()
 
 
-def cut_crops_host(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
+def cut_crops_host(padded: Tensor, size: Size, draw: Draw) -> Tensor:
     """The same numbers as `cut_crops`, with fewer passes over memory where that is what costs.
 
     A slice is a view, a mirrored one too, so each window goes into its float place in one copy.
@@ -163,7 +161,7 @@ def cut_crops_host(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
     return torch.from_numpy(out)
 
 
-def cut_boxes(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
+def cut_boxes(padded: Tensor, size: Size, draw: Draw) -> Tensor:
     """The drawn boxes of (n, c, h, w) brought to `size`, flipped where drawn, as floats of 0..255.
 
     Sampling points are held inside the box, so no pixel outside it is ever mixed in: the result is
@@ -181,9 +179,7 @@ def cut_boxes(padded: Tensor, size: tuple[int, int], draw: Draw) -> Tensor:
     return F.grid_sample(padded.float(), grid, padding_mode="border", align_corners=False)
 
 
-def _points(
-    start: NDArray[np.int64], length: NDArray[np.int64], count: int, side: int
-) -> NDArray[np.float32]:
+def _points(start: Whole, length: Whole, count: int, side: int) -> NDArray[np.float32]:
     """Where `count` output pixels look along one side, in grid_sample's -1..1, (n, count)."""
     step = (np.arange(count) + 0.5) / count
     inside = np.clip(step * length[:, None] - 0.5, 0, length[:, None] - 1)
@@ -192,7 +188,7 @@ def _points(
 
 
 @lru_cache(maxsize=64)
-def _lines(n: int, c: int, h: int, w: int, height: int) -> NDArray[np.int64]:
+def _lines(n: int, c: int, h: int, w: int, height: int) -> Whole:
     """Where each line of a cut at the top left corner starts in the flat batch, (n, c * height)."""
     lines = np.arange(c)[:, None] * (h * w) + np.arange(height) * w
     return np.arange(n)[:, None] * (c * h * w) + lines.reshape(1, -1)

@@ -54,9 +54,6 @@ class Images:
     def select(self, classes: Iterable[int]) -> Images:
         return self.take(torch.isin(self.y, torch.tensor(list(classes))).nonzero()[:, 0])
 
-    def relabel(self, y: Tensor) -> Images:
-        return replace(self, y=y)
-
     def chunks(self, size: int) -> Iterator[Images]:
         return (self.take(rows) for rows in torch.arange(len(self)).split(size))
 
@@ -89,7 +86,7 @@ class Tasks(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """What every source of images gives."""
+    """Training and test images with their classes: what every source returns."""
 
     train: Images
     test: Images

@@ -3,10 +3,8 @@
 Knows Pillow and scenarios. Knows nothing of files: the caller saves the picture.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from .images import Images
@@ -39,15 +37,12 @@ def draw(scenario: Scenario, per_class: int = 3) -> Image.Image:
     return picture
 
 
-def _tiles(images: Images, label: int, count: int) -> list[Image.Image]:
+def _tiles(images: Images, label: int, count: int) -> Iterator[Image.Image]:
     rows = (images.y == label).nonzero()[:count, 0]
-    return [_tile(image) for image in images.take(rows).pixels().permute(0, 2, 3, 1).numpy()]
-
-
-def _tile(array: NDArray[np.uint8]) -> Image.Image:
-    tile = Image.fromarray(array[..., 0] if array.shape[-1] == 1 else array).convert("RGB")
-    small = max(tile.size) < TILE
-    return tile.resize((TILE, TILE), Image.Resampling.NEAREST if small else Image.Resampling.BOX)
+    for array in images.take(rows).pixels().permute(0, 2, 3, 1).numpy():
+        tile = Image.fromarray(array[..., 0] if array.shape[-1] == 1 else array).convert("RGB")
+        how = Image.Resampling.NEAREST if max(tile.size) < TILE else Image.Resampling.BOX
+        yield tile.resize((TILE, TILE), how)
 
 
 def _shortened(text: str, width: int, font: ImageFont.ImageFont | ImageFont.FreeTypeFont) -> str:

@@ -4,38 +4,35 @@ A dict literal, by the name of the scenario. Everything that lists, fetches, che
 on data looks here, so a new set is its module and an entry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import ConfigError, DataError, unknown
 from .augment import Augment
 from .images import Dataset
-from .sources.adapters import from_code, from_huggingface
+from .sources import adapters, cifar, embedded, imagenet100, mnist, tinyimagenet
 from .sources.arrays import arrays
-from .sources.cifar import CIFAR10, CIFAR100, cifar10, cifar100
 from .sources.download import Progress
-from .sources.embedded import blobs, fashion_mini
 from .sources.folder import folder
-from .sources.imagenet100 import IMAGENET100, imagenet100
-from .sources.mnist import FASHION_MNIST, MNIST, fashion_mnist, mnist
 from .sources.published import Published
 from .sources.table import table
-from .sources.tinyimagenet import TINYIMAGENET, tinyimagenet
 
-_OWN: dict[str, Any] = {"net": {"name": "resnet18"}, "training": {"epochs": 10, "batch_size": 32}}
+
+def _usual(
+    net: str, epochs: int, batch_size: int = 32, rows: int | None = None, **training: Any
+) -> dict[str, Any]:
+    """Return the suggested sections of a config; `rows` are the memory's."""
+    steps = {"epochs": epochs, "batch_size": batch_size, **training}
+    memory = {"memory": {"rows": rows}} if rows else {}
+    return {"net": {"name": net}, "training": steps, **memory}
+
+
 # At a constant rate the last steps of a task decide how it ends: now and then one ruins it.
-_GREY: dict[str, Any] = {
-    "net": {"name": "cnn"},
-    "training": {"epochs": 5, "batch_size": 32, "schedule": {"milestones": (0.8,)}},
-}
+_LATE = {"milestones": (0.8,)}
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A data set and its usual protocol.
 
     `load` takes the path, if there are files, then a progress callback, if it decodes, and its
@@ -50,97 +47,81 @@ class Source:
     decodes: bool = False  # into the cache, the first time
     per_task: int | None = None  # classes; None: the user must say
     augment: Augment | None = None  # None: measured on the training images
-    suggests: Mapping[str, Any] = field(
-        default_factory=lambda: _OWN
-    )  # if the config leaves it open
+    suggests: Mapping[str, Any] = _usual("resnet18", 10)  # where the config leaves it open
 
 
 SOURCES: Mapping[str, Source] = {
     "fashion-mini": Source(
         "Fashion-MNIST, 500 + 100 images of each class, embedded: 5 tasks of 2 classes, 28x28",
-        fashion_mini,
+        embedded.fashion_mini,
         per_task=2,
         augment=Augment((28, 28), (0.2873,), (0.3544,), pad=2),
-        suggests={
-            "net": {"name": "cnn"},
-            "training": _GREY["training"] | {"lr": 0.2},
-            "memory": {"rows": 100},
-        },
+        suggests=_usual("cnn", 5, rows=100, schedule=_LATE, lr=0.2),
     ),
     # The paper's protocol on its own data; on others, what runs in reasonable time.
     "split-cifar10": Source(
         "CIFAR-10: 5 tasks of 2 classes, 32x32",
-        cifar10,
+        cifar.cifar10,
         "cifar-10-batches-py/ or cifar-10-python.tar.gz",
-        CIFAR10.published,
+        cifar.CIFAR10.published,
         per_task=2,
         augment=Augment((32, 32), (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615), pad=4),
-        suggests={"net": {"name": "resnet18"}, "training": {"epochs": 50, "batch_size": 32}},
+        suggests=_usual("resnet18", 50),
     ),
     "split-cifar100": Source(
         "CIFAR-100: 10 tasks of 10 classes, 32x32",
-        cifar100,
+        cifar.cifar100,
         "cifar-100-python/ or cifar-100-python.tar.gz",
-        CIFAR100.published,
+        cifar.CIFAR100.published,
         per_task=10,
         augment=Augment((32, 32), (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761), pad=4),
-        suggests={
-            "net": {"name": "resnet18"},
-            "training": {"epochs": 50, "batch_size": 32, "schedule": {"milestones": (35, 45)}},
-            "memory": {"rows": 500},
-        },
+        suggests=_usual("resnet18", 50, rows=500, schedule={"milestones": (35, 45)}),
     ),
     "split-tinyimagenet": Source(
         "TinyImageNet: 10 tasks of 20 classes, 64x64",
-        tinyimagenet,
+        tinyimagenet.tinyimagenet,
         "tiny-imagenet-200/ or tiny-imagenet-200.zip",
-        TINYIMAGENET,
+        tinyimagenet.TINYIMAGENET,
         decodes=True,
         per_task=20,
         augment=Augment((64, 64), (0.4802, 0.4480, 0.3975), (0.2770, 0.2691, 0.2821), pad=4),
-        suggests={
-            "net": {"name": "resnet18"},
-            "training": {"epochs": 100, "batch_size": 64, "schedule": {"milestones": (35, 60, 75)}},
-            "memory": {"rows": 4000},
-        },
+        suggests=_usual("resnet18", 100, 64, rows=4000, schedule={"milestones": (35, 60, 75)}),
     ),
     "split-imagenet100": Source(
         "ImageNet-100: 10 tasks of 10 classes, 224x224",
-        imagenet100,
+        imagenet100.imagenet100,
         "train/n01.../ and val/n01.../, perhaps below imagenet/",
-        IMAGENET100,
+        imagenet100.IMAGENET100,
         decodes=True,
         per_task=10,
         augment=Augment((224, 224), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), resized=True),
-        suggests={
-            "net": {"name": "resnet18"},
-            "training": {
-                "epochs": 65,
-                "batch_size": 64,  # the paper does not say
-                "lr": 0.1,
-                "weight_decay": 5e-4,
-                "schedule": {"warmup": 5, "milestones": (15, 30, 40, 45)},
-            },
-            "memory": {"rows": 2000},
-        },
+        suggests=_usual(
+            "resnet18",
+            65,
+            batch_size=64,  # the paper does not say
+            rows=2000,
+            lr=0.1,
+            weight_decay=5e-4,
+            schedule={"warmup": 5, "milestones": (15, 30, 40, 45)},
+        ),
     ),
     "split-mnist": Source(
         "MNIST: 5 tasks of 2 classes, 28x28 grey",
-        mnist,
+        mnist.mnist,
         "MNIST/raw/ or mnist/ with the four idx files, .gz or not",
-        MNIST.published,
+        mnist.MNIST.published,
         per_task=2,
         augment=Augment((28, 28), (0.1307,), (0.3081,), pad=2, flip=False),
-        suggests=_GREY,
+        suggests=_usual("cnn", 5, schedule=_LATE),
     ),
     "split-fashion-mnist": Source(
         "Fashion-MNIST: 5 tasks of 2 classes, 28x28 grey",
-        fashion_mnist,
+        mnist.fashion_mnist,
         "FashionMNIST/raw/ or fashion-mnist/ with the four idx files, .gz or not",
-        FASHION_MNIST.published,
+        mnist.FASHION_MNIST.published,
         per_task=2,
         augment=Augment((28, 28), (0.2860,), (0.3530,), pad=2),
-        suggests=_GREY,
+        suggests=_usual("cnn", 5, schedule=_LATE),
     ),
     "folder": Source(
         "your images, in folders named after their classes",
@@ -149,7 +130,10 @@ SOURCES: Mapping[str, Source] = {
         decodes=True,
     ),
     "table": Source(
-        "your images, in a CSV of file, label and perhaps task", table, "FILE.csv", decodes=True
+        "your images, in a CSV of file, label and perhaps task",
+        table,
+        "FILE.csv",
+        decodes=True,
     ),
     "arrays": Source(
         "your arrays: an .npz file, or a folder of .npy files",
@@ -157,18 +141,18 @@ SOURCES: Mapping[str, Source] = {
         "FILE.npz, or DIR/x_train.npy and so on",
     ),
     "huggingface": Source(
-        "a Hugging Face data set that save_to_disk wrote", from_huggingface, "DIR"
+        "a Hugging Face data set that save_to_disk wrote", adapters.from_huggingface, "DIR"
     ),
     "code": Source(
         "the torch Dataset that a function of yours returns",
-        from_code,
+        adapters.from_code,
         "FILE.py:FUNCTION or MODULE:FUNCTION",
     ),
     "blobs": Source(
         "synthetic noisy pictures, for tests: 5 tasks of 2 classes, 8x8",
-        blobs,
+        embedded.blobs,
         per_task=2,
-        suggests={"net": {"name": "cnn"}, "training": {"epochs": 5, "batch_size": 32}},
+        suggests=_usual("cnn", 5),
     ),
 }
 

@@ -74,9 +74,8 @@ def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset
 def _split(data: Dataset, wanted: sections.Scenario, found: Source) -> Scenario:
     kept, order = reduced(data, wanted), None
     if wanted.order == "shuffled":
-        order = (
-            Randomness(wanted.order_seed).at("class order").permutation(len(kept.names)).tolist()
-        )
+        rng = Randomness(wanted.order_seed).at("class order")
+        order = rng.permutation(len(kept.names)).tolist()
     return split(wanted.name, kept, _counts(wanted, found, len(kept.names)), order)
 
 
@@ -85,7 +84,7 @@ def _in_own_tasks(data: Dataset, tasks: Tasks, wanted: sections.Scenario) -> Sce
     for name in ("per_task", "first_task", "per_class", "test_per_class", "validation"):
         if getattr(wanted, name):
             raise ConfigError(f"scenario.{name}: the data name the task of every image")
-    return streamed(wanted.name, data, tasks.train, tasks.test, len(tasks.names))
+    return streamed(wanted.name, data, tasks)
 
 
 def _check_tasks(scenario: Scenario, names: tuple[str, ...]) -> None:
@@ -104,16 +103,15 @@ def _check_tasks(scenario: Scenario, names: tuple[str, ...]) -> None:
 def reduced(data: Dataset, wanted: sections.Scenario) -> Dataset:
     """Hold out validation images instead of the test images, and keep fewer per class, if asked."""
     train, test = data.train, data.test
-    randomness = Randomness(0)  # the same images whatever the run's seed
     if wanted.validation:
-        rows = _rows_by_class(train, len(data.names), randomness, "validation")
+        rows = _rows_by_class(train, len(data.names), "validation")
         held = {c: max(1, round(wanted.validation * len(r))) for c, r in enumerate(rows)}
         if any(n >= len(rows[c]) for c, n in held.items()):
             raise ConfigError("scenario.validation: leaves a class without training images")
         test = train.take(torch.cat([r[: held[c]] for c, r in enumerate(rows)]).sort().values)
         train = train.take(torch.cat([r[held[c] :] for c, r in enumerate(rows)]).sort().values)
-    train = _few(train, wanted.per_class, len(data.names), randomness, "train")
-    test = _few(test, wanted.test_per_class, len(data.names), randomness, "test")
+    train = _few(train, wanted.per_class, len(data.names), "train")
+    test = _few(test, wanted.test_per_class, len(data.names), "test")
     return data._replace(train=train, test=test)
 
 
@@ -162,18 +160,16 @@ def _counts(wanted: sections.Scenario, found: Source, classes: int) -> list[int]
     return [first] + [per_task] * (rest // per_task)
 
 
-def _few(images: Images, n: int | None, classes: int, randomness: Randomness, name: str) -> Images:
+def _few(images: Images, n: int | None, classes: int, name: str) -> Images:
     if n is None:
         return images
-    rows = _rows_by_class(images, classes, randomness, f"subset/{name}")
+    rows = _rows_by_class(images, classes, f"subset/{name}")
     return images.take(torch.cat([r[:n] for r in rows]).sort().values)
 
 
-def _rows_by_class(
-    images: Images, classes: int, randomness: Randomness, name: str
-) -> list[torch.Tensor]:
-    """Return each class's rows in a random order of its own."""
-    found = []
+def _rows_by_class(images: Images, classes: int, name: str) -> list[torch.Tensor]:
+    """Return each class's rows in a random order of its own, the same whatever the run's seed."""
+    randomness, found = Randomness(0), []
     for c in range(classes):
         rows = (images.y == c).nonzero()[:, 0]
         found.append(rows[torch.from_numpy(randomness.at(name, c).permutation(len(rows)))])

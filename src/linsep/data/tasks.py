@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import torch
-from torch import Tensor
 
-from .images import Dataset, Images, join
+from .images import Dataset, Images, Tasks, join
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ def split(
     order = range(len(data.names)) if order is None else order
     place = torch.full((len(data.names),), -1)
     place[list(order)] = torch.arange(len(order))
-    train, test = (images.relabel(place[images.y]) for images in (data.train, data.test))
+    train, test = (replace(images, y=place[images.y]) for images in (data.train, data.test))
     tasks, groups, first = [], [], 0
     for index, count in enumerate(per_task):
         classes = tuple(range(first, first + count))
@@ -84,18 +83,16 @@ def split(
     return Scenario(name, first, tuple(tasks), tuple(groups), names)
 
 
-def streamed(
-    name: str, data: Dataset, train_tasks: Tensor, test_tasks: Tensor, tasks: int
-) -> Scenario:
-    """Make any stream: image i of the training data comes in task `train_tasks[i]`.
+def streamed(name: str, data: Dataset, tasks: Tasks) -> Scenario:
+    """Make any stream: image i of the training data comes in task `tasks.train[i]`.
 
     A class may come in several tasks; it is new in the first of them.
     """
     learned, groups = [], []
     seen: tuple[int, ...] = ()
-    for index in range(tasks):
-        train = data.train.take((train_tasks == index).nonzero()[:, 0])
-        test = data.test.take((test_tasks == index).nonzero()[:, 0])
+    for index in range(len(tasks.names)):
+        train = data.train.take((tasks.train == index).nonzero()[:, 0])
+        test = data.test.take((tasks.test == index).nonzero()[:, 0])
         present = tuple(sorted(set(train.y.tolist())))
         new = tuple(c for c in present if c not in seen)
         learned.append(Task(index, new, seen, train))

@@ -1,11 +1,9 @@
-"""Many runs: hands them to an engine, tries again what died, and goes on where a grid was stopped.
+"""Grids: hand runs to an engine, retry those that crash, and resume a grid that was stopped.
 
 Knows the cells of a plan and what becomes of them. Knows nothing of processes or clusters; a run's
 folder is the only thing that outlives it, so a grid may be killed at any time and started again,
 here or elsewhere, beside another one too.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ from ..storage.folder import RunFolder
 from ..storage.session import SAVE_EVERY
 from .engines import Engine
 from .engines.local import Local, cpu_slots
-from .plan import Cell, expand, over, plan, seconds_taken
+from .plan import Cell, expand, over, plan
 from .worker import Job, Message
 
 __all__ = ["Cell", "Grid", "expand", "over", "plan"]
@@ -27,7 +25,7 @@ RETRY = 3.0  # seconds before asking again for a run that another process is wor
 
 
 class Grid:
-    """Iterate to make it happen: yields the cell that something has happened to.
+    """Iterate to carry it out: yields each cell whose state has changed.
 
     `stop()` asks the runs to save and end; the iteration then ends by itself. `add()` gives it more
     to do, even while it is being iterated.
@@ -74,7 +72,7 @@ class Grid:
     # --- the inside ------------------------------------------------------------------------------
 
     def _open(self) -> bool:
-        """Whether there is anything to wait for."""
+        """Return whether there is anything to wait for."""
         if self.stopping:
             for cell in self.cells:
                 if cell.status in ("waiting", "elsewhere"):
@@ -83,37 +81,34 @@ class Grid:
         return any(cell.open for cell in self.cells)
 
     def _hand_out(self) -> None:
-        if self.stopping:
-            return
         jobs: list[Job] = []
-        while self._waiting and len(jobs) < self.engine.room():
+        while self._waiting and not self.stopping and len(jobs) < self.engine.room():
             if self.engine.shares_memory and self._needs_quiet():
                 break
             cell = self._waiting.pop(0)
             cell.status, cell.tries = "queued", cell.tries + 1
-            jobs.append(self._job(cell))
+            place = self.runs.absolute(), self.save_every, self.keep
+            jobs.append(Job(self.cells.index(cell), cell.settings, *place))
         if jobs:
             self.engine.start(jobs)
 
     def _needs_quiet(self) -> bool:
-        """A last try is made alone: what died may have died for want of memory."""
+        """Return whether to wait: a last try runs alone, in case memory ran out before."""
         under_way = self.under_way()
         last = self._waiting[0].tries == TRIES - 1
         return bool(under_way) and (last or any(cell.tries == TRIES for cell in under_way))
-
-    def _job(self, cell: Cell) -> Job:
-        runs = self.runs.absolute()
-        return Job(self.cells.index(cell), cell.settings, runs, self.save_every, self.keep)
 
     def _take(self, message: Message) -> Cell:
         cell = self.cells[message.index]
         cell.reason = message.reason
         match message.kind:
             case "progress":
-                self._follow(cell, message)
+                cell.share, cell.rate = message.steps / max(message.total, 1), message.rate
+                if cell.status != "running" and cell.share > cell.reached:
+                    cell.tries, cell.reached = 1, cell.share  # the try before was not for nothing
+                cell.status = "running"
             case "done":
-                cell.status, cell.share = "done", 1.0
-                cell.seconds = seconds_taken(cell.folder) or message.seconds
+                cell.finish(message.seconds)
             case "held":
                 cell.status, cell.again = "elsewhere", time.monotonic() + RETRY
                 cell.tries -= 1
@@ -123,16 +118,8 @@ class Grid:
                 cell.status = kind
         return cell
 
-    def _follow(self, cell: Cell, message: Message) -> None:
-        cell.share = message.steps / max(message.total, 1)
-        cell.rate = message.rate
-        if cell.status != "running":
-            cell.status = "running"
-            if cell.share > cell.reached:  # the try before was not for nothing
-                cell.tries, cell.reached = 1, cell.share
-
     def _revive(self, cell: Cell) -> None:
-        """Behind the others, who may use less memory."""
+        """Put a crashed run back at the end of the queue."""
         if self.stopping:
             cell.status = "stopped"
         elif cell.tries < TRIES:
@@ -142,13 +129,12 @@ class Grid:
             cell.status, cell.reason = "failed", f"{cell.reason} ({cell.tries} times)"
 
     def _look_elsewhere(self) -> Iterator[Cell]:
-        """Runs that another process had: finished by now, or perhaps left alone."""
+        """Check the runs that another process held: they may be finished or free by now."""
         for cell in self.cells:
             if cell.status != "elsewhere":
                 continue
             if RunFolder(cell.folder).finished:
-                cell.status, cell.share = "done", 1.0
-                cell.seconds = seconds_taken(cell.folder)
+                cell.finish()
                 yield cell
             elif time.monotonic() >= cell.again:
                 cell.status = "waiting"

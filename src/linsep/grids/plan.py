@@ -3,12 +3,11 @@
 Knows settings and what lies in the runs' folder. Knows nothing of how runs are made.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,8 +70,15 @@ class Cell:
 
     @property
     def open(self) -> bool:
-        """Whether something may still become of it."""
+        """Whether the run may still finish."""
         return self.status in ("waiting", "queued", "running", "elsewhere")
+
+    def finish(self, seconds: float = 0.0) -> None:
+        """Mark it as done, after the seconds that its folder has on record, or else these."""
+        self.status, self.share = "done", 1.0
+        with suppress(StateError):
+            seconds = sum(entry["seconds"] for entry in RunFolder(self.folder).timing()) or seconds
+        self.seconds = seconds
 
 
 def plan(
@@ -103,14 +109,6 @@ def plan(
     return list(cells.values())
 
 
-def seconds_taken(folder: Path) -> float:
-    """Seconds that a run has taken over all its sessions; 0 if they are not recorded."""
-    try:
-        return sum(entry["seconds"] for entry in RunFolder(folder).timing())
-    except StateError:
-        return 0.0
-
-
 def time_left(cells: Sequence[Cell], at_once: int) -> float | None:
     """Seconds, if the rest takes as long as what is done took; None before there is anything."""
     timed = [cell.seconds for cell in cells if cell.status == "done" and cell.seconds]
@@ -128,7 +126,7 @@ def _cell(settings: dict[str, Any], runs: Path, here: bool, opened: dict[str, An
     cell = Cell(settings, prepared.name, runs / prepared.name)
     run = RunFolder(cell.folder)
     if run.finished:
-        cell.status, cell.share, cell.seconds = "done", 1.0, seconds_taken(cell.folder)
+        cell.finish()
     else:
         cell.begun = run.begun
     return cell

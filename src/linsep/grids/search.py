@@ -6,8 +6,6 @@ without such a share is refused. Trials are kept in a database beside the runs, 
 are runs like all others, so a search may be killed at any time and started again.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +16,7 @@ from typing import Any
 
 from ..errors import ConfigError, LinsepError, StateError
 from ..learning.metrics import METRICS
+from ..optional import needed
 from ..settings.config import from_settings
 from ..settings.layers import flat, merged, nested, parsed, split
 from ..storage.folder import RunFolder
@@ -81,7 +80,7 @@ def ranges(table: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Range]:
 
 
 def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with the test images out of reach."""
+    """Return the settings with a validation split in place of the test images."""
     result = merged({"scenario": {"validation": VALIDATION}}, settings)
     asked = [flat(result["scenario"])["validation"]]
     asked += flat(result.get("over", {})).get("scenario.validation", [])
@@ -93,18 +92,8 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-@dataclass
-class Trial:
-    number: int
-    chosen: dict[str, Any]
-    cells: list[Cell]
-
-    def ended(self) -> bool:
-        return all(cell.status in ("done", "failed") for cell in self.cells)
-
-
 class Search:
-    """Iterate to make it happen, as with a grid: yields the cell something has happened to."""
+    """Iterate to carry it out, as with a grid: yields each cell whose state has changed."""
 
     def __init__(
         self,
@@ -120,21 +109,21 @@ class Search:
         """`grid` is an empty one; a trial's `worth` is a setting and a metric of its runs."""
         self.settings, self.over, self.runs = on_validation(settings), over, grid.runs
         self.trials, self.at_once, self.worth = trials, at_once, worth
-        self._here, self._under_way = here, list[Trial]()
+        self._here = here
+        self._under_way: dict[int, list[Cell]] = {}  # the runs of a trial, by its number
         self.grid = grid
+        self._optuna = needed("optuna", "a search")
         self.study = self._open_study()
 
     def __iter__(self) -> Iterator[Cell]:
-        optuna = _import()
-        running = optuna.trial.TrialState.RUNNING
+        running = self._optuna.trial.TrialState.RUNNING
         for trial in self.study.get_trials(states=(running,)):  # of a search that was stopped
             self._begin(trial.number, trial.params)
         self._propose()
         for cell in self.grid:
             yield cell
-            for trial in [t for t in self._under_way if t.ended()]:
-                self._under_way.remove(trial)
-                self._judge(trial)
+            for number in list(self._under_way):
+                self._judge(number)
             self._propose()
 
     @property
@@ -157,7 +146,7 @@ class Search:
 
     def _open_study(self) -> Any:
         """Named by what is asked, so that another question is another study."""
-        optuna = _import()
+        optuna = self._optuna
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         asked = repr((sorted(flat(self.settings).items(), key=str), self.over, self.worth))
         name = f"search-{blake2b(asked.encode(), digest_size=5).hexdigest()}"
@@ -183,49 +172,42 @@ class Search:
             self._begin(trial.number, chosen)
 
     def _begin(self, number: int, proposed: Mapping[str, Any]) -> None:
-        chosen = rounded(proposed)
-        layers = [nested(name, value) for name, value in chosen.items()]
+        layers = [nested(name, value) for name, value in rounded(proposed).items()]
         try:
             cells = plan(merged(self.settings, *layers), self.runs, here=self._here)
         except LinsepError:
             if number == 0:  # the question itself is wrong, most likely
                 raise
-            self.study.tell(number, state=_import().trial.TrialState.FAIL)
+            self._fail(number)
             return
         for cell in cells:
             share = from_settings(cell.settings).scenario.validation
             assert share > 0, "a search never looks at the test images"
             self.grid.add(cell)
-        trial = Trial(number, chosen, cells)
-        if trial.ended():
-            self._judge(trial)
-        else:
-            self._under_way.append(trial)
+        self._under_way[number] = cells
+        self._judge(number)
 
-    def _judge(self, trial: Trial) -> None:
-        """A trial with a run that failed is worth nothing."""
+    def _judge(self, number: int) -> None:
+        """Tell what a trial is worth, once its runs have ended; with one that failed, nothing."""
+        statuses = {cell.status for cell in self._under_way[number]}
+        if not statuses <= {"done", "failed"}:
+            return
+        cells = self._under_way.pop(number)
+        if "failed" in statuses:
+            self._fail(number)
+            return
         setting, metric = self.worth
-        if any(cell.status == "failed" for cell in trial.cells):
-            self.study.tell(trial.number, state=_import().trial.TrialState.FAIL)
-            return
         try:
-            every = [RunFolder(cell.folder).results()["metrics"] for cell in trial.cells]
-            found = [metrics[setting][metric] for metrics in every]
+            every = [RunFolder(cell.folder).results()["metrics"] for cell in cells]
+            self.study.tell(number, fmean(metrics[setting][metric] for metrics in every))
         except StateError as error:
-            warnings.warn(f"trial {trial.number} counts as failed: {error}", stacklevel=2)
-            self.study.tell(trial.number, state=_import().trial.TrialState.FAIL)
-            return
-        self.study.tell(trial.number, fmean(found))
+            warnings.warn(f"trial {number} counts as failed: {error}", stacklevel=2)
+            self._fail(number)
+
+    def _fail(self, number: int) -> None:
+        self.study.tell(number, state=self._optuna.trial.TrialState.FAIL)
 
 
 def rounded(proposed: Mapping[str, Any]) -> dict[str, Any]:
-    """To four digits: nobody wants to type more, and nothing depends on them."""
+    """Round to four digits: nobody wants to type more, and nothing depends on them."""
     return {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in proposed.items()}
-
-
-def _import() -> Any:
-    try:
-        import optuna
-    except ImportError:
-        raise ConfigError("a search needs optuna: pip install 'linsep[search]'") from None
-    return optuna

@@ -4,8 +4,6 @@ Jobs and messages are plain values, so that they can be pickled or written as JS
 of a job reports how it ended; `done` is the only good end.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import signal
@@ -36,7 +34,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Message:
-    """What became of a job.
+    """The progress or outcome of a job.
 
     progress   steps so far; the first one as soon as the run is ready
     done       finished
@@ -58,20 +56,18 @@ class Message:
 Order = Job | Literal["stop", "quit"]  # finish the step, save and end; or end when idle
 
 
+Tell = Callable[[Message], None]
+Opened = dict[str, Any]  # the data that several runs share
+
+
 class Stopping(Protocol):
     def is_set(self) -> bool: ...
 
 
-def do(
-    job: Job,
-    tell: Callable[[Message], None],
-    stopping: Stopping,
-    opened: dict[str, Any],
-    every: float = REPORT_EVERY,
-) -> None:
-    """Do one job from beginning to end. `opened` holds the data that several runs share."""
+def do(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float = REPORT_EVERY) -> None:
+    """Do one job from beginning to end, reporting `every` so many seconds."""
     try:
-        last = _train(job, tell, stopping, opened, every)
+        last = _train(job, tell, stop, opened, every)
     except HeldError as error:
         last = Message("held", job.index, str(error))
     except LinsepError as error:
@@ -85,18 +81,12 @@ def do(
     tell(last)
 
 
-def _train(
-    job: Job,
-    tell: Callable[[Message], None],
-    stopping: Stopping,
-    opened: dict[str, Any],
-    every: float,
-) -> Message:
+def _train(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float) -> Message:
     from ..prepare import prepare
     from ..settings.config import from_settings
     from ..storage.session import Session
 
-    if stopping.is_set():
+    if stop.is_set():
         return Message("stopped", job.index)
     prepared = prepare(from_settings(job.settings), lenient=True, opened=opened)
     with Session(prepared, job.runs, save_every=job.save_every, keep=job.keep) as session:
@@ -110,7 +100,7 @@ def _train(
         report(0.0)
         for event in session:
             images += getattr(event, "images", 0)
-            if stopping.is_set():
+            if stop.is_set():
                 session.save()
                 return Message("stopped", job.index)
             if (now := time.monotonic()) - told > every:
@@ -120,7 +110,7 @@ def _train(
 
 
 def work(pipe: Connection, environment: Mapping[str, str], log: Path) -> None:
-    """Be a worker: do one job after another, as ordered through the pipe.
+    """Work through the jobs that arrive through the pipe, one after another.
 
     SIGTERM and the end of the pipe, which means that the parent has died, count as "stop".
     """
@@ -153,6 +143,6 @@ def work(pipe: Connection, environment: Mapping[str, str], log: Path) -> None:
 
     signal.signal(signal.SIGTERM, stop)
     threading.Thread(target=listen, daemon=True).start()
-    opened: dict[str, Any] = {}
+    opened: Opened = {}
     while (job := jobs.get()) is not None and not stopping.is_set():
         do(job, tell, stopping, opened)

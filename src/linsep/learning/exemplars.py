@@ -4,6 +4,7 @@ Knows how to choose rows of a task and how many of each class or task to keep. K
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from ..data.images import Images, join
 from ..data.tasks import Task
-from ..nets.net import Shape, Spec
+from ..nets.net import Spec
 from ..settings import sections
 from .memory import BalancedReservoir, Fresh, Look, Memory, Reservoir
 
@@ -72,11 +73,7 @@ def herd(z: Tensor, n: int) -> Tensor:
 class TaskShares(Memory):
     """As many random rows of each task, with the logits that the net gave them at its end."""
 
-    def __init__(
-        self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
-    ) -> None:
-        super().__init__(shape, classes, capacity, columns)
-        self.columns["task"] = torch.full((capacity,), -1)  # that the row was learned in
+    own: ClassVar = {"task": -1}  # that the row was learned in
 
     def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
         held = self.columns["task"][: self.size]
@@ -137,11 +134,7 @@ def greedy(
 class HeldOut(Memory):
     """As many random rows of each class, a tenth of them never trained on (Wu et al., 2019)."""
 
-    def __init__(
-        self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
-    ) -> None:
-        super().__init__(shape, classes, capacity, columns)
-        self.columns["held"] = torch.zeros(capacity, dtype=torch.bool)
+    own: ClassVar = {"held": False}
 
     def parts(self) -> tuple[Images, Images]:
         """The stored rows to train on, and those that are held out."""

@@ -6,7 +6,7 @@ not depend on the capacity.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -26,15 +26,17 @@ Evict = Literal["all_largest", "one_largest"]
 class Memory:
     """A table whose first `size` rows are filled. Subclasses choose which rows to keep."""
 
+    own: ClassVar[Mapping[str, int | bool]] = {}  # columns of a subclass, and what fills them
+
     def __init__(
         self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
     ) -> None:
         self.capacity, self.classes = capacity, classes
         self.size = 0
-        # A row's columns; "logits" only if a term wants them, others are a subclass's own.
         self.columns = {
             "x": torch.zeros(capacity, *shape, dtype=torch.uint8),
             "y": torch.full((capacity,), -1),
+            **{name: torch.full((capacity,), fill) for name, fill in self.own.items()},
         }
         if "logits" in columns:
             self.columns["logits"] = torch.zeros(capacity, classes)

@@ -4,8 +4,6 @@ Knows the order of things and evaluates after each task. Knows nothing of what a
 state is whole at every yield: the cursor already points at what comes next.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

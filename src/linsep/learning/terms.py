@@ -69,11 +69,13 @@ class Moment:
 class Term(nn.Module):
     """One summand of the objective. Return None when there is nothing to say this step."""
 
+    looks_back = False  # whether it compares with the previous task's net, from the second task on
+
     def __init__(self, spec: Spec) -> None:
         super().__init__()
 
     def needs(self, task: Task) -> Needs:
-        return Needs()
+        return Needs(before=self.looks_back and bool(task.earlier))
 
     def forward(self, step: Step) -> Tensor | None:
         raise NotImplementedError(f"{type(self).__name__} must give a loss")

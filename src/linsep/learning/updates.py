@@ -4,7 +4,7 @@ Knows gradients, learning rates and their schedule. Knows no net, and of a term 
 losses are computed by the time a rule sees them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -48,7 +48,7 @@ def in_two_steps(last: str) -> Rule:
     """Down the gradient of the other terms; then, from there, down that of the last one."""
 
     def rounds(names: Names) -> list[Names]:
-        return [[name for name in names if name != last], [last]]
+        return [[n for n in names if n != last], [n for n in names if n == last]]
 
     return Rule(rounds, _down_the_sum)
 
@@ -102,22 +102,13 @@ class Descent:
         return self.lr(epoch) if callable(self.lr) else self.lr
 
 
-class Optimizers(Mapping[str, Optimizer]):
+class Optimizers(dict[str, Optimizer]):
     """By name: one for each stage, "stage/train", and for each term that has one, "term/bfp"."""
 
     def __init__(self, stages: Mapping[str, Optimizer], terms: Mapping[str, Optimizer]) -> None:
-        of_stages = {f"stage/{name}": optimizer for name, optimizer in stages.items()}
-        self._of_terms = {f"term/{name}": optimizer for name, optimizer in terms.items()}
-        self._by_name = of_stages | self._of_terms
-
-    def __getitem__(self, name: str) -> Optimizer:
-        return self._by_name[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._by_name)
-
-    def __len__(self) -> int:
-        return len(self._by_name)
+        super().__init__({f"stage/{name}": optimizer for name, optimizer in stages.items()})
+        self.update({f"term/{name}": optimizer for name, optimizer in terms.items()})
+        self._of_terms = list(terms.values())
 
     def reset(self) -> None:
         """Forget momentum and the like."""
@@ -129,12 +120,20 @@ class Optimizers(Mapping[str, Optimizer]):
         main = self[f"stage/{stage}"]
         for group in main.param_groups:
             group["lr"] = rate
-        for optimizer in (main, *self._of_terms.values()):
+        for optimizer in (main, *self._of_terms):
             optimizer.step()
 
     def state_dict(self) -> dict[str, Any]:
         return {name: optimizer.state_dict() for name, optimizer in self.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Load rates and what was accumulated; all else follows from the config."""
         for name, optimizer in self.items():
-            optimizer.load_state_dict(state[name])
+            groups = optimizer.state_dict()["param_groups"]
+            for group, saved in zip(groups, state[name]["param_groups"], strict=True):
+                group["lr"] = float(saved["lr"])
+            optimizer.load_state_dict({"state": state[name]["state"], "param_groups": groups})
+            for parameter, values in optimizer.state.items():
+                for key, value in values.items():
+                    if value.shape != (() if key == "step" else parameter.shape):
+                        raise ValueError(f"{name}: {key} does not fit its parameter")

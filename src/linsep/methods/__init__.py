@@ -5,9 +5,10 @@ A method is a function that returns a sum of terms; its keyword arguments are it
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import ConfigError, unknown
-from ..learning.method import Method, Summand
+from ..learning.method import Method
 from .agem import agem
 from .backward import bfp, bfp2, fd
 from .bic import bic
@@ -27,12 +28,12 @@ from .si import si
 class About:
     """A line for `linsep list`, and where the idea comes from."""
 
-    recipe: Callable[..., Method]
+    recipe: Callable[..., Any]  # gives a Method, or a Summand where it is a term's
     line: str
     source: str
 
 
-METHODS: Mapping[str, About] = {
+METHODS: dict[str, About] = {
     "ft": About(ft, "fine-tuning: plain SGD on each new task; the lower bound", "-"),
     "jt": About(jt, "joint training on all data; the upper bound", "-"),
     "er": About(er, "experience replay of stored images and labels", "Riemer et al., 2019"),
@@ -51,17 +52,10 @@ METHODS: Mapping[str, About] = {
 }
 
 
-@dataclass(frozen=True)
-class AboutTerm:
-    recipe: Callable[..., Summand]
-    line: str
-    source: str
-
-
-TERMS: Mapping[str, AboutTerm] = {
-    "bfp": AboutTerm(bfp, "a learned linear map recovers the old features", "Gu et al., 2023"),
-    "bfp2": AboutTerm(bfp2, "the same with a two-layer map", "Gu et al., 2023"),
-    "fd": AboutTerm(fd, "feature distillation: the map is the identity", "Gu et al., 2023"),
+TERMS: dict[str, About] = {
+    "bfp": About(bfp, "a learned linear map recovers the old features", "Gu et al., 2023"),
+    "bfp2": About(bfp2, "the same with a two-layer map", "Gu et al., 2023"),
+    "fd": About(fd, "feature distillation: the map is the identity", "Gu et al., 2023"),
 }
 
 
@@ -78,14 +72,14 @@ def parts(name: str) -> tuple[str, ...]:
     return base, *extras
 
 
-def recipe(part: str) -> Callable[..., Method] | Callable[..., Summand]:
-    return METHODS[part].recipe if part in METHODS else TERMS[part].recipe
+def recipe(part: str) -> Callable[..., Any]:
+    return (METHODS | TERMS)[part].recipe
 
 
 def assemble(name: str, options: Mapping[str, Mapping[str, object]]) -> Method:
     """The sum that a name stands for: each part called with its options."""
     base, *extras = parts(name)
-    method = METHODS[base].recipe(**options.get(base, {}))
+    method: Method = METHODS[base].recipe(**options.get(base, {}))
     for extra in extras:
         method += TERMS[extra].recipe(**options.get(extra, {}))
     return method

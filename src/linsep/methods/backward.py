@@ -41,16 +41,9 @@ def bfp(
 
 
 def bfp2(
-    *,
-    weight: Weight = 1.0,
-    on: On = "both",
-    layers: Layers = LAST,
-    init: Init = "default",
-    lr: Rate = 0.1,
-    momentum: Share = 0.9,
-    reset: bool = True,
-    scale: Scale = "root_d",
-) -> Summand:
+    *, weight: Weight = 1.0, on: On = "both", layers: Layers = LAST, init: Init = "default",
+    lr: Rate = 0.1, momentum: Share = 0.9, reset: bool = True, scale: Scale = "root_d",
+) -> Summand:  # fmt: skip
     """BFP-2: as `bfp`, with two layers and a ReLU between them in place of the affine map."""
     build = partial(
         BackwardFeatures, kind="mlp", on=on, layers=layers, init=init, lr=lr,

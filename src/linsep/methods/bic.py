@@ -16,7 +16,7 @@ from ..learning.exemplars import HELD_OUT, HeldOut, hold_out, of_class
 from ..learning.losses import cross_entropy_among, soft_cross_entropy
 from ..learning.memory import Fresh, Memory
 from ..learning.method import NEW_AND_STORED, Method, Rows, Stage, Summand
-from ..learning.terms import Moment, Needs, SeenCrossEntropy, Step, Term
+from ..learning.terms import Moment, SeenCrossEntropy, Step, Term
 from ..learning.updates import Descent
 from ..nets.heads import CorrectedHead
 from ..nets.net import Spec
@@ -33,14 +33,13 @@ class BalancedDistillation(Term):
     Wu et al.'s program multiplies the distillation by T^2.
     """
 
+    looks_back = True
+
     def __init__(
         self, spec: Spec, *, temperature: float = 2.0, share: Share = "old_classes"
     ) -> None:
         super().__init__(spec)
         self.temperature, self.share = temperature, share
-
-    def needs(self, task: Task) -> Needs:
-        return Needs(before=bool(task.earlier))
 
     def forward(self, step: Step) -> Tensor:
         p, task = step.stream, step.task

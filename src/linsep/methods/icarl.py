@@ -7,18 +7,16 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..data.tasks import Task
 from ..learning.losses import distilled_bce
 from ..learning.method import NEW_AND_STORED, Method, Stage, Summand
 from ..learning.predictors import NearestMean
-from ..learning.terms import Needs, Step, Term
+from ..learning.terms import Step, Term
 
 
 class DistilledBCE(Term):
     """New classes towards their labels, old ones towards what the old net says of the same rows."""
 
-    def needs(self, task: Task) -> Needs:
-        return Needs(before=bool(task.earlier))
+    looks_back = True
 
     def forward(self, step: Step) -> Tensor:
         p, task = step.stream, step.task

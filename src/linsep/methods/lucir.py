@@ -11,10 +11,9 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from ..data.tasks import Task
 from ..learning.losses import less_forget, margin_ranking
 from ..learning.method import NEW_AND_STORED, STORED, Method, Stage, Summand
-from ..learning.terms import CrossEntropy, Moment, Needs, SeenCrossEntropy, Step, Term
+from ..learning.terms import CrossEntropy, Moment, SeenCrossEntropy, Step, Term
 from ..learning.updates import Descent
 from ..nets.heads import CosineHead
 from ..nets.net import Spec
@@ -24,8 +23,7 @@ from ..settings.sections import Count, Rate, Weight
 class LessForget(Term):
     """1 - cos of new and old features, times sqrt(n_old / n_new) in classes."""
 
-    def needs(self, task: Task) -> Needs:
-        return Needs(before=bool(task.earlier))
+    looks_back = True
 
     def forward(self, step: Step) -> Tensor | None:
         p, task = step.stream, step.task

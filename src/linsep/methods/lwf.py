@@ -8,7 +8,7 @@ from torch import Tensor
 from ..data.tasks import Task
 from ..learning.losses import cross_entropy_among, soft_cross_entropy
 from ..learning.method import Method, Summand
-from ..learning.terms import Needs, Step, Term
+from ..learning.terms import Step, Term
 from ..nets.net import Spec
 from ..settings.sections import Rate, Weight
 
@@ -36,12 +36,11 @@ def classes_of(task: Task) -> tuple[int, ...]:
 class Distillation(Term):
     """Softened outputs over earlier classes towards the old net's."""
 
+    looks_back = True
+
     def __init__(self, spec: Spec, *, temperature: float) -> None:
         super().__init__(spec)
         self.temperature = temperature
-
-    def needs(self, task: Task) -> Needs:
-        return Needs(before=bool(task.earlier))
 
     def forward(self, step: Step) -> Tensor | None:
         p, task = step.stream, step.task

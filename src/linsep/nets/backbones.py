@@ -1,18 +1,17 @@
 """The nets by name: our own, timm's and torchvision's. Knows the extras, and imports them late."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import nn
 
 from ..errors import ConfigError, unknown
+from ..optional import needed
 from ..settings.signature import complete, options_of
 from .net import Backbone, Shape, Wrapped, cnn, mlp, resnet18
 
 
-@dataclass(frozen=True)
-class About:
+class About(NamedTuple):
     make: Callable[..., Backbone]
     line: str
 
@@ -38,11 +37,10 @@ def fitting(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def make(name: str, shape: Shape, chosen: Mapping[str, Any], taps: Collection[str]) -> Backbone:
     """The backbone, freshly initialised from torch's global generator."""
+    maker = _maker(name)
     if "/" in name:
-        library, model = name.split("/", 1)
-        module = (_timm if library == "timm" else _torchvision)(model, shape[0], **chosen)
-        return Wrapped(module, shape, taps)
-    return NETS[name].make(shape, **chosen)
+        return Wrapped(maker(name.partition("/")[2], shape[0], **chosen), shape, taps)
+    return maker(shape, **chosen)
 
 
 def _maker(name: str) -> Callable[..., Any]:
@@ -56,39 +54,21 @@ def _maker(name: str) -> Callable[..., Any]:
 
 
 def _timm(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:
-    try:
-        import timm
-    except (ImportError, RuntimeError) as error:  # a broken torchvision raises the latter
-        raise _absent("timm", error) from None
+    timm = needed("timm", f"net.name: timm/{model}")
     if model not in timm.list_models():
         raise ConfigError(f"net.name: timm has no model {model!r}")
-    made = timm.create_model(model, pretrained=pretrained, num_classes=0, in_chans=channels)
-    assert isinstance(made, nn.Module)
-    return made
+    return timm.create_model(model, pretrained=pretrained, num_classes=0, in_chans=channels)
 
 
 def _torchvision(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:
-    try:
-        from torchvision import models
-    except (ImportError, RuntimeError) as error:
-        raise _absent("torchvision", error) from None
+    models = needed("torchvision.models", f"net.name: torchvision/{model}")
     if model not in models.list_models():
         raise ConfigError(f"net.name: torchvision has no model {model!r}")
     if channels != 3:
-        raise ConfigError(
-            f"net.name: torchvision's models read 3 channels, these images {channels}"
-        )
-    made = models.get_model(model, weights="DEFAULT" if pretrained else None)
-    assert isinstance(made, nn.Module)
+        raise ConfigError(f"net.name: torchvision's models read 3 channels, not {channels}")
+    made: nn.Module = models.get_model(model, weights="DEFAULT" if pretrained else None)
     for head in ("fc", "classifier", "heads", "head"):
         if hasattr(made, head):
             setattr(made, head, nn.Identity())
             return made
     raise ConfigError(f"net.name: no classifier to take off torchvision's {model!r}")
-
-
-def _absent(library: str, error: Exception) -> ConfigError:
-    reason = str(error).splitlines()[0]
-    return ConfigError(
-        f"net.name: {library} is not usable here ({reason}); pip install 'linsep[{library}]'"
-    )

@@ -75,7 +75,7 @@ class Correction(nn.Module):
 
     @torch.no_grad()
     def pairs(self) -> tuple[Tensor, Tensor]:
-        """a and b of every class."""
+        """Return a and b of every class."""
         a = torch.where(self.newest, self.slope, self.slopes)
         return a, torch.where(self.newest, self.shift, self.shifts)
 
@@ -98,8 +98,7 @@ class CorrectedHead(nn.Module):
         self.correction = Correction(classes)
 
     def forward(self, z: Tensor) -> Tensor:
-        corrected: Tensor = self.correction(self.linear(z))
-        return corrected
+        return self.correction(self.linear(z))
 
     def bare(self, z: Tensor) -> Tensor:
         """The logits before their correction."""

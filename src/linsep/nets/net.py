@@ -6,9 +6,10 @@ which classes have been seen is somebody else's knowledge.
 
 import copy
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from ..errors import ConfigError, unknown
 
 Shape = tuple[int, int, int]
 Width = Annotated[int, Field(ge=1, le=4096)]
+Stem = Literal["auto", "cifar", "imagenet"]
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,13 @@ class Wrapped(Backbone):
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         caught: dict[str, Tensor] = {}
+
+        def catch(name: str, module: nn.Module, args: object, output: Tensor) -> None:
+            caught[name] = output
+
         # Hooked for this call only: a hook that stays would write to the original of a copy.
         hooks = [
-            self.module.get_submodule(name).register_forward_hook(_catching(caught, name))
+            self.module.get_submodule(name).register_forward_hook(partial(catch, name))
             for name in self.taps
         ]
         try:
@@ -101,15 +107,6 @@ class Wrapped(Backbone):
                 f"{type(self.module).__name__} must return features (n, d) or maps (n, d, h, w)"
             )
         return caught | {"features": pooled(z)}
-
-
-def _catching(
-    caught: dict[str, Tensor], name: str
-) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-    def hook(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        caught[name] = output
-
-    return hook
 
 
 def pooled(z: Tensor) -> Tensor:
@@ -160,11 +157,7 @@ class BasicBlock(nn.Module):
 
 
 def resnet18(
-    shape: Shape,
-    *,
-    width: Width = 64,
-    stem: Literal["auto", "cifar", "imagenet"] = "auto",
-    last_relu: bool = True,
+    shape: Shape, *, width: Width = 64, stem: Stem = "auto", last_relu: bool = True
 ) -> Backbone:
     """ResNet-18 (He et al., 2016), features of 8 x `width`; the paper's has width 64.
 
@@ -175,10 +168,9 @@ def resnet18(
         stem = "cifar" if max(shape[1:]) <= 64 else "imagenet"
     kernel, stride = (3, 1) if stem == "cifar" else (7, 2)
     conv = nn.Conv2d(shape[0], width, kernel, stride, kernel // 2, bias=False)
-    first: list[nn.Module] = [conv, nn.BatchNorm2d(width), nn.ReLU(inplace=True)]
-    if stem == "imagenet":
-        first.append(nn.MaxPool2d(3, 2, 1))
-    blocks: dict[str, nn.Module] = {"stem": nn.Sequential(*first)}
+    pool = [nn.MaxPool2d(3, 2, 1)] if stem == "imagenet" else []
+    first = nn.Sequential(conv, nn.BatchNorm2d(width), nn.ReLU(inplace=True), *pool)
+    blocks: dict[str, nn.Module] = {"stem": first}
     widths = [width]
     for k in range(4):
         i, o = widths[-1], width * 2**k

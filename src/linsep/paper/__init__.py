@@ -1,7 +1,7 @@
 """The BFP paper (CVPR 2023) as data: its tables and hyper-parameters, typed in once.
 
     tables.py          look a cell or a hyper-parameter up
-    audit.py           what in the printed numbers cannot be so
+    audit.py           printed numbers that are impossible or contradict each other
     protocol.py        how each method was run, as a run's settings; at full and at smaller scale
     scales.toml        the scales
     *.toml             one file per table

@@ -13,14 +13,14 @@ The relations, for T tasks and a matrix of accuracies:
   task peaks right after it was learned.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
-from .tables import TABLES, PaperTable, Place, at, protocol, table
+from .tables import TABLES, Cell, PaperTable, Place, at, protocol, table
 
 ROUNDING = 0.01  # a difference of two numbers printed to two digits may be off by this
 SPREAD = 5.0  # points: no method's mean peak moves this much from seed to seed
+Found = tuple[str, tuple[Place, ...], dict[str, float]]  # a finding's text, places and numbers
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Finding:
 
 
 def audit() -> list[Finding]:
-    """Every check over every table, in a fixed order."""
-    checks = (
-        impossible_peaks, class_above_task, unbelievable_spreads, wrong_deltas, wrong_bold,
-        gamma_identity, disagreeing_tables,
-    )  # fmt: skip
-    return [finding for check in checks for finding in check()]
+    """Return the findings of every check over every table, in a fixed order."""
+    return [
+        Finding(name, text, places, {key: round(value, 6) for key, value in numbers.items()})
+        for name, check in CHECKS.items()
+        for text, places, numbers in check()
+    ]
 
 
-def impossible_peaks() -> Iterator[Finding]:
+def impossible_peaks() -> Iterator[Found]:
     """A mean peak above 100 %."""
     for faa, ff in _forgetting_pairs():
         peak = _mean_peak(faa, ff)
@@ -48,43 +48,36 @@ def impossible_peaks() -> Iterator[Finding]:
             continue
         numbers = {"faa": at(faa).mean, "ff": at(ff).mean, "peak": peak}
         text = (
-            f"{faa}: FAA {numbers['faa']:.2f} with FF {numbers['ff']:.2f} needs a mean "
-            f"peak of {peak:.1f} %"
+            f"{faa}: FAA {at(faa).mean:.2f} with FF {at(ff).mean:.2f} needs a mean peak of "
+            f"{peak:.1f} %"
         )
         if faa.setting == "class_il":
             bound = _mean_peak(_in_task_il(faa), _in_task_il(ff))
-            likely = bound - _share(faa) * numbers["ff"]
+            likely = bound - _share(faa) * at(ff).mean
             numbers |= {"task_il_peak": bound, "faa_at_most": likely}
             text += (
                 f"; the Task-IL cells give {bound:.1f}, so with this FF the FAA is at most "
                 f"{likely:.1f}"
             )
-        yield _finding("impossible peak", text, (faa, ff), numbers)
+        yield text, (faa, ff), numbers
 
 
-def class_above_task() -> Iterator[Finding]:
+def class_above_task() -> Iterator[Found]:
     """A Class-IL number above the Task-IL number of the same runs."""
-    for name in TABLES:
-        for place, found in table(name).cells.items():
-            other = _in_task_il(place)
-            if place.metric != "faa" or place.setting != "class_il":
-                continue
-            upper = table(name).cells.get(other)
-            if upper is not None and found.mean > upper.mean:
-                text = f"{place}: Class-IL FAA {found.mean:.2f} > Task-IL {upper.mean:.2f}"
-                numbers = {"class_il": found.mean, "task_il": upper.mean}
-                yield _finding("class above task", text, (place, other), numbers)
+    for found, place, cell in _printed():
+        other = _in_task_il(place)
+        upper = found.cells.get(other)
+        if place.metric == "faa" and upper is not None and cell.mean > upper.mean:
+            text = f"{place}: Class-IL FAA {cell.mean:.2f} > Task-IL {upper.mean:.2f}"
+            yield text, (place, other), {"class_il": cell.mean, "task_il": upper.mean}
     for faa, ff in _forgetting_pairs():
-        if faa.setting != "class_il":
-            continue
         peak, bound = _mean_peak(faa, ff), _mean_peak(_in_task_il(faa), _in_task_il(ff))
         if peak > bound + 4 * ROUNDING:
             text = f"{faa}: mean peak {peak:.2f} in Class-IL > {bound:.2f} in Task-IL"
-            numbers = {"class_il_peak": peak, "task_il_peak": bound}
-            yield _finding("class above task", text, (faa, ff), numbers)
+            yield text, (faa, ff), {"class_il_peak": peak, "task_il_peak": bound}
 
 
-def unbelievable_spreads() -> Iterator[Finding]:
+def unbelievable_spreads() -> Iterator[Found]:
     """Spreads of FAA and FF that only a mean peak swinging by many points could join."""
     for faa, ff in _forgetting_pairs():
         narrow, wide = at(faa).std, at(ff).std
@@ -97,46 +90,45 @@ def unbelievable_spreads() -> Iterator[Finding]:
                 f"{at(faa).mean:.2f} ± {narrow:.2f} needs a mean peak with a std of at least "
                 f"{least:.1f} points between seeds"
             )
-            numbers = {"faa_std": narrow, "ff_std": wide, "peak_std_at_least": least}
-            yield _finding("unbelievable spread", text, (faa, ff), numbers)
+            yield text, (faa, ff), {"faa_std": narrow, "ff_std": wide, "peak_std_at_least": least}
 
 
-def wrong_deltas() -> Iterator[Finding]:
+def wrong_deltas() -> Iterator[Found]:
     """A printed improvement that is not the difference of the printed means."""
-    for name in TABLES:
-        for place, found in table(name).cells.items():
-            if found.delta is None:
-                continue
-            base = replace(place, method=place.method.partition("+")[0])
-            difference = found.mean - at(base).mean
-            if abs(found.delta - difference) > ROUNDING + 1e-9:
-                text = (
-                    f"{place}: printed as {found.delta:+.2f}, but {found.mean:.2f} - "
-                    f"{at(base).mean:.2f} is {difference:+.2f}"
-                )
-                numbers = {"printed": found.delta, "difference": difference}
-                yield _finding("wrong delta", text, (place, base), numbers)
+    for _, place, cell in _printed():
+        if cell.delta is None:
+            continue
+        base = replace(place, method=place.method.partition("+")[0])
+        difference = cell.mean - at(base).mean
+        if abs(cell.delta - difference) > ROUNDING + 1e-9:
+            text = (
+                f"{place}: printed as {cell.delta:+.2f}, but {cell.mean:.2f} - "
+                f"{at(base).mean:.2f} is {difference:+.2f}"
+            )
+            yield text, (place, base), {"printed": cell.delta, "difference": difference}
 
 
-def wrong_bold() -> Iterator[Finding]:
+def wrong_bold() -> Iterator[Found]:
     """A number marked best of its column that another one beats, or a best one left unmarked."""
-    for name in TABLES:
-        for places in _columns(table(name)):
-            cells = table(name).cells
-            marked = [place for place in places if cells[place].bold]
-            pick = min if places[0].metric == "ff" else max
-            best = pick(cells[place].mean for place in places)
-            winners = [place for place in places if cells[place].mean == best]
-            if not marked or set(marked) == set(winners):
-                continue
-            shown = ", ".join(f"{p.method} {cells[p].mean:.2f}" for p in marked)
-            better = ", ".join(f"{p.method} {cells[p].mean:.2f}" for p in winners)
-            text = f"{marked[0]}: {shown} is printed in bold, the best is {better}"
-            numbers = {"marked": cells[marked[0]].mean, "best": best}
-            yield _finding("wrong bold", text, (*marked, *winners), numbers)
+    columns: dict[tuple[str, Place], dict[Place, Cell]] = {}  # what competes: all but the method
+    for found, place, cell in _printed():
+        columns.setdefault((found.name, replace(place, method="")), {})[place] = cell
+    for (_, column), cells in columns.items():
+        pick = min if column.metric == "ff" else max
+        best = pick(cell.mean for cell in cells.values())
+        marked = [place for place, cell in cells.items() if cell.bold]
+        winners = [place for place, cell in cells.items() if cell.mean == best]
+        if not marked or set(marked) == set(winners):
+            continue
+        shown, better = (
+            ", ".join(f"{p.method} {cells[p].mean:.2f}" for p in places)
+            for places in (marked, winners)
+        )
+        text = f"{marked[0]}: {shown} is printed in bold, the best is {better}"
+        yield text, (*marked, *winners), {"marked": cells[marked[0]].mean, "best": best}
 
 
-def gamma_identity() -> Iterator[Finding]:
+def gamma_identity() -> Iterator[Found]:
     """FAA = ALA - (T-1)/T FF, row by row of the gamma table."""
     cells = table("gamma").cells
     for place, faa in cells.items():
@@ -145,52 +137,49 @@ def gamma_identity() -> Iterator[Finding]:
         ff, ala = (replace(place, metric=metric) for metric in ("ff", "ala"))
         expected = cells[ala].mean - _share(place) * cells[ff].mean
         if abs(faa.mean - expected) > 2 * ROUNDING:
-            verb = "later peaks could explain it" if faa.mean > expected else "which cannot be"
+            verdict = "later peaks could explain it" if faa.mean > expected else "which cannot be"
             text = (
                 f"{place}: FAA {faa.mean:.2f}, but ALA {cells[ala].mean:.2f} - "
-                f"{_share(place):g} x FF {cells[ff].mean:.2f} is {expected:.2f} ({verb}; "
+                f"{_share(place):g} x FF {cells[ff].mean:.2f} is {expected:.2f} ({verdict}; "
                 "the other rows agree to 0.01)"
             )
-            numbers = {"faa": faa.mean, "expected": expected}
-            yield _finding("gamma identity", text, (place, ff, ala), numbers)
+            yield text, (place, ff, ala), {"faa": faa.mean, "expected": expected}
 
 
-def disagreeing_tables() -> Iterator[Finding]:
+def disagreeing_tables() -> Iterator[Found]:
     """One experiment printed with two results. The main tables' gamma is 1."""
-    for name in TABLES:
-        for place, found in table(name).cells.items():
-            if place.gamma not in (None, 1.0) or place.metric == "ala":
-                continue
-            other = replace(place, gamma=None)
-            main = at(other)
-            if main.mean != found.mean:
-                text = (
-                    f"{place}: {found.mean:.2f} in table {table(name).number}, "
-                    f"{main.mean:.2f} elsewhere"
-                )
-                numbers = {"here": found.mean, "elsewhere": main.mean}
-                yield _finding("disagreeing tables", text, (place, other), numbers)
+    for found, place, cell in _printed():
+        if place.gamma not in (None, 1.0) or place.metric == "ala":
+            continue
+        other = replace(place, gamma=None)
+        here, elsewhere = cell.mean, at(other).mean
+        if here != elsewhere:
+            text = f"{place}: {here:.2f} in table {found.number}, {elsewhere:.2f} elsewhere"
+            yield text, (place, other), {"here": here, "elsewhere": elsewhere}
 
 
-def _finding(
-    check: str, text: str, places: tuple[Place, ...], numbers: Mapping[str, float]
-) -> Finding:
-    rounded = {name: round(number, 6) for name, number in numbers.items()}
-    return Finding(check, text, places, MappingProxyType(rounded))
+CHECKS: Mapping[str, Callable[[], Iterator[Found]]] = {
+    "impossible peak": impossible_peaks,
+    "class above task": class_above_task,
+    "unbelievable spread": unbelievable_spreads,
+    "wrong delta": wrong_deltas,
+    "wrong bold": wrong_bold,
+    "gamma identity": gamma_identity,
+    "disagreeing tables": disagreeing_tables,
+}
+
+
+def _printed() -> Iterator[tuple[PaperTable, Place, Cell]]:
+    """Every printed number with its place and its table."""
+    for found in map(table, TABLES):
+        for place, cell in found.cells.items():
+            yield found, place, cell
 
 
 def _forgetting_pairs() -> Iterator[tuple[Place, Place]]:
     """Places with both an accuracy and a forgetting from the main tables."""
     for ff in table("ff").cells:
         yield replace(ff, metric="faa"), ff
-
-
-def _columns(found: PaperTable) -> list[list[Place]]:
-    """The places that compete with each other: everything equal but the method."""
-    columns: dict[Place, list[Place]] = {}
-    for place in found.cells:
-        columns.setdefault(replace(place, method=""), []).append(place)
-    return list(columns.values())
 
 
 def _mean_peak(faa: Place, ff: Place) -> float:

@@ -7,16 +7,14 @@ against it field by field. Knows names of hyper-parameters and of config fields,
 scales.toml. Knows nothing of runs, files or torch.
 """
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from ..errors import ConfigError, unknown
 from ..settings.layers import merged, nested
-from .tables import Place, Source, hyperparameters, protocol
+from .tables import Place, Source, hyperparameters, protocol, read
 
 SOURCES: Mapping[str, Source] = {"paper": "text", "authors": "program"}  # by preset
 # Hyper-parameter -> field. {base} and {term} are the method's parts: derpp and bfp of derpp+bfp.
@@ -50,10 +48,7 @@ UNSAID: Mapping[str, Any] = {
     "training": {"schedule": {"factor": 0.1, "warmup": 0}},
     "net": {"name": "resnet18", "width": 64},
 }
-UNSAID_TERMS = {
-    "bfp": {"init": "default", "reset": True},
-    "bfp2": {"init": "default", "reset": True},
-}
+UNSAID_LEARNED = {"init": "default", "reset": True}  # of the terms that learn a projection
 
 
 @dataclass(frozen=True)
@@ -67,17 +62,16 @@ class Scale:
     absent: Mapping[str, str] = field(default_factory=dict)  # scenarios it leaves out, and why
 
     def memory(self, scenario: str, rows: int | None) -> int | None:
-        """The memory size that replaces one of the paper's."""
+        """Return the memory size that replaces one of the paper's."""
         sizes = self.scenarios.get(scenario, {}).get("memory", {})
         return rows if rows is None else sizes.get(str(rows), rows)
 
 
 @cache
 def scales() -> Mapping[str, Scale]:
-    text = files("linsep.paper").joinpath("scales.toml").read_text(encoding="utf-8")
     return {
         name: Scale(name=name, **raw | {"seeds": tuple(raw["seeds"])})
-        for name, raw in tomllib.loads(text).items()
+        for name, raw in read("scales.toml").items()
     }
 
 
@@ -88,21 +82,23 @@ def scale(name: str) -> Scale:
 
 
 def settings(
-    scenario: str, memory: int | None, method: str, source: Source = "text"
+    scenario: str, memory: int | None, method: str, preset: str = "paper"
 ) -> dict[str, Any]:
-    """A run's settings as in the paper, without the seed and what the paper leaves open.
+    """Return a run's settings as in the paper, without the seed and what the paper leaves open.
 
-    `source` decides where text and program differ; its preset is among the settings.
+    The preset, which is among the settings, decides where text and program differ.
     """
-    found = hyperparameters(scenario, memory, method, source)
+    if preset not in SOURCES:
+        raise ConfigError(unknown("preset", preset, SOURCES))
+    found = hyperparameters(scenario, memory, method, SOURCES[preset])
     base, _, term = method.partition("+")
-    preset = next(name for name, named in SOURCES.items() if named == source)
     per_task: int = protocol(scenario)["classes_per_task"]
     whole = merged(
-        UNSAID, {term: UNSAID_TERMS.get(term, {})} if term else {},
+        UNSAID,
         {"scenario": {"name": scenario, "per_task": per_task}, "method": method, "preset": preset},
         {} if memory is None else {"memory": {"rows": memory}},
-    )  # fmt: skip
+        {term: UNSAID_LEARNED} if term in ("bfp", "bfp2") else {},
+    )
     for name, value in found.items():
         path = FIELDS[name].format(base=base, term=term)
         whole = merged(whole, nested(path, list(value) if isinstance(value, tuple) else value))
@@ -110,11 +106,11 @@ def settings(
 
 
 def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]:
-    """The settings that fill a cell of the paper's tables at a scale, without the seed."""
+    """Return the settings that fill a cell of the paper's tables at a scale, without the seed."""
     if place.scenario not in size.scenarios:
         reason = size.absent.get(place.scenario, "it is not in scales.toml")
         raise ConfigError(f"the scale {size.name!r} leaves {place.scenario} out: {reason}")
-    whole = settings(place.scenario, place.memory, place.method, _source(preset))
+    whole = settings(place.scenario, place.memory, place.method, preset)
     here = size.scenarios[place.scenario]
     parts = place.method.split("+")
     own = {k: v for k, v in size.settings.items() if k in whole or k in parts}
@@ -132,18 +128,12 @@ def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]
 
 
 def named(text: str, preset: str = "paper") -> dict[str, Any]:
-    """The settings of 'split-cifar100/500/lucir', or of 'split-cifar10/ft', without a memory."""
-    scenario, *rest = text.split("/")
-    if len(rest) == 1:
-        return settings(scenario, None, rest[0], _source(preset))
-    if len(rest) != 2 or not rest[0].isdigit():
-        raise ConfigError(
-            f"--paper {text!r}: should look like split-cifar100/500/lucir or split-cifar10/ft"
-        )
-    return settings(scenario, int(rest[0]), rest[1], _source(preset))
-
-
-def _source(preset: str) -> Source:
-    if preset not in SOURCES:
-        raise ConfigError(unknown("preset", preset, SOURCES))
-    return SOURCES[preset]
+    """Return the settings of 'split-cifar100/500/lucir', or of 'split-cifar10/ft' (no memory)."""
+    match text.split("/"):
+        case scenario, method:
+            return settings(scenario, None, method, preset)
+        case scenario, memory, method if memory.isdigit():
+            return settings(scenario, int(memory), method, preset)
+    raise ConfigError(
+        f"--paper {text!r}: should look like split-cifar100/500/lucir or split-cifar10/ft"
+    )

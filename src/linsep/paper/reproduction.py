@@ -13,6 +13,7 @@ them, and the paper as data. Needs no torch and runs nothing.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from ..compare.statistics import mean, std
@@ -66,18 +67,15 @@ class Beside:
 
     @property
     def gain(self) -> float | None:
-        """The same of our runs, over the seeds that both have."""
+        """What the added term changes in our runs, over the seeds that both have."""
         shared = sorted(self.ours.keys() & self.base.keys())
         return mean([self.ours[s] - self.base[s] for s in shared]) if shared else None
 
 
 def chosen(
-    name: str,
-    scenario: str | None = None,
-    memory: int | None = None,
-    method: str | None = None,
+    name: str, scenario: str | None = None, memory: int | None = None, method: str | None = None
 ) -> tuple[PaperTable, dict[Place, Cell]]:
-    """A table of the paper and those of its cells that are asked for."""
+    """Return a table of the paper and the chosen ones of its cells."""
     found = table(name)
     kept = dict(found.cells)
     for field, value in {"scenario": scenario, "memory": memory, "method": method}.items():
@@ -95,22 +93,21 @@ def chosen(
 def grid(
     places: Iterable[Place], size: Scale, preset: str, runs: int | None
 ) -> list[dict[str, Any]]:
-    """The settings of every run that fills these cells, each once."""
-    experiments = dict.fromkeys(replace(p, metric="", setting="") for p in places)
+    """Return the settings of every run that fills these cells, each once."""
     return [
         scaled(place, size, preset) | {"seed": seed}
-        for place in experiments
+        for place in dict.fromkeys(map(_experiment, places))
         for seed in seeds(size, runs)
     ]
 
 
 def seeds(size: Scale, runs: int | None) -> tuple[int, ...]:
-    """The scale's seeds, but no more than the paper has runs."""
+    """Return the scale's seeds, but no more than the paper has runs."""
     return size.seeds[:runs] if runs else size.seeds
 
 
 def expected(place: Place, size: Scale, preset: str) -> dict[str, Value]:
-    """The fields of a run that fills a cell, flat; None for those that it must not have."""
+    """Return the fields of a run that fills a cell, flat; None for those that must be unset."""
     choices = dict(PRESETS[preset])
     own = choices.pop("options", {})
     if place.memory is None:
@@ -128,22 +125,25 @@ def beside(
     size: Scale,
     preset: str = "authors",
 ) -> list[Beside]:
-    """Every cell with our values; a scenario that the scale leaves out has none."""
+    """Return every cell with our values; a scenario that the scale leaves out has none."""
     known: dict[tuple[Value, Value], list[Record]] = {}
     for record in records:
         if record.finished:
             key = record.facts.get("scenario.name"), record.facts.get("method")
             known.setdefault(key, []).append(record)
-    fitting: dict[Place, list[Record]] = {}
     wanted = seeds(size, found.runs)
 
+    @cache
+    def fitting(experiment: Place) -> list[Record]:
+        candidates = known.get((experiment.scenario, experiment.method))
+        if candidates is None or experiment.scenario not in size.scenarios:
+            return []
+        needed = expected(experiment, size, preset).items()
+        return [r for r in candidates if all(r.facts.get(name) == value for name, value in needed)]
+
     def values(place: Place) -> dict[int, float]:
-        which = replace(place, metric="", setting="")
-        if which not in fitting:
-            candidates = known.get((place.scenario, place.method), [])
-            fitting[which] = _fitting(which, candidates, size, preset)
         ours: dict[int, float] = {}
-        for record in fitting[which]:
+        for record in fitting(_experiment(place)):
             value = record.facts.get(f"{place.setting}.{place.metric}")
             if value is not None and (seed := record.facts["seed"]) in wanted:
                 ours.setdefault(int(str(seed)), float(value))
@@ -156,11 +156,9 @@ def beside(
     return rows
 
 
-def _fitting(place: Place, candidates: Sequence[Record], size: Scale, preset: str) -> list[Record]:
-    if place.scenario not in size.scenarios or not candidates:
-        return []
-    needed = expected(place, size, preset).items()
-    return [r for r in candidates if all(r.facts.get(name) == value for name, value in needed)]
+def _experiment(place: Place) -> Place:
+    """The place without what is read off a run: the same for all numbers of the same runs."""
+    return replace(place, metric="", setting="")
 
 
 def _without_term(place: Place) -> Place:
@@ -171,17 +169,15 @@ def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: b
     """The table to print; `whole` adds the scale to every row, for formats without a caption."""
     columns = [
         "where", "method", "paper", "ours", "seeds", "difference", "sigmas", "gain, paper",
-        "gain, ours",
+        "gain, ours", *(["scale"] if whole else []),
     ]  # fmt: skip
+    label = size.name if size.comparable else f"{size.name} (levels not comparable)"
+    last: list[Shown] = [label] if whole else []
     groups: dict[str, list[list[Shown]]] = {}  # Class-IL first
     for row in sorted(rows, key=lambda r: list(SETTINGS).index(r.place.setting)):
         where = _where(row, size)
-        groups.setdefault(where, []).append([where, *_row(row)])
+        groups.setdefault(where, []).append([where, *_row(row), *last])
     body = [cells for group in groups.values() for cells in group]
-    if whole:
-        columns.append("scale")
-        label = size.name if size.comparable else f"{size.name} (levels not comparable)"
-        body = [[*cells, label] for cells in body]
     caption = f"Table {found.number} of the paper beside ours, scale {size.name}"
     if not size.comparable:
         caption += ": levels are NOT comparable"
@@ -189,7 +185,7 @@ def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: b
 
 
 def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
-    """What a reader should know beside the table, a line each."""
+    """Return the notes to print below the table, a line each."""
     said = []
     if not size.comparable:
         said.append(
@@ -225,11 +221,5 @@ def _row(row: Beside) -> Iterator[Shown]:
     values = list(row.ours.values())
     yield Spread(mean(values), std(values)) if values else None
     yield f"{len(values)}/{row.wanted}"
-    yield _signed(row.difference)
-    yield _signed(row.sigmas)
-    yield _signed(row.printed_gain)
-    yield _signed(row.gain)
-
-
-def _signed(value: float | None) -> str | None:
-    return None if value is None else f"{value:+z.2f}"
+    for value in (row.difference, row.sigmas, row.printed_gain, row.gain):
+        yield None if value is None else f"{value:+z.2f}"

@@ -1,9 +1,9 @@
-"""Look up what the paper prints: a cell of a table, a method's hyper-parameters.
+"""Look up a cell of the paper's tables or a method's hyper-parameters.
 
 Knows the layout of the TOML files beside it and linsep's names for scenarios, methods and metrics.
 Does not know which numbers are believable (audit.py), how to draw a table, or anything about runs.
 
-A hyper-parameter may have two values: what the text says, and what its authors' program does where
+A hyper-parameter may have two values: the text's, and that of its authors' program where
 the two part. Where the text is silent the program's value completes it, marked `stated = False`.
 """
 
@@ -32,8 +32,8 @@ class Place:
     scenario: str
     memory: int | None
     method: str
-    metric: str  # faa | ff | ala
-    setting: str  # class_il | task_il
+    metric: str = "faa"  # faa | ff | ala
+    setting: str = "class_il"  # class_il | task_il
     gamma: float | None = None
 
     def __str__(self) -> str:
@@ -78,37 +78,19 @@ class Hyperparameter:
 
 @cache
 def table(name: str) -> PaperTable:
-    """A table by name ("faa") or by its number in the paper ("table1")."""
+    """Return a table by name ("faa") or by its number in the paper ("table1")."""
     numbered = {f"table{i}": found for i, found in enumerate(TABLES, start=1)}
     found = numbered.get(name, name)
     if found not in TABLES:
         raise ConfigError(unknown("table of the paper", name, [*TABLES, *numbered]))
-    raw = _read(f"{found}.toml")
+    raw = read(f"{found}.toml")
     cells = {place: cell for block in raw["block"] for place, cell in _block(block)}
-    return PaperTable(
-        name=found,
-        number=raw["number"],
-        label=raw["label"],
-        caption=raw["caption"],
-        runs=raw.get("runs"),
-        cells=MappingProxyType(cells),
-    )
-
-
-def cell(
-    scenario: str,
-    memory: int | None,
-    method: str,
-    metric: str = "faa",
-    setting: str = "class_il",
-    gamma: float | None = None,
-) -> Cell:
-    """`at` a place given by its parts."""
-    return at(Place(scenario, memory, method, metric, setting, gamma))
+    number, label, caption = raw["number"], raw["label"], raw["caption"]
+    return PaperTable(found, number, label, caption, raw.get("runs"), MappingProxyType(cells))
 
 
 def at(sought: Place) -> Cell:
-    """The printed number at a place, from the first table that has it."""
+    """Return the printed number at a place, from the first table that has it."""
     for name in TABLES:
         if (found := table(name).cells.get(sought)) is not None:
             return found
@@ -118,7 +100,7 @@ def at(sought: Place) -> Cell:
 def hyperparameters(
     scenario: str, memory: int | None, method: str, source: Source = "text"
 ) -> dict[str, Value]:
-    """What the paper ran a method with: {"lr": 0.03, "replay_logits": 0.2, ...}.
+    """Return a method's values in the paper: {"lr": 0.03, "replay_logits": 0.2, ...}.
 
     `source="program"` takes the program's value where it parts from the text. What neither gives is
     left out; `entries` shows it. `+fd`, `+bfp`, `+bfp2` add the projection's values to any base.
@@ -130,7 +112,7 @@ def hyperparameters(
 
 
 def entries(scenario: str, memory: int | None, method: str) -> dict[str, Hyperparameter]:
-    """Every hyper-parameter of a method: both values, whether the text states it, and a note."""
+    """Return a method's hyper-parameters: both values, whether the text states them, and a note."""
     raw = protocol(scenario)
     base, _, projection = method.partition("+")
     if projection and projection not in PROJECTIONS:
@@ -143,14 +125,15 @@ def entries(scenario: str, memory: int | None, method: str) -> dict[str, Hyperpa
 
 
 def protocol(scenario: str) -> Mapping[str, Any]:
-    """A scenario's whole hyper-parameter file: tasks, classes_per_task, common, memory, ..."""
+    """Return a scenario's hyper-parameter file: tasks, classes_per_task, common, memory, ..."""
     if scenario not in SCENARIOS:
         raise ConfigError(unknown("scenario of the paper", scenario, SCENARIOS))
-    return _read(f"hyperparameters/{scenario}.toml")
+    return read(f"hyperparameters/{scenario}.toml")
 
 
 @cache
-def _read(path: str) -> Mapping[str, Any]:
+def read(path: str) -> Mapping[str, Any]:
+    """Return the contents of a TOML file beside this module."""
     text = files("linsep.paper").joinpath(*path.split("/")).read_text(encoding="utf-8")
     return MappingProxyType(tomllib.loads(text))
 
@@ -168,14 +151,13 @@ def _block(block: Mapping[str, Any]) -> Iterator[tuple[Place, Cell]]:
 
 
 def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[str, Any]:
-    """The part of a scenario's file that is about one method at one memory size."""
+    """Return the part of a scenario's file for one method at one memory size."""
     scenario = raw["scenario"]
     without: dict[str, dict[str, Any]] = raw.get("no_memory", {})
     by_size: dict[str, dict[str, dict[str, Any]]] = raw["memory"]
-    if memory is None and base in without:
-        return without[base]
-    if str(memory) in by_size and base in by_size[str(memory)]:
-        return by_size[str(memory)][base]
+    section = without if memory is None else by_size.get(str(memory), {})
+    if base in section:
+        return section[base]
     methods = {name for section in (without, *by_size.values()) for name in section}
     if base not in methods:
         raise ConfigError(unknown(f"method in the paper's {scenario} runs", base, methods))
@@ -185,11 +167,10 @@ def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[s
 
 
 def _hyperparameter(name: str, raw: Any) -> Hyperparameter:
-    if not isinstance(raw, dict):
-        return Hyperparameter(name, _frozen(raw), _frozen(raw))
-    text = _frozen(raw.get("text"))
-    program = _frozen(raw["program"]) if "program" in raw else text
-    return Hyperparameter(name, text, program, raw.get("stated", True), raw.get("note", ""))
+    given = raw if isinstance(raw, dict) else {"text": raw}
+    text = _frozen(given.get("text"))
+    program = _frozen(given["program"]) if "program" in given else text
+    return Hyperparameter(name, text, program, given.get("stated", True), given.get("note", ""))
 
 
 def _frozen(value: Any) -> Value | None:

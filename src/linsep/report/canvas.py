@@ -7,23 +7,28 @@ around the drawing.
 Knows matplotlib and what its SVG looks like. Knows nothing of runs.
 """
 
-from __future__ import annotations
-
 import io
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 from ..compare.tables import Table
 from . import style
 
+Share = Literal["", "x", "y", "xy"]  # axes that panels have in common
 Axes = Any  # matplotlib's, which is imported only where something is drawn
 LONG_PATH = 120  # letters
 NEAR = 6.0  # points around a spot that belong to it
-FORMATS = ("svg", "pdf", "png")
+UNSAID = {  # by format, what a file would tell of when and how it was made
+    "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
+    "pdf": dict.fromkeys(("CreationDate", "Creator")),
+    "png": {"Software": None},
+}
+FORMATS = tuple(UNSAID)
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Spot:
 
 
 class Canvas:
-    """A matplotlib figure of so many inches, and its spots."""
+    """A matplotlib figure of the given size in inches, and its spots."""
 
     def __init__(self, width: float, height: float) -> None:
         from matplotlib.figure import Figure as Drawing
@@ -46,16 +51,22 @@ class Canvas:
         self.grids: list[Any] = []  # axes whose cells are found in the figure's table
 
     def panels(
-        self, rows: int, columns: int, *, sharex: bool = False, sharey: bool = False
-    ) -> list[list[Axes]]:
-        """Axes, as rows of a table."""
-        made = self.drawing.subplots(rows, columns, sharex=sharex, sharey=sharey, squeeze=False)
-        return [list(row) for row in made]
+        self, titles: Collection[str] = ("",), columns: int = 0, *, share: Share = ""
+    ) -> list[Axes]:
+        """Axes with these titles, in rows of so many columns, or all in one; `share` is 'xy'."""
+        columns = columns or len(titles)
+        shape = math.ceil(len(titles) / columns), columns
+        sharing = {"sharex": "x" in share, "sharey": "y" in share}
+        made = self.drawing.subplots(*shape, **sharing, squeeze=False).ravel().tolist()
+        for axes, title in zip(made, titles, strict=False):
+            axes.set_title(title)
+        for axes in made[len(titles) :]:
+            axes.set_axis_off()
+        return list(made[: len(titles)])
 
-    def spot(self, axes: Axes, x: float, y: float, text: str) -> None:
-        self.spots.append(Spot(axes, x, y, text))
-
-    def cell(self, axes: Axes, x: float, y: float, text: str, size: tuple[float, float]) -> None:
+    def spot(
+        self, axes: Axes, x: float, y: float, text: str, size: tuple[float, float] | None = None
+    ) -> None:
         self.spots.append(Spot(axes, x, y, text, size))
 
 
@@ -77,13 +88,9 @@ class Figure:
     def file(self, format_: str) -> bytes:
         if format_ == "svg":
             return self.svg().encode()
+        out, look = io.BytesIO(), {"dpi": 200, "facecolor": "white"} if format_ == "png" else {}
         with style.house():
-            drawing, out = self.draw().drawing, io.BytesIO()
-            if format_ == "pdf":
-                drawing.savefig(out, format="pdf", metadata={"CreationDate": None, "Creator": None})
-            else:
-                metadata = {"Software": None}
-                drawing.savefig(out, format="png", dpi=200, facecolor="white", metadata=metadata)
+            self.draw().drawing.savefig(out, format=format_, metadata=UNSAID[format_], **look)
         return out.getvalue()
 
 
@@ -103,8 +110,7 @@ def numbered(figures: Sequence[Figure]) -> list[Figure]:
 def _svg(canvas: Canvas, title: str) -> str:
     """matplotlib's SVG, smaller, with the page's colours and fonts, and with the spots."""
     out = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    canvas.drawing.savefig(out, format="svg", metadata=nothing)
+    canvas.drawing.savefig(out, format="svg", metadata=UNSAID["svg"])
     text = out.getvalue()
     body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
@@ -155,7 +161,7 @@ def _steps(path: str) -> str:
         here = round(10 * float(x)), round(10 * float(y))
         step = [_number((b - a) / 10, 1) for a, b in zip(before, here, strict=True)]
         step = [re.sub(r"^(-?)0\.", r"\1.", number) for number in step]
-        parts.append(kind.lower() + step[0] + ("" if step[1].startswith("-") else " ") + step[1])
+        parts.append(f"{kind.lower()}{step[0]} {step[1]}".replace(" -", "-"))
         before = here
     return re.sub(r"l0 (-?[\d.]+)", r"v\1", "".join(parts))  # dots and strokes
 
@@ -165,7 +171,7 @@ def _number(value: float, digits: int = 2) -> str:
 
 
 def _styled_once(body: str) -> str:
-    """A marker that is drawn alike everywhere says how where it is defined."""
+    """Move the style of a marker that is drawn alike everywhere to its definition."""
     use = re.compile(r'(<use href="#([^"]+)"[^>]*?) style="([^"]*)"/>')
     styles: dict[str, set[str]] = {}
     for _, marker, look in use.findall(body):
@@ -199,13 +205,12 @@ def _spots(canvas: Canvas, height: float) -> str:
         text = escape(style.clean(spot.text, 200))
         if spot.size is None:
             x, y = spot.axes.transData.transform((spot.x, spot.y))
-            shape = f'circle cx="{_number(x)}" cy="{_number(height - y)}" r="{NEAR:g}"'
-            parts.append(f"<{shape}><title>{text}</title></circle>")
+            shape, sides = "circle", f'cx="{_number(x)}" cy="{_number(height - y)}" r="{NEAR:g}"'
         else:
-            half = [side / 2 for side in spot.size]
-            corners = [(spot.x + s * half[0], spot.y + s * half[1]) for s in (-1, 1)]
-            box = _rect(spot.axes.transData.transform(corners), height)
-            parts.append(f"<rect {box}><title>{text}</title></rect>")
+            w, h = spot.size
+            corners = [(spot.x + s * w, spot.y + s * h) for s in (-0.5, 0.5)]
+            shape, sides = "rect", _rect(spot.axes.transData.transform(corners), height)
+        parts.append(f"<{shape} {sides}><title>{text}</title></{shape}>")
     return f'<g class="spots" fill="transparent">{"".join(parts)}</g>' if parts else ""
 
 

@@ -3,9 +3,8 @@
 Knows accuracy matrices and counts as runs store them (docs/metrics.md). Knows nothing of files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -83,7 +82,7 @@ def _panels(
 
 
 def matrices(arm: ArmRuns) -> Figure | None:
-    """After which task, on which: Class-IL and Task-IL."""
+    """Draw the accuracy matrices: Class-IL and Task-IL, after each task on each task."""
     caption = "Accuracy in %, mean over seeds: row = after learning a task, column = on a task."
     found = {shown: arm.matrices(setting) for setting, shown in SETTINGS.items()}
     return heat_maps(arm, "accuracy-matrix", caption, {k: v for k, v in found.items() if v})
@@ -99,23 +98,17 @@ def heat_maps(
         size = len(many[0])
         alike = [m for m in many if len(m) == size]
         means[panel] = [[None] * size for _ in range(size)]
-        for t in range(size):
-            for i in range(size):
-                known = [100 * v for m in alike if i < len(m[t]) and (v := m[t][i]) is not None]
-                if known:
-                    mean, std = statistics.mean(known), statistics.std(known)
-                    means[panel][t][i] = mean
-                    rows.append([panel, t + 1, i + 1, mean, std, len(known)])
+        for t, i in product(range(size), repeat=2):
+            if known := [100 * v for m in alike if (v := m[t][i]) is not None]:
+                mean = means[panel][t][i] = statistics.mean(known)
+                rows.append([panel, t + 1, i + 1, mean, statistics.std(known), len(known)])
     if not rows:
         return None
 
     def draw() -> Canvas:
         canvas = Canvas(2.35 * len(means), 2.7)
-        for axes, (panel, values) in zip(
-            canvas.panels(1, len(means))[0], means.items(), strict=True
-        ):
+        for axes, values in zip(canvas.panels(means), means.values(), strict=True):
             _heat(canvas, axes, values)
-            axes.set_title(panel)
         return canvas
 
     columns = ["panel", "after task", "on task", "accuracy %", "std", "n"]
@@ -143,7 +136,7 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
             if value is None:
                 continue
             said = f"after task {t + 1}, on task {i + 1}: {value:.1f} %"
-            canvas.cell(axes, i, t, said, (1, 1))
+            canvas.spot(axes, i, t, said, (1, 1))
             if size <= 10:
                 shade = DARK_TEXT if value >= 100 * LIGHT else LIGHT_TEXT
                 small = {"ha": "center", "va": "center", "fontsize": 8 if size <= 6 else 5.5}
@@ -160,12 +153,9 @@ def confusion(arm: ArmRuns) -> Figure | None:
     if not runs or not any(map(any, runs[0].confusion or [])):
         return None
     order, ends = _class_order(runs)
-    whole = sum(np.array(run.confusion) for run in runs)
-    counts = np.asarray(whole)[np.ix_(order, order)]
+    counts = np.sum([np.array(run.confusion) for run in runs], axis=0)[np.ix_(order, order)]
     names = [f"{c} {style.clean(runs[0].classes[c], 40)}" for c in order]
-    rows: list[list[Value]] = [
-        [name, *map(int, row)] for name, row in zip(names, counts.tolist(), strict=True)
-    ]
+    rows = [[name, *row] for name, row in zip(names, counts.tolist(), strict=True)]
     caption = (
         "Class-IL after the last task, summed over seeds: rows are true classes, columns predicted "
         "ones; colours are shares of a row. "
@@ -174,7 +164,7 @@ def confusion(arm: ArmRuns) -> Figure | None:
 
     def draw() -> Canvas:
         canvas = Canvas(4.4, 3.75)
-        _confusion(canvas, canvas.panels(1, 1)[0][0], counts, ends, names)
+        _confusion(canvas, canvas.panels()[0], counts, ends, names)
         return canvas
 
     data = Table(["true class", *names], rows)

@@ -1,7 +1,5 @@
 """How alike features stay when a task is learned, by CKA: figure 5 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .canvas import Figure
@@ -28,7 +26,7 @@ def _similarity(block: Block) -> Figure | None:
         "Linear CKA (centred) of test images' features before and after learning a task: of "
         "classes seen in earlier tasks, and of the task's own, unseen before it.",
         {shown: [line for line in many if line] for shown, many in lines.items()},
-        panel="data", x="task", y="CKA", digits=3, sharey=True,
+        panel="data", x="task", y="CKA", digits=3, share="y",
     )  # fmt: skip
 
 

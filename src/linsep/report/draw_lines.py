@@ -4,8 +4,6 @@ What is drawn and the table beside it come from the same numbers. Knows series o
 are called and how they look. Knows nothing of what they mean.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import Any
 
 from ..compare import statistics
 from ..compare.tables import Table, Value
-from .canvas import Axes, Canvas, Figure
+from .canvas import Axes, Canvas, Figure, Share
 from .style import DIM, Look
 
 SPOTS = 30  # of one line, at most
@@ -102,7 +100,7 @@ def lines_figure(
     y: str,
     unit: str = "",
     digits: int = 2,
-    sharey: bool = False,
+    share: Share = "",
 ) -> Figure | None:
     """Lines over tasks, a panel for each name; `panel` is what the names are called in the data."""
     known = {shown: lines for shown, lines in panels.items() if lines}
@@ -112,10 +110,9 @@ def lines_figure(
     def draw() -> Canvas:
         most = max(map(len, known.values()))
         canvas = Canvas(3.7 * max(len(known), 1.2), 3.3 + 0.18 * (most // 4))
-        row = canvas.panels(1, len(known), sharey=sharey)[0]
-        for axes, (shown, lines) in zip(row, known.items(), strict=True):
+        row = canvas.panels(known, share=share)
+        for axes, lines in zip(row, known.values(), strict=True):
             plot(canvas, axes, lines, f"{x} {{:g}}".format, unit=unit, digits=digits)
-            axes.set_title(shown)
             axes.set_xlabel(x)
             axes.xaxis.get_major_locator().set_params(integer=True)
         row[0].set_ylabel(f"{y},{unit}" if unit else y)

@@ -3,8 +3,6 @@
 Knows labels and uint8 images. Knows nothing of files, or of how rows were chosen.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 from collections import Counter
@@ -16,7 +14,7 @@ from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
 from .draw_lines import borders
-from .gather import ArmRuns, Exemplars, Run
+from .gather import ArmRuns, Memory, Run
 
 NAMED = 24  # classes up to which each has its name
 EACH = 8  # images of a class, at most
@@ -35,14 +33,15 @@ class Sprite:
     height: int
 
 
-def first_memory(arm: ArmRuns) -> tuple[Run, Exemplars] | None:
+def first_memory(arm: ArmRuns) -> tuple[Run, Memory] | None:
     """The first seed that has a memory, and its rows."""
     return next(((run, rows) for run in arm.runs if (rows := run.memory())), None)
 
 
-def composition(arm: ArmRuns, run: Run, memory: Exemplars) -> Figure:
+def composition(arm: ArmRuns, run: Run, memory: Memory) -> Figure:
     """Rows of each class."""
-    counts = Counter(memory.labels)
+    labels, _ = memory
+    counts = Counter(labels)
     order = [c for task in run.tasks for c in task] or sorted(counts)
     order += sorted(set(counts) - set(order))
     task_of = {c: t + 1 for t, task in enumerate(run.tasks) for c in task}
@@ -51,7 +50,7 @@ def composition(arm: ArmRuns, run: Run, memory: Exemplars) -> Figure:
 
     def draw() -> Canvas:
         canvas = Canvas(4.4, 2.7)
-        axes = canvas.panels(1, 1)[0][0]
+        axes = canvas.panels()[0]
         heights = [counts[c] for c in order]
         ends, top = np.cumsum([len(task) for task in run.tasks]).tolist(), max(heights) or 1
         if len(order) <= NAMED:
@@ -60,7 +59,7 @@ def composition(arm: ArmRuns, run: Run, memory: Exemplars) -> Figure:
             axes.set_xticks(range(len(order)), short, rotation=90)
             for i, c in enumerate(order):
                 said = f"{names[c]} (task {task_of.get(c, '-')}): {counts[c]} rows"
-                canvas.cell(axes, i, top / 2, said, (1, top))
+                canvas.spot(axes, i, top / 2, said, (1, top))
         else:  # one shape for all, and a spot for each task
             edges = [i - 0.5 for i in range(len(order) + 1)]
             axes.stairs(heights, edges, color=arm.look.colour, fill=True)
@@ -69,27 +68,26 @@ def composition(arm: ArmRuns, run: Run, memory: Exemplars) -> Figure:
             for task, end in enumerate(ends):
                 size = len(run.tasks[task])
                 said = f"task {task + 1}: {sum(heights[end - size : end])} rows of {size} classes"
-                canvas.cell(axes, end - size / 2 - 0.5, top / 2, said, (size, top))
+                canvas.spot(axes, end - size / 2 - 0.5, top / 2, said, (size, top))
         axes.grid(visible=False, axis="x")
         borders(axes, [end - 0.5 for end in ends[:-1]])
         axes.set_ylabel("rows")
         return canvas
 
-    per_task = Counter(task_of.get(c) for c in memory.labels)
+    per_task = Counter(task_of.get(c) for c in labels)
     tasks = ", ".join(f"{t}: {n}" for t, n in sorted(per_task.items(), key=lambda p: p[0] or 0))
-    caption = f"{len(memory.labels)} rows at the end of seed {run.seed}; by task {tasks}."
+    caption = f"{len(labels)} rows at the end of seed {run.seed}; by task {tasks}."
     data = Table(["task", "class", "name", "rows"], rows)
     return Figure(arm.named("memory"), arm.title, caption, draw, data)
 
 
-def sprite(arm: ArmRuns, run: Run, memory: Exemplars) -> Sprite | None:
+def sprite(arm: ArmRuns, run: Run, memory: Memory) -> Sprite | None:
     """A few images of every class, or None if they are no pictures."""
     from PIL import Image
 
-    images = np.asarray(memory.images)
+    labels, images = map(np.asarray, memory)
     if images.ndim != 4 or images.shape[1] not in (1, 3) or min(images.shape[2:]) < 4:
         return None
-    labels = np.array(memory.labels)
     order = [c for task in run.tasks for c in task if (labels == c).any()][:ALL]
     if not order:
         return None

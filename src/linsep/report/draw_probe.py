@@ -1,7 +1,5 @@
 """Linear probes of the features beside the trained head: figure 4 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +35,7 @@ def _portions(block: Block) -> Figure | None:
 
     def draw() -> Canvas:
         canvas = Canvas(7.2, 3.3 + 0.18 * (len(lines) // 3))
-        axes = canvas.panels(1, 1)[0][0]
+        axes = canvas.panels()[0]
         plot(canvas, axes, lines, "portion {:g}".format, unit=" %", digits=1)
         for head in heads:
             point, look = head.points[0], head.look
@@ -63,7 +61,7 @@ def _portions(block: Block) -> Figure | None:
 
 def _rounds(arm: ArmRuns) -> Figure | None:
     """After every task, on every task seen: a linear probe against the trained head."""
-    rounds = [one["rounds"] for one in arm.analyses("probe") if one.get("rounds")]
+    rounds = [one["rounds"] for one in arm.analyses("probe") if one["rounds"]]
     if not rounds:
         return None
     size = max(r["task"] for one in rounds for r in one) + 1
@@ -71,8 +69,7 @@ def _rounds(arm: ArmRuns) -> Figure | None:
     def matrix(one: Sequence[dict[str, Any]], kind: str) -> Matrix:
         found: Matrix = [[None] * size for _ in range(size)]
         for r in one:
-            for i, share in enumerate(r[kind]):
-                found[r["task"]][i] = share
+            found[r["task"]][: len(r[kind])] = r[kind]
         return found
 
     kinds = {"linear probe": "probe", "trained head": "head"}

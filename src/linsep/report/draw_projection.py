@@ -1,7 +1,5 @@
 """What a backward projection learned: its singular values, and whether the old head survives it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -57,18 +55,16 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
     panels = {VALUES: _spectra(seeds)}
     for panel, names in PANELS.items():
         scale = 100.0 if "%" in panel else 1.0
-        lines = [
-            series(shown, look, _over(seeds, name, scale))
+        panels[panel] = [
+            line
             for (name, shown), look in zip(names.items(), LOOKS, strict=False)
+            if (line := series(shown, look, _over(seeds, name, scale)))
         ]
-        panels[panel] = [line for line in lines if line]
     panels = {panel: lines for panel, lines in panels.items() if lines}
 
     def draw() -> Canvas:
         canvas = Canvas(2.75 * len(panels), 3.1)
-        for axes, (panel, lines) in zip(
-            canvas.panels(1, len(panels))[0], panels.items(), strict=True
-        ):
+        for axes, (panel, lines) in zip(canvas.panels(panels), panels.items(), strict=True):
             if panel == VALUES:
                 plot(canvas, axes, lines, "k = {:g}".format, digits=4)
                 axes.axhline(1.0, color=style.DIM, linewidth=0.7, linestyle=":")
@@ -76,12 +72,10 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
             else:
                 plot(canvas, axes, lines, lambda x: where[int(x) - 1], digits=3)
                 _tasks(axes, first)
-            axes.set_title(panel)
             axes.set_ylim(bottom=0)
             axes.legend(fontsize=7)
         return canvas
 
-    name = "-".join(filter(None, [arm.named("projection"), style.slug(term)]))
     title = f"{arm.title}: {term}" if term else arm.title
     caption = (
         "The map A that recovers the old features from the new ones. Left, its singular values at "
@@ -91,7 +85,7 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
         "band is one standard deviation."
     )
     data = table(panels, panel="panel", x="x", y="value")
-    return Figure(name, title, caption, draw, data, wide=True)
+    return Figure(arm.named("projection", term), title, caption, draw, data, wide=True)
 
 
 def _over(
@@ -111,10 +105,8 @@ def _spectra(seeds: Sequence[Sequence[Place]]) -> list[Series]:
     lines = []
     for many, shade in zip(known, style.ramp(len(known)), strict=True):
         columns = list(zip(*(p["singular_values"] for p in many), strict=False))
-        points = [
-            Point(k + 1, six(statistics.mean(columns[k])), None, len(many))
-            for k in thinned(len(columns))
-        ]
+        means = {k: six(statistics.mean(columns[k])) for k in thinned(len(columns))}
+        points = [Point(k + 1, mean, None, len(many)) for k, mean in means.items()]
         lines.append(Series(f"task {many[0]['task'] + 1}", style.Look(shade, "", "-"), points))
     return lines
 

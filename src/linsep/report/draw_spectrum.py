@@ -1,7 +1,5 @@
 """Singular values of the features and proj-acc(k): figure 2 of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..compare import statistics
@@ -63,7 +61,8 @@ def _figure(arm: ArmRuns, panels: dict[str, Curves], tops: Mapping[str, float]) 
 
     def draw() -> Canvas:
         canvas = Canvas(7.4, 4.7)
-        grid = [axes for row in canvas.panels(2, 3, sharex=True) for axes in row]
+        titles = [name + (", %" if name in KINDS[1:] else "") for name in PANELS]
+        grid = canvas.panels(titles, columns=3, share="x")
         shades = style.ramp(max(panels[PANELS[0]]) + 1)
         for axes, name in zip(grid, PANELS, strict=True):
             for task, curve in panels[name].items():
@@ -75,7 +74,6 @@ def _figure(arm: ArmRuns, panels: dict[str, Curves], tops: Mapping[str, float]) 
                     canvas.spot(axes, k, value, f"task {task + 1}, k = {k}: {value:.4g}")
             style.log_scale(axes)
             axes.set_ylim(0, 1.05 * tops[name])
-            axes.set_title(name + (", %" if name in KINDS[1:] else ""))
         for axes in grid[len(KINDS) :]:
             axes.set_xlabel("principal direction k")
         legend(canvas, grid[:1], columns=5)

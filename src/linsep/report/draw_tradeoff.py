@@ -1,7 +1,5 @@
 """Stability against plasticity over the weight of an added term. Knows `tradeoff`'s curves."""
 
-from __future__ import annotations
-
 from ..compare.arms import spelled
 from ..compare.curves import Curve, table
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
@@ -22,7 +20,7 @@ def tradeoff(curve: Curve) -> Figure:
 
     def draw() -> Canvas:
         canvas = Canvas(6.4, 3.1)
-        row = canvas.panels(1, 2)[0]
+        row = canvas.panels(SETTINGS.values())
         for axes, setting in zip(row, SETTINGS, strict=True):
             lines = []
             for metric in REPORTED:
@@ -32,14 +30,12 @@ def tradeoff(curve: Curve) -> Figure:
             known = [line for line in lines if line]
             plot(canvas, axes, known, lambda i: f"{curve.field} = {weights[int(i)]}")
             axes.set_xticks(range(len(weights)), weights)
-            axes.set_title(SETTINGS[setting])
             axes.set_xlabel(style.clean(curve.field))
         row[0].set_ylabel("%")
         legend(canvas, row[:1])
         return canvas
 
-    parts = ("tradeoff", place, curve.label, curve.field)
-    name = "-".join(filter(None, map(style.slug, parts)))
+    name = style.slug("tradeoff", place, curve.label, curve.field)
     title = f"{label} over {style.clean(curve.field)}{f' ({place})' if place else ''}"
     caption = (
         "FAA and ALA in %, higher is better; FF in %, lower is better. The band is one standard "

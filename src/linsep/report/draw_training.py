@@ -3,10 +3,8 @@
 Knows events and timings as runs store them. Knows nothing of files.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..compare import statistics
@@ -34,20 +32,17 @@ def losses(block: Block) -> Figure | None:
 
     def draw() -> Canvas:
         columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
-        rows = math.ceil(len(panels) / columns)
-        canvas = Canvas(2.9 * columns if columns > 1 else 4.4, 2.3 * rows + 0.6)
-        grid = [axes for row in canvas.panels(rows, columns, sharex=True) for axes in row]
-        for axes, (term, lines) in zip(grid, panels.items(), strict=False):
+        height = 2.3 * math.ceil(len(panels) / columns) + 0.6
+        canvas = Canvas(2.9 * columns if columns > 1 else 4.4, height)
+        grid = canvas.panels(panels, columns, share="x")
+        for axes, lines in zip(grid, panels.values(), strict=True):
             plot(canvas, axes, lines, "epoch {:g}".format, digits=4)
             borders(axes, [end + 0.5 for end in ends[:-1]])
-            axes.set_title(term)
             axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-        for axes in grid[len(panels) :]:
-            axes.set_axis_off()
-        for axes in grid[max(0, len(panels) - columns) : len(panels)]:
+        for axes in grid[-columns:]:
             axes.set_xlabel("epoch, over all tasks")
             axes.tick_params(labelbottom=True)
-        legend(canvas, grid[: len(panels)])
+        legend(canvas, grid)
         return canvas
 
     title = block.titled("Loss terms over training")
@@ -63,9 +58,9 @@ def _terms(arm: ArmRuns) -> dict[str, list[tuple[float, float]]]:
     """term -> (number of the epoch, value) of all seeds."""
     found: dict[str, list[tuple[float, float]]] = {}
     for run in arm.runs:
-        for i, event in enumerate(_epochs(run)):
+        for number, event in enumerate(_epochs(run), 1):
             for term, value in event["losses"].items():
-                found.setdefault(term, []).append((i + 1, value))
+                found.setdefault(term, []).append((number, value))
     return found
 
 
@@ -85,24 +80,18 @@ def speed(gathered: Gathered) -> Table | None:
     rows: list[list[Value]] = []
     for block in gathered.blocks:
         for arm in block.arms:
-            times = [t for run in arm.runs if (t := _times(run)) is not None]
-            if times:
-                seconds, images = zip(*times, strict=True)
-                rates = [i / s for s, i in times if s > 0 and i]
-                rate = _spread(rates) if rates else None
+            timings = [run.timing for run in arm.runs if run.timing]
+            seconds = [sum(t["seconds"] for t in timing) for timing in timings]
+            images = [sum(t["images"] for t in timing) for timing in timings]
+            rates = [i / s for s, i in zip(seconds, images, strict=True) if s > 0 and i]
+            if timings:
                 place: list[Value] = [block.title] if several else []
-                rows.append([*place, arm.label, len(times), _spread(seconds), max(images), rate])
+                cells = [_spread(seconds), max(images), _spread(rates)]
+                rows.append([*place, arm.label, len(timings), *cells])
     head = ["setting"] if several else []
     columns = [*head, "method", "seeds", "seconds", "images", "images/s"]
     return Table(columns, rows, group="setting" if several else None, digits=1) if rows else None
 
 
-def _times(run: Run) -> tuple[float, int] | None:
-    """(seconds, images) of all its epochs and tasks."""
-    if not run.timing:
-        return None
-    return sum(t["seconds"] for t in run.timing), sum(t["images"] for t in run.timing)
-
-
-def _spread(values: tuple[float, ...] | list[float]) -> Spread:
-    return Spread(statistics.mean(values), statistics.std(values))
+def _spread(values: Sequence[float]) -> Spread | None:
+    return Spread(statistics.mean(values), statistics.std(values)) if values else None

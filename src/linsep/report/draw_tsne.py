@@ -1,10 +1,8 @@
 """Features on a plane, before and after a task, on the same axes: figure 1 of the paper."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from ..compare.tables import Table, Value
+from ..compare.tables import Table
 from . import style
 from .canvas import Canvas, Figure
 from .gather import ArmRuns, Gathered
@@ -30,23 +28,20 @@ def _plane(arm: ArmRuns, most: int) -> Figure:
     content = whole | {name: whole[name][::every] for name in ("labels", *SIDES)}
     task, labels, new = content["task"] + 1, content["labels"], set(content["new"])
     names = {c: run.class_name(c) for c in sorted(set(labels))}
-    pairs = zip(labels, content["before"], content["after"], strict=True)
-    rows: list[list[Value]] = [
-        [names[c], "new" if c in new else "old", *before, *after] for c, before, after in pairs
-    ]
+    places = zip(labels, content["before"], content["after"], strict=True)
+    rows = [[names[c], "new" if c in new else "old", *a, *b] for c, a, b in places]
 
     def draw() -> Canvas:
         canvas = Canvas(4.9, 3.0 if len(names) <= LEGEND else 2.6)
-        row = canvas.panels(1, 2, sharex=True, sharey=True)[0]
+        row = canvas.panels([title.format(task) for title in SIDES.values()], share="xy")
         widths, heights = zip(*(point for side in SIDES for point in content[side]), strict=True)
         stroke = 0.0, (max(heights) - min(heights)) / 90
         dot = (max(widths) - min(widths)) / 800, 0.0  # a line of no length would not be drawn
         colours = dict(zip(names, style.class_colours(len(names)), strict=True))
-        for axes, (side, title) in zip(row, SIDES.items(), strict=True):
+        for axes, side in zip(row, SIDES, strict=True):
             for c in names:
                 points = [p for p, label in zip(content[side], labels, strict=True) if label == c]
                 _dots(axes, points, colours[c], stroke if c in new else dot)
-            axes.set_title(title.format(task))
             axes.autoscale_view()
             axes.set_xticks([])
             axes.set_yticks([])
@@ -66,12 +61,7 @@ def _plane(arm: ArmRuns, most: int) -> Figure:
     return Figure(arm.named("plane"), arm.title, caption, draw, data)
 
 
-def _dots(
-    axes: Any,
-    points: list[list[float]],
-    colour: str,
-    half: tuple[float, float],
-) -> None:
+def _dots(axes: Any, points: list[list[float]], colour: str, half: tuple[float, float]) -> None:
     """All points of a class as one path, which is a tenth of the bytes of a shape for each."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path

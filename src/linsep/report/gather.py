@@ -4,8 +4,6 @@ Runs are sorted into arms, and arms into blocks, which share all settings but th
 What a run lacks is absent; a run or an analysis that cannot be read is left out and named.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from ..storage.store import Record
 from . import style
 
 Matrix = list[list[float | None]]
+Memory = tuple[list[int], Any]  # labels and images, numpy uint8 (n, c, h, w)
 T = TypeVar("T")
 
 
@@ -47,7 +46,7 @@ class Run:
 
     @property
     def classes(self) -> list[str]:
-        return [str(name) for name in self.results.get("classes", ())]
+        return list(self.results.get("classes", ()))
 
     def class_name(self, number: int) -> str:
         return self.classes[number] if number < len(self.classes) else str(number)
@@ -55,11 +54,7 @@ class Run:
     @property
     def tasks(self) -> list[list[int]]:
         """The classes of each task."""
-        return [list(group) for group in self.results.get("groups", ())]
-
-    def matrix(self, setting: str) -> Matrix | None:
-        """Shares: row = after task t, column = on task i; None where nothing was measured."""
-        return self.results.get("matrices", {}).get(setting) or None
+        return list(self.results.get("groups", ()))
 
     @property
     def confusion(self) -> list[list[int]] | None:
@@ -78,15 +73,10 @@ class Run:
         return _or_none(self.files.environments)
 
     @cached_property
-    def config(self) -> str:
-        """As it was resolved, in TOML."""
-        return self.files.config_text()
-
-    @cached_property
     def settings(self) -> dict[str, Any]:
         return self.files.config()
 
-    def memory(self) -> Exemplars | None:
+    def memory(self) -> Memory | None:
         """What the learner kept, from its last state; None if there is none, or it is damaged."""
         if not self.files.has(STATES[0]):
             return None
@@ -97,15 +87,7 @@ class Run:
             labels, images = table["y"].tolist(), table["x"].numpy()
         except (StateError, KeyError, TypeError, AttributeError):
             return None
-        return Exemplars(labels, images) if labels else None
-
-
-@dataclass(frozen=True, eq=False)
-class Exemplars:
-    """The rows of a memory."""
-
-    labels: list[int]
-    images: Any  # numpy uint8 (n, c, h, w)
+        return (labels, images) if labels else None
 
 
 @dataclass(frozen=True)
@@ -125,12 +107,14 @@ class ArmRuns:
         """The label, and which block the arm is of if there are several."""
         return _in_block(self.label, self.arm.block)
 
-    def named(self, kind: str) -> str:
-        """The name of a figure of this kind about this arm alone."""
-        return _joined(kind, spelled(self.arm.block), self.arm.label)
+    def named(self, kind: str, part: str = "") -> str:
+        """The name of a figure of this kind about this arm alone, or about a part of it."""
+        return style.slug(kind, spelled(self.arm.block), self.arm.label, part)
 
     def matrices(self, setting: str) -> list[Matrix]:
-        return [m for run in self.runs if (m := run.matrix(setting)) is not None]
+        """Shares: row = after task t, column = on task i; None where nothing was measured."""
+        found = [run.results.get("matrices", {}).get(setting) for run in self.runs]
+        return [matrix for matrix in found if matrix]
 
     def analyses(self, name: str) -> list[Content]:
         """Of all seeds that were analysed with the first one's settings; others do not compare."""
@@ -154,15 +138,11 @@ class Block:
 
     def named(self, kind: str) -> str:
         """The name of a figure of this kind about this block."""
-        return _joined(kind, self.title)
+        return style.slug(kind, self.title)
 
 
 def _in_block(text: str, settings: Fields) -> str:
     return f"{text} ({spelled(settings)})" if settings else text
-
-
-def _joined(*parts: str) -> str:
-    return "-".join(filter(None, map(style.slug, parts)))
 
 
 @dataclass(frozen=True)
@@ -170,6 +150,10 @@ class Gathered:
     comparison: Comparison
     blocks: Sequence[Block]
     left_out: Sequence[tuple[str, str]]  # a run's name, and why
+
+    @property
+    def scenarios(self) -> str:
+        return ", ".join(sorted({str(run.record["scenario"]) for run in self.runs}))
 
     @property
     def arms(self) -> list[ArmRuns]:
@@ -219,12 +203,10 @@ def _analyses(folder: Path) -> tuple[dict[str, Content], list[str]]:
     found, damaged = {}, []
     for name in ANALYSES:
         try:
-            content = stored(folder, name)
+            if content := stored(folder, name):
+                found[name] = content
         except StateError as error:
             damaged.append(str(error))
-        else:
-            if content is not None:
-                found[name] = content
     return found, damaged
 
 

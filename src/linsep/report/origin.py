@@ -3,8 +3,6 @@
 Knows environment.json and resolved configs. Knows nothing of HTML.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections import Counter
 from collections.abc import Mapping
@@ -68,7 +66,7 @@ def recipes(gathered: Gathered) -> list[Recipe]:
 
 def _single(run: Run) -> Recipe:
     name = f"{run.name}.toml"
-    return Recipe(run.name, name, run.config, f"linsep run {shlex.quote(name)}")
+    return Recipe(run.name, name, run.files.config_text(), f"linsep run {shlex.quote(name)}")
 
 
 def _grid(gathered: Gathered) -> Recipe | None:

@@ -6,8 +6,6 @@ A Content-Security-Policy lets the browser load nothing from anywhere.
 Knows HTML. Knows nothing of runs.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib
@@ -16,17 +14,18 @@ from hashlib import sha256
 from importlib.resources import files
 
 from .. import __version__
+from ..optional import needed
 from .canvas import Figure
 from .gather import Gathered
 from .sections import sections
-from .style import clean, needed
+from .style import clean
 from .words import lead
 
 
 def page(gathered: Gathered) -> str:
     """The report of these runs; the same runs give the same bytes."""
-    needed("matplotlib")
-    jinja2 = needed("jinja2")
+    needed("matplotlib", "a report")
+    jinja2 = needed("jinja2", "a report")
     made = sections(gathered)
     script = _text("report.js")
     environment = jinja2.Environment(
@@ -52,15 +51,14 @@ def page(gathered: Gathered) -> str:
 
 def figures(gathered: Gathered) -> Sequence[Figure]:
     """Every figure of the page."""
-    needed("matplotlib")
+    needed("matplotlib", "a report")
     return [figure for section in sections(gathered) for figure in section.figures]
 
 
 def title(gathered: Gathered) -> str:
-    scenarios = sorted({str(run.record["scenario"]) for run in gathered.runs})
     methods = list(dict.fromkeys(arm.label for arm in gathered.arms))
     shown = ", ".join(methods[:5]) + (f" and {len(methods) - 5} more" if len(methods) > 5 else "")
-    return clean(f"{', '.join(scenarios)}: {shown}", 160)
+    return clean(f"{gathered.scenarios}: {shown}", 160)
 
 
 def packed(data: dict[str, str]) -> str:

@@ -1,12 +1,10 @@
-"""What a report says, in its order: the answer first, then the evidence, then how to repeat it.
+"""The sections of a report in order: the answer, the evidence, and how to repeat it.
 
 A section is there only if there is data for it. Knows which figures and tables belong together.
 Knows nothing of HTML or files.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import groupby
@@ -18,7 +16,7 @@ from ..compare.summaries import differences, notes, summary
 from ..compare.tables import Table
 from . import draw_accuracy, draw_memory, draw_tradeoff, draw_training, origin, words
 from .canvas import Figure, numbered
-from .gather import ArmRuns, Block, Gathered
+from .gather import Gathered
 
 
 @dataclass(frozen=True)
@@ -62,23 +60,21 @@ def sections(gathered: Gathered) -> list[Section]:
 
 
 def _all(gathered: Gathered) -> Iterator[Section]:
-    def of_blocks(name: str, title: str, draw: Callable[[Block], Figure | None]) -> Section:
-        return Section(name, title, figures=_known(map(draw, gathered.blocks)))
+    def drawn(name: str, title: str, made: Iterable[Figure | None]) -> Section:
+        return Section(name, title, figures=[figure for figure in made if figure is not None])
 
-    def of_arms(name: str, title: str, draw: Callable[[ArmRuns], Figure | None]) -> Section:
-        return Section(name, title, figures=_known(map(draw, gathered.arms)))
-
+    blocks, arms = gathered.blocks, gathered.arms
     yield _headline(gathered)
-    yield of_blocks("over-tasks", "Accuracy over tasks", draw_accuracy.over_tasks)
+    yield drawn("over-tasks", "Accuracy over tasks", map(draw_accuracy.over_tasks, blocks))
     yield _runs(gathered)
-    yield of_arms("matrices", "Accuracy matrices", draw_accuracy.matrices)
-    yield of_blocks("forgetting", "Forgetting", draw_accuracy.forgetting)
-    yield of_arms("confusion", "Confusion matrices", draw_accuracy.confusion)
-    yield of_blocks("losses", "Loss terms", draw_training.losses)
+    yield drawn("matrices", "Accuracy matrices", map(draw_accuracy.matrices, arms))
+    yield drawn("forgetting", "Forgetting", map(draw_accuracy.forgetting, blocks))
+    yield drawn("confusion", "Confusion matrices", map(draw_accuracy.confusion, arms))
+    yield drawn("losses", "Loss terms", map(draw_training.losses, blocks))
     for name in ANALYSES:
         if any(name in run.analyses for run in gathered.runs):
             drawing = import_module(f".draw_{name}", __package__)
-            yield Section(name, drawing.TITLE, figures=drawing.figures(gathered))
+            yield drawn(name, drawing.TITLE, drawing.figures(gathered))
     yield _tradeoff(gathered)
     yield _memory(gathered)
     yield _time(gathered)
@@ -148,7 +144,3 @@ def _audit(gathered: Gathered) -> Section:
 
 def _shown(*tables: Table | None) -> list[Shown]:
     return [Shown(table) for table in tables if table is not None and table.rows]
-
-
-def _known(made: Iterable[Figure | None]) -> list[Figure]:
-    return [figure for figure in made if figure is not None]

@@ -8,8 +8,6 @@ differ in options share the colour and differ in dashes and markers.
 Knows names. Knows nothing of data.
 """
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -19,7 +17,7 @@ from typing import Any
 from zlib import crc32
 
 from ..compare.titles import title
-from ..errors import ConfigError
+from ..optional import needed
 
 INK, GREY = "#000000", "#999999"
 ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
@@ -71,23 +69,21 @@ def arm_label(method: str, options: str) -> str:
 
 
 def colour(method: str) -> str:
-    """Depends on the name alone."""
+    """Return a method's colour, which depends on its name alone."""
     base = method.partition("+")[0]
-    if method in STRONGER:
-        return STRONGER[method]
-    return BASES[base][0] if base in BASES else PALETTE[crc32(base.encode()) % len(PALETTE)]
+    other = PALETTE[crc32(base.encode()) % len(PALETTE)]
+    return STRONGER.get(method) or BASES.get(base, (other, ""))[0]
 
 
 def looks(arms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
-    """Of every (method, label): arms of one method differ in dashes."""
+    """Return the look of every (method, label); arms of one method differ in dashes."""
     found: dict[tuple[str, str], Look] = {}
     before: dict[str, int] = {}
     for method, label in arms:
         if (method, label) in found:
             continue  # the same arm in another block
         base, *terms = method.split("+")
-        marker = BASES[base][1] if base in BASES else "h"
-        marker = MARKERS.get(terms[-1], "d") if terms else marker
+        marker = MARKERS.get(terms[-1], "d") if terms else BASES.get(base, ("", "h"))[1]
         first = 1 if terms and method not in STRONGER else 0
         number = before.setdefault(method, 0)
         before[method] += 1
@@ -124,34 +120,25 @@ def log_scale(axes: Any) -> None:
 
 def clean(text: str, longest: int = 60) -> str:
     """On one line, without what XML does not allow, and not too long for a label."""
-    shown = "".join(c if c.isprintable() else " " for c in text)
-    shown = " ".join(shown.split())
+    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
-def slug(text: str) -> str:
-    """A part of a file's name, of letters, digits, '+', '-' and '_' only; '' stays ''.
+def slug(*texts: str) -> str:
+    """A file's name, of letters, digits, '+', '-' and '_' only; at most 60 of each text.
 
     What is left of two different texts may be alike: whoever names files adds a number then.
     """
-    return re.sub(r"[^A-Za-z0-9+_]+", "-", text).strip("-")[:60]
+    parts = (re.sub(r"[^A-Za-z0-9+_]+", "-", text).strip("-")[:60] for text in texts)
+    return "-".join(filter(None, parts))
 
 
 @contextmanager
 def house(figure: str = "") -> Iterator[None]:
     """Within it matplotlib draws in this style, with ids in SVG that are the figure's own."""
-    matplotlib = needed("matplotlib")
+    matplotlib = needed("matplotlib", "a report")
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's fonts have it
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(RC | {"svg.hashsalt": f"linsep {figure}"})
         yield
-
-
-def needed(package: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise ConfigError(f"a report needs {package}: pip install 'linsep[plot]'") from None

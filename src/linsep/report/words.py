@@ -1,17 +1,18 @@
-"""What the runs say, in sentences and tables: no more than their numbers carry.
+"""Sentences and tables of the report: conclusions that the numbers support.
 
 Knows a comparison and how methods are called. Knows nothing of files, figures or HTML.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
 
-from ..compare.arms import Arm, Comparison, Estimate, shown, spelled
+from ..compare.arms import Arm, shown, spelled
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
 from ..compare.tables import Table, Value
 from ..learning.metrics import SETTINGS
+from ..learning.metrics import audit as flaws
 from .gather import Block, Gathered
 from .style import arm_label
 
@@ -23,45 +24,43 @@ MOST_PAIRS = 6  # that are spelled out; the table has them all
 
 
 def lead(gathered: Gathered) -> list[str]:
-    """A paragraph for each block: who has the highest mean, and what the pairs allow to say."""
+    """Return a paragraph per block: the highest mean, and what the paired tests support."""
     return [" ".join(_about(gathered, block)) for block in gathered.blocks[:4]]
 
 
 def _about(gathered: Gathered, block: Block) -> Iterator[str]:
-    figures = [f for f in _figures(gathered.comparison) if f.arm.block == block.settings]
-    faa = [(f, f.summary) for f in figures if (f.setting, f.metric) == ("class_il", "faa")]
-    known = [(f.arm, s) for f, s in faa if s is not None]
+    figures = [f for f in chain(*gathered.comparison.estimates) if f.arm.block == block.settings]
+    faa = [f for f in figures if (f.setting, f.metric) == ("class_il", "faa")]
+    known = [(f.arm, f.summary) for f in faa if f.summary is not None]
     rivals = [(arm, s) for arm, s in known if arm.method.partition("+")[0] != ALL_AT_ONCE] or known
     if not rivals:
         return
-    ranked = sorted(rivals, key=lambda pair: -pair[1].mean)
-    (best, top), *rest = ranked
+    (best, top), *rest = sorted(rivals, key=lambda pair: -pair[1].mean)
     place = f"{block.title}: " if block.title else ""
-    if rest:
-        yield (
-            f"{place}{called(best)} has the highest mean Class-IL accuracy at the end (FAA) of "
-            f"{len(rivals)} methods: {spread(top)} %"
-            f"{_seeds(top)}; next is {called(rest[0][0])} with {spread(rest[0][1])} %."
-        )
+    metric = "Class-IL accuracy at the end (FAA)"
+    found = f"{spread(top)} % ({f'{top.n} seeds' if top.n > 1 else 'one seed'})"
+    if not rest:
+        yield f"{place}{called(best)}: {metric} {found}."
     else:
         yield (
-            f"{place}{called(best)}: Class-IL accuracy at the end (FAA) {spread(top)} %"
-            f"{_seeds(top)}."
+            f"{place}{called(best)} has the highest mean {metric} of {len(rivals)} methods: "
+            f"{found}; next is {called(rest[0][0])} with {spread(rest[0][1])} %."
         )
-    for arm, found in known:
+    for arm, bound in known:
         if arm not in [r for r, _ in rivals]:
-            yield f"{called(arm)}, trained on all data at once, has {spread(found)} %."
-    pairs = [f for f, _ in faa if f.pairs is not None]
-    if rest and not any(_is_pair(f, best, rest[0][0]) for f in pairs):
+            yield f"{called(arm)}, trained on all data at once, has {spread(bound)} %."
+    pairs = [
+        (f.arm, f.against, f.pairs.difference)
+        for f in faa
+        if f.against is not None and f.pairs is not None
+    ]
+    compared = [pair for a, b, _ in pairs for pair in ((a, b), (b, a))]
+    if rest and (best, rest[0][0]) not in compared:
         yield from _first_two(best, rest[0][0])
-    for figure in pairs[:MOST_PAIRS]:
-        yield _difference(figure)
+    for pair in pairs[:MOST_PAIRS]:
+        yield _said(*pair)
     if len(pairs) > MOST_PAIRS:
         yield f"{len(pairs) - MOST_PAIRS} more differences are in the table."
-
-
-def _is_pair(figure: Estimate, one: Arm, other: Arm) -> bool:
-    return any(figure.arm is a and figure.against is b for a, b in ((one, other), (other, one)))
 
 
 def _first_two(best: Arm, second: Arm) -> Iterator[str]:
@@ -69,12 +68,6 @@ def _first_two(best: Arm, second: Arm) -> Iterator[str]:
     if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
         yield _said(best, second, paired(mine, theirs).difference)
         yield "(These two were chosen by rank, which the interval does not account for.)"
-
-
-def _difference(figure: Estimate) -> str:
-    assert figure.pairs is not None
-    assert figure.against is not None
-    return _said(figure.arm, figure.against, figure.pairs.difference)
 
 
 def _said(arm: Arm, against: Arm, gap: Summary) -> str:
@@ -95,22 +88,11 @@ def spread(found: Summary) -> str:
     return f"{found.mean:.2f}" + (f" ± {found.std:.2f}" if found.std is not None else "")
 
 
-def _seeds(found: Summary) -> str:
-    return f" ({found.n} seeds)" if found.n > 1 else " (one seed)"
-
-
-def _figures(comparison: Comparison) -> Iterator[Estimate]:
-    for figures in comparison.estimates:
-        yield from figures
-
-
 # --- what was run --------------------------------------------------------------------------------
 
 
 def named(table: Table) -> Table:
     """The same table with methods called as in the figures."""
-    from dataclasses import replace
-
     columns = list(table.columns)
     places = [columns.index(name) for name in ("method", "against") if name in columns]
     rows = [
@@ -146,24 +128,19 @@ def differing(gathered: Gathered) -> tuple[Table, set[tuple[int, int]]]:
 
 def own_options(gathered: Gathered) -> Table:
     """Options of each method's own parts, where all its arms agree on them."""
-    rows: list[list[Value]] = []
-    said = set()
+    rows: dict[tuple[str, str, str], None] = {}  # each once, in order
     for arm in gathered.comparison.arms:
-        facts = next(iter(arm.runs.values())).facts
         varied = {name for name, _ in arm.options}
-        for name, value in facts.items():
-            part = name.partition(".")[0]
-            if part in arm.method.split("+") and "." in name and name not in varied:
-                row = (called(arm) if varied else arm_label(arm.method, ""), name, shown(value))
-                if row not in said:
-                    said.add(row)
-                    rows.append(list(row))
-    return Table(["method", "option", "value"], rows)
+        for name, value in next(iter(arm.runs.values())).facts.items():
+            part, dot, _ = name.partition(".")
+            if dot and part in arm.method.split("+") and name not in varied:
+                rows[called(arm), name, shown(value)] = None
+    return Table(["method", "option", "value"], list(rows))
 
 
 def common(gathered: Gathered) -> Table:
     found = gathered.comparison.common.items()
-    rows: list[list[Value]] = [[name, shown(v)] for name, v in found if name != "data"]
+    rows = [[name, shown(value)] for name, value in found if name != "data"]
     return Table(["setting", "value in all runs"], rows)
 
 
@@ -171,11 +148,9 @@ def counted(gathered: Gathered) -> str:
     runs, arms = len(gathered.runs), len(gathered.arms)
     seeds = {len(arm.runs) for arm in gathered.arms}
     each = f"{min(seeds)} each" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)} each"
-    scenarios = {str(run.record["scenario"]) for run in gathered.runs}
-    where = ", ".join(sorted(scenarios))
     return (
         f"{runs} finished run{'s' if runs > 1 else ''} of {arms} "
-        f"arm{'s' if arms > 1 else ''} (seeds: {each}) on {where}."
+        f"arm{'s' if arms > 1 else ''} (seeds: {each}) on {gathered.scenarios}."
     )
 
 
@@ -183,9 +158,7 @@ def counted(gathered: Gathered) -> str:
 
 
 def audit(gathered: Gathered) -> list[str]:
-    """What cannot be so in the stored metrics; [] means that nothing was found."""
-    from ..learning.metrics import audit as flaws
-
+    """Return the inconsistencies in the stored metrics; an empty list means none were found."""
     found = []
     for run in gathered.runs:
         tasks = len(run.tasks)
@@ -193,17 +166,12 @@ def audit(gathered: Gathered) -> list[str]:
             found += [f"{run.name}: {text}" for text in run.results.get("audit", [])]
             continue
         for setting, label in SETTINGS.items():
-            metrics = run.results["metrics"].get(setting, {})
-            found += [f"{run.name}, {label}: {flaw.text}" for flaw in flaws(metrics, tasks)]
-            gap = _identity_gap(metrics, tasks)
-            if gap is not None and gap > 1e-6:
-                text = f"FAA + (T-1)/T FF differs from the mean peak by {gap:.4f}"
-                found.append(f"{run.name}, {label}: {text}")
+            metrics = run.results["metrics"][setting]
+            texts = [flaw.text for flaw in flaws(metrics, tasks)]
+            faa, ff, peak = (metrics.get(name) for name in ("faa", "ff", "mean_peak"))
+            if None not in (faa, ff, peak):
+                gap = abs(faa + (tasks - 1) / tasks * ff - peak)
+                if gap > 1e-6:
+                    texts.append(f"FAA + (T-1)/T FF differs from the mean peak by {gap:.4f}")
+            found += [f"{run.name}, {label}: {text}" for text in texts]
     return found
-
-
-def _identity_gap(metrics: dict[str, float | None], tasks: int) -> float | None:
-    faa, ff, peak = (metrics.get(name) for name in ("faa", "ff", "mean_peak"))
-    if faa is None or ff is None or peak is None:
-        return None
-    return abs(faa + (tasks - 1) / tasks * ff - peak)

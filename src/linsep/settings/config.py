@@ -8,15 +8,20 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import tomli_w
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from ..errors import ConfigError
 from . import sections
+from .layers import merged
 from .signature import problem, validate
 
 
 class Config(sections.Section):
-    """Everything that decides a run. What is left open, `resolve` fills in."""
+    """Everything that decides a run; `resolve` fills in what is left open.
+
+    `scenario="blobs"` and `net="cnn"` are short for `{"name": ...}`, `memory=200` for
+    `{"rows": 200}`.
+    """
 
     method: str = "derpp+bfp"
     seed: sections.Seed = 0
@@ -35,13 +40,18 @@ class Config(sections.Section):
         except ValidationError as error:
             raise ConfigError(problem(error, model=Config)) from None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, given: Any) -> Any:
+        return merged(given) if isinstance(given, Mapping) else given
+
 
 def from_settings(settings: Mapping[str, Any]) -> Config:
     return validate(Config, settings)
 
 
 def to_toml(config: Config) -> str:
-    """A config as a file: the method's options are tables of their own."""
+    """Return a config as TOML; the method's options are tables of their own."""
     content = _without_none(config.model_dump(mode="json"))
     return tomli_w.dumps(content | content.pop("options"))
 

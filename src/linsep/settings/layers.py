@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, shortened
 
 DEEPEST = 10  # tables and lists within each other
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The contents of a TOML file."""
+    """Return the contents of a TOML file."""
     try:
         return _loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -29,7 +29,7 @@ def assignment(text: str) -> dict[str, Any]:
     """'training.epochs=5' -> {"training": {"epochs": 5}}."""
     path, value = split(text, "--set", "training.epochs=5")
     if not all(path.split(".")) or path.count(".") >= DEEPEST:
-        raise ConfigError(f"--set {_short(text)}: should look like training.epochs=5")
+        raise ConfigError(f"--set {shortened(text)}: should look like training.epochs=5")
     return nested(path, parsed(value))
 
 
@@ -37,22 +37,22 @@ def split(text: str, flag: str, example: str) -> tuple[str, str]:
     """'name=value' -> ('name', 'value')."""
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not value or not name.isprintable() or not name:
-        raise ConfigError(f"{flag} {_short(text)}: should look like {example}")
+        raise ConfigError(f"{flag} {shortened(text)}: should look like {example}")
     return name, value
 
 
 def parsed(text: str) -> Any:
-    """A value in TOML, or else plain text."""
+    """Parse a TOML value; anything else is plain text."""
     try:
         return _loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         return text.strip()
     except ValueError as error:
-        raise ConfigError(f"{_short(text)}: {error}") from None
+        raise ConfigError(f"{shortened(text)}: {error}") from None
 
 
 def _loads(text: str) -> dict[str, Any]:
-    """TOML within bounds; a ValueError says which were passed."""
+    """Parse TOML; raise ValueError for huge integers and deep nesting."""
     try:
         found = tomllib.loads(text)
     except RecursionError:
@@ -71,10 +71,6 @@ def _contents(value: Any) -> Iterable[Any]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
-
-
 def nested(path: str, value: Any) -> dict[str, Any]:
     """("training.epochs", 5) -> {"training": {"epochs": 5}}."""
     for name in reversed(path.split(".")):
@@ -85,7 +81,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"training": {"lr": 1}} -> {"training.lr": 1}."""
     if not isinstance(tables, Mapping):
-        raise ConfigError(f"should be a table, not {_short(str(tables))}")
+        raise ConfigError(f"should be a table, not {shortened(tables)}")
     found: dict[str, Any] = {}
     for name, value in tables.items():
         inner = isinstance(value, Mapping)
@@ -94,7 +90,7 @@ def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings, the later ones winning; a name alone counts as {"name": ...}."""
+    """Merge nested settings, the later ones winning; a name alone counts as {"name": ...}."""
     result: dict[str, Any] = {}
     for layer in layers:
         for key, value in layer.items():
@@ -108,6 +104,6 @@ def _table(key: str, value: Any) -> Any:
     """Undo the shorthands, so that settings merge."""
     if key in ("scenario", "net") and isinstance(value, str):
         return {"name": value}
-    if key == "memory" and isinstance(value, int):
+    if key == "memory" and isinstance(value, int) and not isinstance(value, bool):
         return {"rows": value}
     return value

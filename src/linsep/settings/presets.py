@@ -1,4 +1,4 @@
-"""What the paper's text says and what its authors' program does, as named choices.
+"""The presets: the choices of the paper's text, and those of its authors' program.
 
 Knows option names and values, nothing else. docs/fidelity.md explains each; the D-numbers are its.
 """
@@ -9,6 +9,7 @@ from typing import Any
 _TEXT_REPLAY = {"first_task": False}  # D3: "if t > 1"
 _TEXT_LOGITS = {"target": "stored", "distance": "squared"}  # D4, D11
 _TEXT_FEATURES = {"on": "both", "scale": "none"}  # eq. 11 (D2), D1
+_PROGRAM_REPLAY = {"first_task": True}
 _PROGRAM_LOGITS = {"target": "old_net", "distance": "mse"}
 _PROGRAM_FEATURES = {"on": "both", "scale": "root_d"}
 
@@ -20,12 +21,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "options": {
             "jt": {"data": "all"},
             "er": _TEXT_REPLAY,
-            "der": _TEXT_REPLAY | _TEXT_LOGITS,
-            "derpp": _TEXT_REPLAY | _TEXT_LOGITS,
+            **dict.fromkeys(("der", "derpp"), _TEXT_REPLAY | _TEXT_LOGITS),
             "bic": {"bias_lr": 1e-3},
-            "bfp": _TEXT_FEATURES,
-            "bfp2": _TEXT_FEATURES,
-            "fd": _TEXT_FEATURES,
+            **dict.fromkeys(("bfp", "bfp2", "fd"), _TEXT_FEATURES),
         },
     },
     "authors": {
@@ -34,16 +32,13 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "evaluation": {"mask_unseen": False, "rule": "logits"},  # D12
         "options": {
             "jt": {"data": "all"},
-            "er": {"first_task": True},
-            "der": {"first_task": True} | _PROGRAM_LOGITS,
-            "derpp": {"first_task": True} | _PROGRAM_LOGITS,
+            "er": _PROGRAM_REPLAY,
+            **dict.fromkeys(("der", "derpp"), _PROGRAM_REPLAY | _PROGRAM_LOGITS),
             "fdr": {"update": "two_steps"},  # D15
             "bic": {"share": "one_over_tasks", "bias_lr": 1e-3, "bias_penalty": 0.0},
             "icarl": {"herd_by": "feature"},
             "lucir": {"ce_among": "all", "fit_by": "all", "last_relu": True},
-            "bfp": _PROGRAM_FEATURES,
-            "bfp2": _PROGRAM_FEATURES,
-            "fd": _PROGRAM_FEATURES,
+            **dict.fromkeys(("bfp", "bfp2", "fd"), _PROGRAM_FEATURES),
         },
     },
 }

@@ -1,22 +1,14 @@
-"""The sections of a config: their fields, types and bounds.
+"""The configuration's sections: fields, types, limits and defaults.
 
 Types are strict: a boolean or a text is no number, but an integer may stand for a float. Knows no
 torch, no files, and no recipe: `prepare.resolve` fills in what the user left open with what the
 scenario and the method suggest, before these defaults.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_serializer, model_validator
 
 MOST = 10**9  # of anything that is counted
 LARGEST = 1e30  # a float32 overflows not far above
@@ -40,13 +32,13 @@ class Section(BaseModel):
     added: ClassVar[Mapping[str, Any]] = {}
 
     @model_serializer(mode="wrap")
-    def _without_added(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_added(self, serialize: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
         content: dict[str, Any] = serialize(self)
         return {k: v for k, v in content.items() if k not in self.added or v != self.added[k]}
 
 
 class Named(Section):
-    """Something chosen by name: `"cnn"` is short for `{name = "cnn"}`; the rest are its options."""
+    """Something chosen by name; fields that are not listed here are its options."""
 
     name: str
     options: dict[str, Any] = Field(default_factory=dict)  # of the recipe, which checks them
@@ -54,8 +46,6 @@ class Named(Section):
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            return {"name": given}
         if not isinstance(given, dict):
             return given
         own = {k: v for k, v in given.items() if k in cls.model_fields}
@@ -83,17 +73,17 @@ class Net(Named):
     name: str = "resnet18"
 
 
+Milestone = Count | Annotated[float, Field(gt=0, lt=1)]
+
+
 class Schedule(Section):
     """The learning rate as a function of the epoch within a task."""
 
     # After that many epochs, or that share of them, the rate is multiplied by `factor`.
-    milestones: Annotated[
-        tuple[Count | Annotated[float, Field(gt=0, lt=1)], ...], Field(strict=False)
-    ] = ()
+    milestones: Annotated[tuple[Milestone, ...], Field(strict=False)] = ()
     factor: Rate = 0.1
-    warmup: Annotated[int, Field(ge=0, le=MOST)] = (
-        0  # epochs over which the rate rises linearly to full
-    )
+    # The number of epochs over which the rate rises linearly to its full value.
+    warmup: Annotated[int, Field(ge=0, le=MOST)] = 0
     milestones_from: Literal["start", "warmup_end"] = "start"
 
     def rate(self, epoch: int) -> float:
@@ -118,19 +108,13 @@ class Training(Section):
 
 
 class Memory(Section):
-    """What is kept of the past, and how it is drawn from; `200` is short for `{rows = 200}`."""
+    """What is kept of the past, and how it is drawn from."""
 
     rows: Annotated[int, Field(ge=0, le=10_000_000)] = 200  # 0 where the method keeps none
     policy: str = "balanced"  # how rows are chosen: balanced or plain reservoir, or the method's
     evict: Literal["all_largest", "one_largest"] = "all_largest"  # balanced policy: among ties
     draw: Rows = 32  # rows per draw; suggested: the batch size
     draws: Literal["fresh", "shared"] = "fresh"  # a draw for each term, or one for all
-
-    @model_validator(mode="before")
-    @classmethod
-    def _rows(cls, given: Any) -> Any:
-        short = isinstance(given, int) and not isinstance(given, bool)
-        return {"rows": given} if short else given
 
 
 class Evaluation(Section):

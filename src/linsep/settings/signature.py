@@ -9,19 +9,19 @@ from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from ..errors import ConfigError, printable, unknown
+from ..errors import ConfigError, printable, shortened, unknown
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def complete(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Every keyword option of a recipe: the given ones checked, the others at their defaults."""
+    """Return all options of a recipe: the given ones checked, the others at their defaults."""
     model = validate(_model(function), given, where)
     return {name: getattr(model, name) for name in type(model).model_fields}
 
 
 def options_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names of a recipe's options and their defaults."""
+    """Return the names of a recipe's options and their defaults."""
     return {p.name: p.default for p in _keywords(function)}
 
 
@@ -54,7 +54,7 @@ def _lists_too(hint: Any) -> Any:
 
 
 def problem(error: ValidationError, where: str = "", model: type[BaseModel] | None = None) -> str:
-    """The first mistake in one line: what is wrong, where, and what would be right."""
+    """Describe the first mistake in one line: what is wrong, where, and what would be right."""
     first, *others = error.errors(include_url=False)
     path = [*filter(None, [where]), *map(str, first["loc"])]
     more = f" (and {len(others)} more)" if others else ""
@@ -63,7 +63,7 @@ def problem(error: ValidationError, where: str = "", model: type[BaseModel] | No
         return f"{'.'.join(path)}: {unknown('field', path[-1], allowed)}{more}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
     plain = first["type"] in ("missing", "json_invalid")
-    found = "" if plain else f", not {_short(first['input'])}"
+    found = "" if plain else f", not {shortened(first['input'])}"
     return printable(": ".join(filter(None, [".".join(path), f"{message}{found}{more}"])))
 
 
@@ -75,8 +75,3 @@ def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
             return []
         model = inner
     return list(model.model_fields)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -49,15 +49,14 @@ def cpu() -> str:
 
 
 def cores() -> int:
-    """That this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """Return the number of CPU cores that this process may use."""
+    every = os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every
 
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Inside, torch computes with so many."""
+    """Let torch compute with `count` threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:

@@ -8,7 +8,8 @@ import io
 import os
 import pickle
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,24 @@ LARGEST = 64 * 2**20  # bytes of a file that is read whole, unless more is allow
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 
+@contextmanager
+def reporting(problem: str) -> Iterator[None]:
+    """Raise an OSError as a StateError: 'cannot read config.toml: Permission denied'."""
+    try:
+        yield
+    except OSError as error:
+        raise StateError(f"{problem}: {error.strerror or error}") from None
+
+
 def read(path: Path, largest: int | None = LARGEST) -> bytes:
     """A file's content; StateError if it cannot be read, is too large, or is a pipe or a device."""
-    try:
+    with reporting(f"cannot read {path}"):
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise StateError(f"cannot read {path}: it is not a regular file")
         if largest is not None and found.st_size > largest:
             raise StateError(f"cannot read {path}: {found.st_size} bytes; at most {largest}")
         return path.read_bytes()
-    except OSError as error:
-        raise StateError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def digest(content: bytes) -> str:
@@ -65,17 +73,13 @@ def write(path: Path, content: bytes, keep: Path | None = None) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        reason = error.strerror or error
-        raise StateError(
-            f"cannot write {path}: {reason}; what was saved before is intact"
-        ) from None
+        reason = f"{error.strerror or error}; what was saved before is intact"
+        raise StateError(f"cannot write {path}: {reason}") from None
 
 
 def make_folder(path: Path) -> None:
-    try:
+    with reporting(f"cannot use {path}"):
         path.mkdir(exist_ok=True)
-    except OSError as error:
-        raise StateError(f"cannot use {path}: {error.strerror or error}") from None
 
 
 def sync_folder(folder: Path) -> None:
@@ -94,8 +98,7 @@ def seal(state: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
     torch.save(state, buffer)
     content = buffer.getbuffer()
-    digest = blake2b(content, digest_size=DIGEST).digest()
-    return MAGIC + digest + content
+    return MAGIC + blake2b(content, digest_size=DIGEST).digest() + content
 
 
 def unseal(path: Path) -> dict[str, Any]:

@@ -17,8 +17,6 @@ what does not fit is a StateError that names the file, the field, what was found
 expected. `session` writes these files. Knows no torch.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tomllib
@@ -27,16 +25,7 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import (
-    AfterValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    StringConstraints,
-    TypeAdapter,
-    ValidationError,
-    with_config,
-)  # fmt: skip
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from ..errors import StateError, printable
@@ -49,7 +38,7 @@ ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safeten
 STATES = "state.pt", "state.previous.pt"  # the newest first
 DEEPEST = 20  # tables and lists within each other in a config
 
-Text = Annotated[str, StringConstraints(max_length=10_000), AfterValidator(printable)]
+Text = Annotated[str, Field(max_length=10_000), AfterValidator(printable)]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
 Place = Annotated[int, Field(ge=0, le=10**9)]
@@ -73,10 +62,15 @@ def _plain(value: Any, depth: int = 0) -> Any:
 
 
 @_checked
+class Scenario(TypedDict):
+    order_seed: NotRequired[Whole]
+
+
+@_checked
 class Config(TypedDict):
     method: Text
     seed: Whole
-    scenario: NotRequired[dict[str, Any]]
+    scenario: NotRequired[Scenario]
     net: NotRequired[dict[str, Any]]
     training: NotRequired[dict[str, Any]]
     memory: NotRequired[dict[str, Any]]
@@ -148,7 +142,7 @@ def _fitting(results: dict[str, Any]) -> dict[str, Any]:
 
 _CONFIG = TypeAdapter[Any](Annotated[Config, AfterValidator(_plain)])
 _RESULTS = TypeAdapter[Any](Annotated[Results, AfterValidator(_fitting)])
-_EVENT = TypeAdapter[Any](Annotated[EpochEnd | TaskEnd, Discriminator("event")])
+_EVENT = TypeAdapter[Any](Annotated[EpochEnd | TaskEnd, Field(discriminator="event")])
 _TIMING, _ENVIRONMENTS = TypeAdapter[Any](Timing), TypeAdapter[Any](list[Environment])
 _DIGESTS = TypeAdapter[Any](dict[Text, Text])
 Record = dict[str, Any]
@@ -217,7 +211,7 @@ class RunFolder:
         return self._parsed(_ENVIRONMENTS, ENVIRONMENT) if self.has(ENVIRONMENT) else []
 
     def digests(self) -> dict[str, str]:
-        """Of files as they were written; empty for runs made before digests were kept."""
+        """Digests of the files as written; empty for runs made before digests were kept."""
         return self._parsed(_DIGESTS, DIGESTS) if self.has(DIGESTS) else {}
 
     def progress(self, epochs: object = None) -> str:

@@ -1,4 +1,4 @@
-"""Who works on a run: one process at a time, on this machine or on any that shares the folder.
+"""Leases: at most one process works on a run, across all machines that share the folder.
 
 A lease is a small file `lease.<n>` that names its holder's host, process and token; a thread
 touches it every few seconds. To claim is to create the next number, which one of many can. A lease
@@ -13,8 +13,6 @@ gone, another process has resumed the run, and this one must stop.
 
 Knows files, hosts and clocks. Knows nothing of runs.
 """
-
-from __future__ import annotations
 
 import json
 import os
@@ -34,6 +32,7 @@ from . import files
 
 BEAT = 5.0  # seconds between touches
 LONGEST = 10_000  # bytes of a lease
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the writer of a pipe
 STALE = 60.0  # without one, after which a lease on another host is dead
 _NAME = re.compile(r"lease\.(\d{1,9})", re.ASCII)
 
@@ -62,7 +61,8 @@ class Lease:
         now: Callable[[Path], float] | None = None,  # the disk's, from a file just written
     ) -> None:
         self.folder, self.host = folder, host or this_host()
-        self._beat, self._stale, self._now = beat, stale, now or _written
+        self._beat, self._stale = beat, stale
+        self._now = now or (lambda path: path.stat().st_mtime)
         self._token = uuid.uuid4().hex
         self._path: Path | None = None
         self._done = threading.Event()
@@ -70,11 +70,11 @@ class Lease:
         self._lock = FileLock(folder / f".lock-{self.host.partition('/')[0]}", timeout=0)
 
     def acquire(self) -> None:
-        """HeldError if somebody alive has it."""
+        """Take the lease; raise HeldError if a live process holds it."""
         try:
             self._lock.acquire()
         except Timeout:
-            raise self._held(next(iter(holders(self.folder).values()), None)) from None
+            raise self._held(self._holder()) from None
         except NotImplementedError:  # a disk without locks: only touches tell the dead
             pass
         try:
@@ -83,12 +83,13 @@ class Lease:
             self._lock.release()
             raise
         self._done.clear()
-        threading.Thread(target=self._touch, daemon=True, name="lease").start()
+        args = (self._path,)
+        threading.Thread(target=self._touch, args=args, daemon=True, name="lease").start()
 
     def check(self) -> None:
-        """HeldError if the run has been taken over: nothing may be written any more."""
-        if self._path is None or not self._mine():
-            now = next(iter(holders(self.folder).values()), None)
+        """Raise HeldError if another process took the run over, so that nothing more is written."""
+        if not self._mine():
+            now = self._holder()
             by = f" by {now}" if now else ""
             raise HeldError(f"{self.folder} was taken over{by}; this process stops")
 
@@ -129,22 +130,21 @@ class Lease:
 
     def _dead(self, holder: Holder, now: float) -> bool:
         here = holder.host == self.host and self._lock.is_locked
-        return here or self._before_restart(holder) or now - holder.seen > self._stale
-
-    def _before_restart(self, holder: Holder) -> bool:
-        """Whether it is this machine's, of a boot that has ended, or nobody's."""
         name, boot, machine = (*self.host.split("/"), "", "")[:3]
         its_name, its_boot, its_machine = (*holder.host.split("/"), "", "")[:3]
         same = bool(machine) and (name, machine) == (its_name, its_machine)
-        return not holder.token or (same and boot != its_boot)
+        before_restart = same and boot != its_boot
+        return here or before_restart or not holder.token or now - holder.seen > self._stale
+
+    def _holder(self) -> Holder | None:
+        """The newest, dead or alive."""
+        return next(iter(holders(self.folder).values()), None)
 
     def _mine(self) -> bool:
         holder = _read(self._path) if self._path is not None else None
         return holder is not None and holder.token == self._token
 
-    def _touch(self) -> None:
-        path = self._path
-        assert path is not None
+    def _touch(self, path: Path) -> None:
         while not self._done.wait(self._beat):
             with suppress(OSError):  # `check` finds out what it means
                 if self._mine():
@@ -174,25 +174,22 @@ def this_host() -> str:
 
 def _line(path: str) -> str:
     """A file's only line; nothing where there is no such file."""
-    try:
+    with suppress(OSError, ValueError):
         return Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, ValueError):
-        return ""
+    return ""
 
 
 def _read(path: Path) -> Holder | None:
     try:
-        with path.open("rb") as file:
+        with open(os.open(path, os.O_RDONLY | NO_WAIT), "rb") as file:
             content, seen = file.read(LONGEST), os.fstat(file.fileno()).st_mtime
     except FileNotFoundError:
         return None
-    try:
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
         said = json.loads(content)
         host, process, token = (said[name] for name in ("host", "process", "token"))
         if isinstance(host, str) and isinstance(token, str):
             return Holder(printable(host), process, token, seen)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        pass
     return Holder("an unknown host", 0, "", seen)
 
 
@@ -213,7 +210,3 @@ def _create(path: Path, draft: Path) -> bool:
 
 def _number(path: Path) -> int:
     return int(path.name.partition(".")[2])
-
-
-def _written(path: Path) -> float:
-    return path.stat().st_mtime

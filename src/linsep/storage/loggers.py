@@ -1,4 +1,4 @@
-"""What a run records, told to TensorBoard, Weights & Biases or MLflow.
+"""Loggers: write a run's records to TensorBoard, Weights & Biases or MLflow.
 
     loss/<term>               at every epoch's end; loss/<stage>/<term> outside the training stage
     class_il/task 1 ...       at every task's end, in percent, and class_il/average; task_il alike
@@ -9,20 +9,18 @@ one replayed from its folder hold the same scalars. The libraries are imported w
 for. Knows records and these libraries' doors. Knows no torch and nothing of learning.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from importlib import import_module
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ..errors import ConfigError, unknown
 from ..learning.metrics import SETTINGS
+from ..optional import needed
 from .folder import RunFolder
-from .store import read_facts
+from .store import flat, read_facts
 
 Record = Mapping[str, Any]
 
@@ -43,7 +41,7 @@ class Sink(Protocol):
 
 
 class Log:
-    """One run's log: `see` its records in order, `finish` with its results, `close`."""
+    """One run's log: `see` its records in order, `finish` with its results."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -54,20 +52,9 @@ class Log:
             self.sink.write(scalar)
 
     def finish(self, results: Record) -> None:
-        for setting, metrics in results["metrics"].items():
-            for name, value in metrics.items():
-                if value is not None:
-                    at = self._tasks
-                    self.sink.write(Scalar(f"final/{setting}.{name}", value, "task", at))
-
-    def close(self) -> None:
-        self.sink.close()
-
-    def __enter__(self) -> Log:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
+        for name, value in flat(results["metrics"]).items():
+            if isinstance(value, int | float):  # and not undefined
+                self.sink.write(Scalar(f"final/{name}", value, "task", self._tasks))
 
     def _scalars(self, record: Record) -> Iterator[Scalar]:
         if record["event"] == "epoch_end":
@@ -86,23 +73,21 @@ class Log:
 
 
 def check(kind: str) -> None:
-    """Refuse a logger that there is not, or whose library is not installed."""
+    """Refuse an unknown logger, or one whose library is not installed."""
     if kind not in LOGGERS:
         raise ConfigError(unknown("logger", kind, LOGGERS))
-    _library(kind, kind)
+    needed(kind, "the log")
 
 
-def start(kind: str, folder: Path, where: Path | None = None) -> Log:
+@contextmanager
+def start(kind: str, folder: Path, where: Path | None = None) -> Iterator[Log]:
     """A log for the run in a folder, with what was recorded there so far already in it."""
     check(kind)
-    log = Log(LOGGERS[kind](folder, where or folder))
-    try:
+    with closing(LOGGERS[kind](folder, where or folder)) as sink:
+        log = Log(sink)
         for record in RunFolder(folder).events():
             log.see(record)
-    except BaseException:
-        log.close()
-        raise
-    return log
+        yield log
 
 
 def replay(kind: str, folder: Path, where: Path | None = None) -> None:
@@ -117,9 +102,9 @@ class TensorBoard:
     """Event files in `<where>/tensorboard`; those of an earlier try are replaced."""
 
     def __init__(self, folder: Path, where: Path) -> None:
-        files = _library("tensorboard", "tensorboard.summary.writer.event_file_writer")
-        self._event = _library("tensorboard", "tensorboard.compat.proto.event_pb2").Event
-        self._summary = _library("tensorboard", "tensorboard.compat.proto.summary_pb2").Summary
+        files = needed("tensorboard.summary.writer.event_file_writer", "the log")
+        self._event = needed("tensorboard.compat.proto.event_pb2", "the log").Event
+        self._summary = needed("tensorboard.compat.proto.summary_pb2", "the log").Summary
         place = where / "tensorboard" if where == folder else where / folder.name
         for old in place.glob("events.out.tfevents.*"):
             with suppress(OSError):
@@ -139,7 +124,7 @@ class Wandb:
     """A run of the project "linsep"; WANDB_MODE=offline writes it to `<where>/wandb` only."""
 
     def __init__(self, folder: Path, where: Path) -> None:
-        wandb = _library("wandb", "wandb")
+        wandb = needed("wandb", "the log")
         where.mkdir(parents=True, exist_ok=True)
         facts = read_facts(folder)
         try:
@@ -173,7 +158,7 @@ class MLflow:
     """A run of the experiment "linsep", in MLFLOW_TRACKING_URI or else in `<where>/mlruns`."""
 
     def __init__(self, folder: Path, where: Path) -> None:
-        self._mlflow = _library("mlflow", "mlflow")
+        self._mlflow = needed("mlflow", "the log")
         if "MLFLOW_TRACKING_URI" not in os.environ:
             self._mlflow.set_tracking_uri((where / "mlruns").resolve().as_uri())
         self._mlflow.set_experiment(os.environ.get("MLFLOW_EXPERIMENT_NAME", "linsep"))
@@ -187,15 +172,5 @@ class MLflow:
         self._mlflow.end_run()
 
 
-LOGGERS: dict[str, Callable[[Path, Path], Sink]] = {
-    "tensorboard": TensorBoard,
-    "wandb": Wandb,
-    "mlflow": MLflow,
-}
-
-
-def _library(extra: str, module: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError:
-        raise ConfigError(f"{extra} is not installed: pip install 'linsep[{extra}]'") from None
+Opener = Callable[[Path, Path], Sink]
+LOGGERS: dict[str, Opener] = {"tensorboard": TensorBoard, "wandb": Wandb, "mlflow": MLflow}

@@ -27,17 +27,7 @@ from ..settings.config import to_toml
 from ..settings.names import NO_NUMBERS
 from ..settings.sections import Keep
 from . import environment, files, snapshots, states
-from .folder import (
-    CONFIG,
-    ENVIRONMENT,
-    EVENTS,
-    MODEL,
-    RESULTS,
-    STATES,
-    TIMING,
-    RunFolder,
-    line,
-)
+from .folder import CONFIG, ENVIRONMENT, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line
 from .lease import Lease
 from .store import flat
 
@@ -59,15 +49,14 @@ class Session:
         save_every: float = SAVE_EVERY,
         keep: Keep | None = None,
     ) -> None:
-        """`keep` says which snapshots to keep; None: all tasks if the net is small, or the last."""
+        """`keep` chooses snapshots; None: those of all tasks if the net is small, else the last."""
         self.prepared, self.save_every, self.keep = prepared, save_every, keep
         self.folder = runs / prepared.name
         self.files = RunFolder(self.folder)
         self.run: Run | None = None
         self.lease = Lease(self.folder)
-        self._events = b""
+        self._events, self._images = b"", 0
         self._saved = self._epoch_started = 0.0
-        self._images = 0
 
     @property
     def finished(self) -> bool:
@@ -79,12 +68,10 @@ class Session:
     def __enter__(self) -> Session:
         if self.finished:
             return self
-        try:
+        with files.reporting(f"cannot use {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             files.sync_folder(self.folder.parent)  # so that the name of a new folder lasts
             self.lease.acquire()
-        except OSError as error:
-            raise StateError(f"cannot use {self.folder}: {error.strerror or error}") from None
         try:
             if not self.finished:  # by somebody else, between our look and our lease
                 self._open()
@@ -109,7 +96,7 @@ class Session:
         self._finish(self.run)
 
     def save(self) -> None:
-        """Everything up to the last event, on disk, flushed."""
+        """Write everything up to the last event to disk, and flush it."""
         assert self.run is not None
         events = self._events.decode()
         state = {"run": self.run.state_dict(), "key": self.prepared.key, "events": events}
@@ -140,10 +127,10 @@ class Session:
         torch.set_num_threads(wanted or before.get("threads") or 1)
         here = environment.describe(learner.device)
         resumed = self._restore()
-        for field in environment.DECISIVE if before and resumed else ():
+        for field in environment.DECISIVE if resumed else ():
             if field in before and before[field] != here[field]:
                 warnings.warn(
-                    f"this run was begun with {field} = {before.get(field)!r} and resumes with "
+                    f"this run was begun with {field} = {before[field]!r} and resumes with "
                     f"{here[field]!r}: the rest may differ in the last bits",
                     stacklevel=4,
                 )
@@ -173,11 +160,10 @@ class Session:
             try:
                 known = states.load(self.run, path, self.prepared.key)
                 self._events = self._recorded(known, path)
+                return True
             except StateError as error:
                 warnings.warn(str(error), stacklevel=5)
                 self.run = self.prepared.build()  # a wrong state may have been loaded in part
-            else:
-                return True
         if self.files.begun:
             raise StateError(
                 f"no saved state in {self.folder} can be read; remove the folder to start afresh"
@@ -185,7 +171,7 @@ class Session:
         return False
 
     def _recorded(self, events: str | int, state: Path) -> bytes:
-        """What was recorded when a state was saved: it says so, or how long the file was then."""
+        """Return the events recorded up to a saved state, which holds them or the file's length."""
         path, there = self.folder / EVENTS, self.files.content(EVENTS)
         if isinstance(events, str):
             known = events.encode()
@@ -217,13 +203,9 @@ class Session:
         files.put(self.folder / EVENTS, line(record), at=len(self._events))
         self._events += line(record)
         now = time.monotonic()
-        timing = {
-            "event": record["event"],
-            "task": record["task"],
-            "seconds": round(now - self._epoch_started, 3),
-            "images": self._images,
-        }
-        files.put(self.folder / TIMING, line(timing))
+        place = {"event": record["event"], "task": record["task"]}
+        took = {"seconds": round(now - self._epoch_started, 3), "images": self._images}
+        files.put(self.folder / TIMING, line(place | took))
         self._epoch_started, self._images = now, 0
 
     def _keep(self, run: Run, event: Event) -> None:
@@ -257,8 +239,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
     scenario, config = prepared.data.scenario, prepared.config
     settings = {"class_il": run.class_il, "task_il": run.task_il}
     metrics = {name: summary(matrix) for name, matrix in settings.items()}
-    tasks = len(scenario.groups)
-    flaws = [f"{name}: {f.text}" for name, m in metrics.items() for f in audit(m, tasks)]
+    flaws = {name: audit(found, len(scenario.groups)) for name, found in metrics.items()}
     return {
         "name": prepared.name,
         "key": prepared.key,
@@ -272,7 +253,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
         "metrics": metrics,
         "matrices": {name: _plain(matrix.tolist()) for name, matrix in settings.items()},
         "confusion": run.confusion.tolist(),
-        "audit": flaws,
+        "audit": [f"{name}: {flaw.text}" for name, found in flaws.items() for flaw in found],
     }
 
 

@@ -1,4 +1,4 @@
-"""What a learner knew at the end of each task, kept beside its run to be looked at afterwards.
+"""Snapshots of a learner at the end of each task, kept with its run for later analysis.
 
     snapshots/task02.safetensors                 at the end of the second task
     snapshots/task02-1-train-epoch003.safetensors  after the third epoch of its first stage, "train"
@@ -9,8 +9,6 @@ projections, and no more: nothing can be resumed from it. Reading one runs no co
 Knows files and a learner's parts. Knows nothing of when they are kept.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import warnings
@@ -20,7 +18,6 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
@@ -68,8 +65,11 @@ def write(
     place = f"-{epoch[0] + 1}-{epoch[1]}-epoch{epoch[2] + 1:03}" if epoch else ""
     path = folder / FOLDER / f"task{task + 1:02}{place}.safetensors"
     files.make_folder(path.parent)
-    tensors = {name: t.detach().cpu().contiguous().clone() for name, t in _tensors(learner)}
-    content = save(tensors)
+    tensors = {"seen": learner.seen}
+    for prefix, module in _modules(learner):
+        state = module.state_dict()
+        tensors |= {prefix + name: t for name, t in state.items() if isinstance(t, Tensor)}
+    content = save({name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()})
     files.write(path, content)
     note(folder, {_entry(path): content})
 
@@ -89,8 +89,7 @@ def found(folder: Path) -> list[Snapshot]:
     """A run's snapshots in the order of learning."""
     listed = []
     for path in (folder / FOLDER).glob("*.safetensors"):
-        match = NAME.fullmatch(path.name)
-        if match:
+        if match := NAME.fullmatch(path.name):
             task, part, stage, epoch = match.groups()
             at = (END, END) if epoch is None else (float(int(part) - 1), float(int(epoch) - 1))
             listed.append(Snapshot(int(task) - 1, at[0], at[1], stage or "", path))
@@ -104,7 +103,7 @@ def missing(folder: Path) -> list[str]:
 
 
 def restore(snapshot: Snapshot, learner: Learner) -> None:
-    """Make the learner predict as it did then. It cannot learn on from there."""
+    """Make the learner predict as it did then. It cannot continue training from there."""
     content, folder = files.read(snapshot.path, largest=None), snapshot.path.parent.parent
     whole = files.digest(content)
     if RunFolder(folder).digests().get(_entry(snapshot.path), whole) != whole:
@@ -114,11 +113,9 @@ def restore(snapshot: Snapshot, learner: Learner) -> None:
     except SafetensorError as error:
         raise StateError(f"{snapshot.path} is damaged: {error}") from None
     for prefix, module in _modules(learner):
-        own = {
-            name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)
-        }
+        mine = [name for name in tensors if name.startswith(prefix)]
         try:
-            module.load_state_dict(own)
+            module.load_state_dict({name.removeprefix(prefix): tensors[name] for name in mine})
         except RuntimeError:
             raise StateError(f"{snapshot.path} is of another net or method") from None
     if tensors.get("seen", learner.seen[:0]).shape != learner.seen.shape:
@@ -137,14 +134,6 @@ def _modules(learner: Learner) -> Iterator[tuple[str, nn.Module]]:
     yield "predictor.", learner.predictor
     for name, term in projections(learner):
         yield f"terms.{name}.", term
-
-
-def _tensors(learner: Learner) -> Iterator[tuple[str, Tensor]]:
-    yield "seen", learner.seen
-    for prefix, module in _modules(learner):
-        for name, value in module.state_dict().items():
-            if isinstance(value, torch.Tensor):
-                yield prefix + name, value
 
 
 def _entry(path: Path) -> str:

@@ -3,16 +3,17 @@
 Knows a run's state and its files' seal. Knows nothing of when states are saved.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..errors import LinsepError, StateError
+from ..errors import StateError
 from ..learning.run import Run
 from . import files
+
+# What loading a state of another shape may raise.
+UNFIT = ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError
 
 
 def load(run: Run, path: Path, key: str) -> str | int:
@@ -27,9 +28,7 @@ def load(run: Run, path: Path, key: str) -> str | int:
         run.load_state_dict(state["run"])
         _require_sound(run, state["run"])
         events = state["events"]
-    except LinsepError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+    except UNFIT as error:
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise StateError(f"{path} holds no state of this run: {reason}") from None
     if not isinstance(events, str) and type(events) is not int:
@@ -49,6 +48,7 @@ def _require_sound(run: Run, saved: dict[str, Any]) -> None:
     at = [type(n) is int and 0 <= n <= end for n, end in zip(saved["cursor"], ends, strict=True)]
     shapes = [saved[name].shape == run.class_il.shape for name in ("class_il", "task_il")]
     sums = saved["sums"].keys() == saved["counts"].keys()
+    single = [value.numel() == 1 and value.is_floating_point() for value in saved["sums"].values()]
     counts = [type(count) is int and count > 0 for count in saved["counts"].values()]
-    if not all([*at, *shapes, sums, *counts]):
+    if not all([*at, *shapes, sums, *single, *counts]):
         raise ValueError("its cursor, accuracies or losses are those of no run")

@@ -1,9 +1,9 @@
-"""Which runs there are, by what they were run with and what came of it.
+"""The store: finds runs by their settings and results.
 
     for record in Store(Path("runs")).select("scenario=split-cifar10 and memory=200"): ...
 
-The runs' folders are the truth. Beside them, in `.index/`, an sqlite file of this machine remembers
-what their config.toml and results.json said and how these files looked, so that only what is new or
+The runs' folders are the truth. Beside them, in `.index/`, a file of this machine remembers what
+their config.toml and results.json said and how these files looked, so that only what is new or
 changed is read again. The index may be deleted, damaged or out of date: the answer is the same.
 
 Knows names of settings; needs no torch. Changes no run.
@@ -13,26 +13,23 @@ import json
 import os
 import re
 import socket
-import sqlite3
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from ..errors import ConfigError, StateError, printable, unknown
 from ..learning.metrics import METRICS
+from ..settings import layers
 from ..settings.names import SHORT as SHORT_SETTINGS
 from ..settings.names import full_name as full_setting
-from . import where
+from . import files, where
 from .folder import CONFIG, EVENTS, RESULTS, RunFolder
 
 VERSION = 2  # raise it when facts are made otherwise than before
-PATIENCE = 10.0  # seconds to wait for another process at the index
 Value = where.Scalar | None
 
 # What a person says for what is stored.
@@ -58,30 +55,29 @@ class Record:
         return self.facts.get(full_name(name))
 
 
+@dataclass(frozen=True)
 class Store:
     """The runs in one folder."""
 
-    def __init__(self, runs: Path) -> None:
-        self.runs = runs
+    runs: Path
 
     @property
     def index(self) -> Path:
-        """One for each machine: sqlite and file locks do not hold between machines."""
+        """One for each machine: the same file may look different from another."""
         host = re.sub(r"[^\w.-]", "_", socket.gethostname()) or "here"
-        return self.runs / ".index" / f"{host}.sqlite"
+        return self.runs / ".index" / f"{host}.json"
 
     def records(self) -> list[Record]:
         """Every run, by name; the index is brought up to date on the way."""
-        stamps = _stamps(self.runs)
-        if not stamps:
-            return []
-        lock = FileLock(self.index.with_suffix(".lock"), timeout=PATIENCE)
-        try:
-            self.index.parent.mkdir(exist_ok=True)
-            with lock:
-                facts = self._synchronised(stamps)
-        except (OSError, Timeout, sqlite3.Error):  # a folder that cannot be written, or is full
-            facts = {name: read_facts(self.runs / name) for name in stamps}
+        stamps, index = _stamps(self.runs), self._read_index()
+        known = {n: facts for n, (stamp, facts) in index.items() if stamp == stamps.get(n)}
+        new = {name: read_facts(self.runs / name) for name in stamps if name not in known}
+        facts = known | new
+        if new or len(facts) < len(index):
+            content = json.dumps({name: (stamps[name], facts[name]) for name in facts}).encode()
+            with suppress(StateError):  # a folder that cannot be written, or is full
+                files.make_folder(self.index.parent)
+                files.write(self.index, files.digest(content).encode() + b"\n" + content)
         return [Record(self.runs / name, facts[name]) for name in sorted(facts)]
 
     def select(self, condition: str | None = None, sort: str | None = None) -> list[Record]:
@@ -89,45 +85,21 @@ class Store:
         parsed = where.parse(condition, full_name) if condition is not None else None
         records = self.records()
         if parsed is not None and records:
-            check_names(parsed.fields, known_names(records))
+            check_names(parsed.fields, records)
             records = [record for record in records if parsed.holds(record.facts)]
         return ordered(records, sort) if sort else records
 
-    def _synchronised(self, stamps: Mapping[str, str]) -> dict[str, dict[str, Value]]:
-        try:
-            return self._updated(stamps)
-        except (sqlite3.DatabaseError, ValueError, TypeError):  # damaged, or no database at all
-            for end in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.unlink(f"{self.index}{end}")
-            return self._updated(stamps)
-
-    def _updated(self, stamps: Mapping[str, str]) -> dict[str, dict[str, Value]]:
-        with closing(sqlite3.connect(self.index, timeout=PATIENCE)) as base, base:
-            base.execute("PRAGMA journal_mode = WAL")
-            base.execute("PRAGMA synchronous = OFF")  # what is lost is read again
-            base.execute(
-                "CREATE TABLE IF NOT EXISTS runs (name TEXT PRIMARY KEY, seal TEXT, facts TEXT)"
-            )
-            rows = base.execute("SELECT name, seal, facts FROM runs").fetchall()
-            known = {
-                name: json.loads(facts)
-                for name, seal, facts in rows
-                if name in stamps and seal == _seal(stamps[name], facts)
-            }
-            gone = [(name,) for name, _, _ in rows if name not in stamps]
-            base.executemany("DELETE FROM runs WHERE name = ?", gone)
-            new = {name: read_facts(self.runs / name) for name in stamps if name not in known}
-            texts = {name: json.dumps(facts) for name, facts in new.items()}
-            base.executemany(
-                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?)",
-                [(name, _seal(stamps[name], text), text) for name, text in texts.items()],
-            )
-        return known | new
+    def _read_index(self) -> dict[str, tuple[str, dict[str, Value]]]:
+        """How each run's files looked, and its facts; nothing if a bit is not as written."""
+        with suppress(StateError):
+            digest, _, content = files.read(self.index, largest=None).partition(b"\n")
+            if digest == files.digest(content).encode():
+                return dict(json.loads(content))
+        return {}
 
 
 def read_facts(folder: Path) -> dict[str, Value]:
-    """What a run's files say, flat. A folder that cannot be read is a fact too."""
+    """Return the contents of a run's files, flat; for an unreadable folder, the reason."""
     facts: dict[str, Value] = {"name": printable(folder.name), "status": "unfinished"}
     run = RunFolder(folder)
     try:
@@ -151,16 +123,12 @@ def open_record(run: Path, runs: Path) -> Record:
     return Record(folder, read_facts(folder))
 
 
-def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Value]:
+def flat(table: Mapping[str, Any]) -> dict[str, Value]:
     """{"training": {"lr": 0.1}} -> {"training.lr": 0.1}; options stand beside their name."""
-    found: dict[str, Value] = {}
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            inner = prefix if prefix and name == "options" else f"{prefix}{name}."
-            found |= flat(value, inner)
-        else:
-            plain = value is None or isinstance(value, str | int | float | bool)
-            found[f"{prefix}{name}"] = value if plain else json.dumps(value)
+    found = {}
+    for name, value in layers.flat(table).items():
+        plain = value is None or isinstance(value, str | int | float | bool)
+        found[name.replace(".options.", ".", 1)] = value if plain else json.dumps(value)
     return found
 
 
@@ -168,17 +136,12 @@ def full_name(name: str) -> str:
     return SHORT.get(name, full_setting(name))
 
 
-def known_names(records: Iterable[Record]) -> set[str]:
-    """Every field of these runs and of any config, and the short names."""
+def check_names(names: Iterable[str], records: Iterable[Record]) -> None:
+    """Refuse a name that is no field of these runs or of any config, and no short name."""
     from ..settings.config import Config
 
-    sections = Config.model_fields.items()
-    own = {f"{s}.{f}" for s, info in sections for f in _fields_of(info.annotation)}
     stored = {name for record in records for name in record.facts}
-    return own | stored | set(SHORT)
-
-
-def check_names(names: Iterable[str], known: set[str]) -> None:
+    known = stored.union(_setting_names(Config), SHORT)
     for name in names:
         if name not in known and full_name(name) not in known:
             found = unknown("field", name, known)
@@ -188,35 +151,28 @@ def check_names(names: Iterable[str], known: set[str]) -> None:
 def ordered(records: list[Record], sort: str) -> list[Record]:
     """Sorted by fields, a minus before one for the highest first; what lacks it comes last."""
     names = [name.strip() for name in sort.split(",") if name.strip()]
-    check_names([name.removeprefix("-") for name in names], known_names(records))
+    check_names([name.removeprefix("-") for name in names], records)
     for name in reversed(names):
-        has = [r for r in records if r[name.removeprefix("-")] is not None]
-        lacks = [r for r in records if r[name.removeprefix("-")] is None]
-        has.sort(key=lambda r: _rank(r[name.removeprefix("-")]), reverse=name.startswith("-"))
+        field, descending = name.removeprefix("-"), name.startswith("-")
+        has = [record for record in records if record[field] is not None]
+        lacks = [record for record in records if record[field] is None]
+        has.sort(key=lambda r: (isinstance(r[field], str), r[field]), reverse=descending)
         records = has + lacks
     return records
 
 
-def _rank(value: Value) -> tuple[bool, Any]:
-    return isinstance(value, str), value
-
-
-def _fields_of(section: Any) -> Iterator[str]:
-    fields = getattr(section, "model_fields", None)
-    for name, info in (fields or {}).items():
-        inner = getattr(info.annotation, "model_fields", None)
-        yield from (f"{name}.{deep}" for deep in inner) if inner else [name]
+def _setting_names(model: Any, prefix: str = "") -> Iterator[str]:
+    for name, info in model.model_fields.items():
+        deeper = hasattr(info.annotation, "model_fields")
+        inner = f"{prefix}{name}"
+        yield from _setting_names(info.annotation, f"{inner}.") if deeper else [inner]
 
 
 def _stamps(runs: Path) -> dict[str, str]:
     """How the files of every run look: name -> a text that changes when one of them does."""
-    stamps = {}
-    try:
-        entries = sorted(os.scandir(runs), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise StateError(f"cannot read {runs}: {error.strerror or error}") from None
+    stamps, entries = {}, list[os.DirEntry[str]]()
+    with files.reporting(f"cannot read {runs}"), suppress(FileNotFoundError):
+        entries = sorted(os.scandir(runs), key=attrgetter("name"))
     for entry in entries:
         looks = [_look(f"{entry.path}/{name}") for name in (CONFIG, RESULTS)]
         if looks[0] is None:
@@ -230,11 +186,6 @@ def _stamps(runs: Path) -> dict[str, str]:
             looks.append(_look(f"{entry.path}/{EVENTS}"))
         stamps[entry.name] = f"{VERSION} {looks}"
     return stamps
-
-
-def _seal(stamp: str, facts: str) -> str:
-    """Of a row: how the files looked, and that the row is what was written."""
-    return blake2b(f"{stamp} {facts}".encode(), digest_size=16).hexdigest()
 
 
 def _look(path: str) -> tuple[int, int, int] | None:

@@ -8,15 +8,16 @@ Knows text and mappings. Knows no field by name and evaluates nothing but what i
 A field that something does not have equals nothing: `=`, `<` and `in` are false, `!=` is true.
 """
 
-import json
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ..errors import ConfigError
 
+T = TypeVar("T")
 Scalar = str | int | float | bool
 Facts = Mapping[str, Scalar | None]
 Test = Callable[[Facts], bool]
@@ -35,23 +36,27 @@ ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
 SIGNS = ("=", "==", "!=", *ORDERED)
 WORDS = ("and", "or", "not", "in")
 TOKEN = re.compile(
-    r"""\s*(?:
-        (?P<quoted>"[^"]*"|'[^']*')
+    r"""(?P<quoted>"[^"]*"|'[^']*')
       | (?P<sign>==|!=|<=|>=|=|<|>)
       | (?P<mark>[(),])
       | (?P<word>[^\s=!<>(),'"]+)
-    )""",
+      | (?P<other>\S)""",
     re.VERBOSE,
 )
 
 
 def parse(text: str, full: Callable[[str], str] = str) -> Condition:
-    """The condition a text stands for; `full` gives a field's name in the facts.
+    """Parse a condition; `full` gives a field's name in the facts.
 
-    A ConfigError says what is wrong, and where.
+    A ConfigError states what is wrong, and where.
     """
+    if not text.strip():
+        raise ConfigError("--where is empty: it should look like memory=200 and seed<3")
     parser = _Parser(text, full)
-    return Condition(parser.whole(), tuple(dict.fromkeys(parser.fields)))
+    holds = parser.either()
+    if parser.kind != "end":
+        parser.expected("'and' or 'or'")
+    return Condition(holds, tuple(dict.fromkeys(parser.fields)))
 
 
 def value_of(word: str) -> Scalar:
@@ -59,43 +64,34 @@ def value_of(word: str) -> Scalar:
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
     for number in (int, float):
-        try:
+        with suppress(ValueError):
             return number(word)
-        except ValueError:
-            continue
     return word
 
 
 class _Parser:
+    """Recursive descent; `kind`, `word` and `start` are those of the token it has come to."""
+
     def __init__(self, text: str, full: Callable[[str], str]) -> None:
-        self.text, self.full = text, full
+        self.text, self.full, self.depth = text, full, 0
         self.fields: list[str] = []
-        self.tokens: list[tuple[str, str, int]] = []  # kind, text, where
-        self.at, self.depth = 0, 0
-        end, length = 0, len(text.rstrip())
-        while end < length:
-            found = TOKEN.match(text, end)
-            if found is None or found.lastgroup is None:
-                start = len(text) - len(text[end:].lstrip())
-                self.fail(f"{text[start]!r} is not understood", start)
-            kind = found.lastgroup
-            self.tokens.append((kind, found[kind], found.start(kind)))
-            end = found.end()
+        self.tokens = TOKEN.finditer(text)
+        self.advance()
 
-    def whole(self) -> Test:
-        if not self.tokens:
-            raise ConfigError("--where is empty: it should look like memory=200 and seed<3")
-        found = self.joined("or")
-        if self.at < len(self.tokens):
-            self.fail(f"expected 'and' or 'or', not {self.peek()!r}")
-        return found
+    def advance(self) -> None:
+        found = next(self.tokens, None)
+        self.kind = found.lastgroup if found else "end"
+        self.word, self.start = (found[0], found.start()) if found else ("", len(self.text))
+        if self.word.lower() in WORDS:
+            self.kind = "keyword"
 
-    def joined(self, word: str) -> Test:
-        parts = [self.joined("and") if word == "or" else self.factor()]
-        while self.takes(word):
-            parts.append(self.joined("and") if word == "or" else self.factor())
-        every = any if word == "or" else all
-        return lambda facts: every(part(facts) for part in parts)
+    def either(self) -> Test:
+        parts = self.several(self.both, "or")
+        return lambda facts: any(part(facts) for part in parts)
+
+    def both(self) -> Test:
+        parts = self.several(self.factor, "and")
+        return lambda facts: all(part(facts) for part in parts)
 
     def factor(self) -> Test:
         self.depth += 1
@@ -105,7 +101,7 @@ class _Parser:
             inner = self.factor()
             found: Test = lambda facts: not inner(facts)  # noqa: E731
         elif self.takes("("):
-            found = self.joined("or")
+            found = self.either()
             self.expect(")")
         else:
             found = self.comparison()
@@ -113,77 +109,70 @@ class _Parser:
         return found
 
     def comparison(self) -> Test:
-        kind, name, _ = self.token()
-        if kind != "word" or name.lower() in WORDS:
-            self.fail(f"expected a field, not {name!r}" if name else "a field is missing")
-        self.at += 1
+        name = self.one_of("field", "word")
         self.fields.append(name)
         field = self.full(name)
         if without := self.takes("not"):
             self.expect("in")
         if without or self.takes("in"):
-            values = self.values()
+            self.expect("(")
+            values = self.several(self.value, ",")
+            self.expect(")")
             return lambda facts: any(_equal(facts.get(field), v) for v in values) != without
-        kind, sign, _ = self.token()
-        if kind != "sign":
-            seen = f", not {sign!r}" if sign else ""
-            self.fail(f"expected one of {' '.join(SIGNS)} or in after {name!r}{seen}")
-        self.at += 1
-        value = self.value()
-        return lambda facts: _compare(field, facts.get(field), sign, value)
-
-    def values(self) -> list[Scalar]:
-        self.expect("(")
-        values = [self.value()]
-        while self.takes(","):
-            values.append(self.value())
-        self.expect(")")
-        return values
+        sign = self.word
+        if self.kind != "sign":
+            self.expected(f"one of {' '.join(SIGNS)} or in after {name!r}")
+        self.advance()
+        typed, value = self.word, self.value()
+        return lambda facts: _compare(field, facts.get(field), sign, value, typed)
 
     def value(self) -> Scalar:
-        kind, text, _ = self.token()
-        if kind not in ("word", "quoted") or (kind == "word" and text.lower() in WORDS):
-            self.fail(f"expected a value, not {text!r}" if text else "a value is missing")
-        self.at += 1
-        return text[1:-1] if kind == "quoted" else value_of(text)
+        quoted, word = self.kind == "quoted", self.one_of("value", "word", "quoted")
+        return word[1:-1] if quoted else value_of(word)
 
-    def token(self) -> tuple[str, str, int]:
-        return self.tokens[self.at] if self.at < len(self.tokens) else ("end", "", len(self.text))
-
-    def peek(self) -> str:
-        return self.token()[1]
+    def several(self, one: Callable[[], T], between: str) -> list[T]:
+        found = [one()]
+        while self.takes(between):
+            found.append(one())
+        return found
 
     def takes(self, wanted: str) -> bool:
-        kind, text, _ = self.token()
-        if kind == "quoted" or text.lower() != wanted:
-            return False
-        self.at += 1
-        return True
+        taken = self.word.lower() == wanted
+        if taken:
+            self.advance()
+        return taken
 
     def expect(self, wanted: str) -> None:
         if not self.takes(wanted):
-            seen = f", not {self.peek()!r}" if self.peek() else ""
-            self.fail(f"expected {wanted!r}{seen}")
+            self.expected(repr(wanted))
 
-    def fail(self, problem: str, where: int | None = None) -> NoReturn:
-        where = self.token()[2] if where is None else where
-        raise ConfigError(f"--where {self.text!r}, character {where + 1}: {problem}")
+    def one_of(self, what: str, *kinds: str) -> str:
+        word = self.word
+        if self.kind == "end":
+            self.fail(f"a {what} is missing")
+        if self.kind not in kinds:
+            self.expected(f"a {what}")
+        self.advance()
+        return word
+
+    def expected(self, wanted: str) -> NoReturn:
+        self.fail(f"expected {wanted}" + (f", not {self.word!r}" if self.word else ""))
+
+    def fail(self, problem: str) -> NoReturn:
+        problem = f"{self.word!r} is not understood" if self.kind == "other" else problem
+        raise ConfigError(f"--where {self.text!r}, character {self.start + 1}: {problem}")
 
 
-def _compare(field: str, found: Scalar | None, sign: str, value: Scalar) -> bool:
-    if sign in ("=", "=="):
-        return _equal(found, value)
-    if sign == "!=":
-        return not _equal(found, value)
+def _compare(field: str, found: Scalar | None, sign: str, value: Scalar, typed: str) -> bool:
+    if sign not in ORDERED:
+        return _equal(found, value) == (sign != "!=")
     if found is None:
         return False
     if isinstance(found, bool) or isinstance(value, bool):
-        raise ConfigError(
-            f"--where: {field} {sign} {_literal(value)}: true and false have no order"
-        )
+        raise ConfigError(f"--where: {field} {sign} {typed}: true and false have no order")
     if isinstance(found, str) != isinstance(value, str):
         kind = "text" if isinstance(found, str) else "a number"
-        raise ConfigError(f"--where: {field} is {kind}, {_literal(value)} is not")
+        raise ConfigError(f"--where: {field} is {kind}, {typed} is not")
     return ORDERED[sign](found, value)
 
 
@@ -192,13 +181,3 @@ def _equal(found: Scalar | None, value: Scalar) -> bool:
     if isinstance(found, bool) or isinstance(value, bool):
         return found is value
     return found == value
-
-
-def _literal(value: Scalar) -> str:
-    if not isinstance(value, str):
-        return json.dumps(value) if isinstance(value, bool) else repr(value)
-    plain = TOKEN.fullmatch(value)
-    bare = plain is not None and plain.lastgroup == "word" and value == plain["word"]
-    if bare and value.lower() not in WORDS and isinstance(value_of(value), str):
-        return value
-    return f'"{value}"' if '"' not in value else f"'{value}'"

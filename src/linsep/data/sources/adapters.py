@@ -4,13 +4,10 @@ Knows how they hand out images and labels. Knows nothing of files. Everything is
 as bytes once. For more than fits, write a folder or a table and let that be prepared.
 """
 
-from __future__ import annotations
-
 import importlib
-import importlib.util
-from collections.abc import Iterable, Sequence
+import runpy
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -23,8 +20,7 @@ from ...errors import DataError
 from ...settings.sections import Count
 from ..images import Dataset
 from .arrays import from_arrays, pixels_of
-from .decode import MODES, pixels, read_image, square
-from .folder import Channels
+from .decode import MODES, Channels, pixels, read_image, square
 from .holdout import Seed, TestShare
 from .reading import reading
 
@@ -36,7 +32,7 @@ class Pairs(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-Picture: TypeAlias = Image.Image | Tensor | NDArray[Any]
+Pixels: TypeAlias = NDArray[np.uint8]  # (channels, height, width)
 
 
 def from_torch(
@@ -55,12 +51,14 @@ def from_torch(
     transform normalises or augments is not what you want here. `size` is for pictures, as in a
     folder.
     """
+    parts: list[Any] = []
     with reading("the Dataset"):
-        parts = [_collected(part, size, channels) for part in (train, test) if part is not None]
+        for part in (train, test):
+            if part is not None:
+                parts += _stacked(_pairs(part, size, channels), len(part))
     called = names if names is not None else getattr(train, "classes", None)
-    flat = [array for part in parts for array in part]
     return from_arrays(
-        *flat, names=called, test_share=test_share, split_seed=split_seed, where="the Dataset"
+        *parts, names=called, test_share=test_share, split_seed=split_seed, where="the Dataset"
     )
 
 
@@ -99,7 +97,7 @@ def from_huggingface(
         if part is not None:
             raw = part.cast_column(image, datasets.Image(decode=False))
             pictures = (_undecoded(cell, i, size, channels) for i, cell in enumerate(raw[image]))
-            parts += [_stacked(pictures, len(raw)), np.asarray(list(raw[label]))]
+            parts += _stacked(zip(pictures, raw[label], strict=True), len(raw))
     return from_arrays(
         *parts, names=names, test_share=test_share, split_seed=split_seed, where="the Dataset"
     )
@@ -113,7 +111,10 @@ def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3)
     source, _, name = str(place).rpartition(":")
     if not source:
         raise DataError(f"{place} names no function; write file.py:function or module:function")
-    function = getattr(_module(source), name, None)
+    with reading(source, "cannot be imported"):
+        file = source.endswith(".py")
+        names = runpy.run_path(source) if file else vars(importlib.import_module(source))
+    function = names.get(name)
     if not callable(function):
         raise DataError(f"{source} has no function {name!r}")
     with reading(place, "failed"):
@@ -124,31 +125,13 @@ def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3)
         return from_torch(*pair, size=size, channels=channels)
 
 
-def _module(source: str) -> ModuleType:
-    with reading(source, "cannot be imported"):
-        if not source.endswith(".py"):
-            return importlib.import_module(source)
-        spec = importlib.util.spec_from_file_location(Path(source).stem, source)
-        if spec is None or spec.loader is None:
-            raise ImportError("not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
+def _pairs(part: Pairs, size: int | None, channels: int) -> Iterator[tuple[Pixels, Any]]:
+    for i in range(len(part)):
+        picture, label = part[i][:2]
+        yield _one(picture, i, size, channels), label
 
 
-def _collected(part: Pairs, size: int | None, channels: int) -> tuple[Tensor, NDArray[Any]]:
-    labels: list[Any] = []
-
-    def pictures() -> Iterable[NDArray[np.uint8]]:
-        for i in range(len(part)):
-            picture, label = part[i][:2]
-            labels.append(label.item() if isinstance(label, Tensor | np.generic) else label)
-            yield _one(picture, i, size, channels)
-
-    return _stacked(pictures(), len(part)), np.asarray(labels)
-
-
-def _one(picture: Picture, i: int, size: int | None, channels: int) -> NDArray[np.uint8]:
+def _one(picture: Any, i: int, size: int | None, channels: int) -> Pixels:
     if not isinstance(picture, Image.Image):
         array = np.asarray(picture)
         array = array[None] if array.ndim == 2 else array
@@ -157,22 +140,24 @@ def _one(picture: Picture, i: int, size: int | None, channels: int) -> NDArray[n
     return pixels(plain if size is None else square(plain, size, f"image {i}"))
 
 
-def _undecoded(cell: Any, i: int, size: int | None, channels: int) -> NDArray[np.uint8]:
+def _undecoded(cell: Any, i: int, size: int | None, channels: int) -> Pixels:
     source = cell["bytes"] if cell["bytes"] is not None else Path(cell["path"])
     return read_image(source, channels=channels, side=size, upright=True, name=f"image {i}")
 
 
-def _stacked(pictures: Iterable[NDArray[np.uint8]], count: int) -> Tensor:
-    """Collect the pictures in one tensor that is made once."""
-    out: Tensor | None = None
-    for i, picture in enumerate(pictures):
-        out = torch.empty(count, *picture.shape, dtype=torch.uint8) if out is None else out
+def _stacked(pairs: Iterable[tuple[Pixels, Any]], count: int) -> tuple[Tensor, NDArray[Any]]:
+    """Collect images and labels; the images in one tensor that is made once."""
+    out, labels = torch.empty(0), []
+    for i, (picture, label) in enumerate(pairs):
+        if not i:
+            out = torch.empty(count, *picture.shape, dtype=torch.uint8)
         if picture.shape != out.shape[1:]:
             raise DataError(
                 f"image {i} has the shape {picture.shape}, the first {tuple(out.shape[1:])}; "
                 "set `size` to bring all to one size"
             )
         out[i] = torch.from_numpy(picture)
-    if out is None:
+        labels.append(label.item() if isinstance(label, Tensor | np.generic) else label)
+    if not labels:
         raise DataError("the Dataset has no images")
-    return out
+    return out, np.asarray(labels)

@@ -5,8 +5,6 @@ larger than the set can have. Everything goes into a folder beside the target, w
 only when the last member is there: a half-unpacked folder is never taken for a data set.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import shutil
@@ -61,9 +59,8 @@ def unpack(archive: Path, target: Path, limits: Limits) -> Path:
 def _unpack(archive: Path, into: Path, limits: Limits) -> None:
     left = limits.bytes
     into.mkdir()
-    members = (
-        _zip_members(archive) if zipfile.is_zipfile(archive) else _tar_members(archive, limits)
-    )
+    zipped = zipfile.is_zipfile(archive)
+    members = _zip_members(archive) if zipped else _tar_members(archive, limits)
     for count, member in enumerate(members, 1):
         if count > limits.files:
             raise DataError(f"{archive} has more than the {limits.files} files this set can have")
@@ -77,10 +74,11 @@ def _unpack(archive: Path, into: Path, limits: Limits) -> None:
             raise DataError(f"{archive} unpacks to more than {limits.bytes} bytes: a bomb?")
         place.parent.mkdir(parents=True, exist_ok=True)
         with member.open() as source, place.open("xb") as out:
-            left -= _copy(source, out, member.size, f"{archive}: {member.name}")
+            _copy(source, out, member.size, f"{archive}: {member.name}")
+        left -= member.size
 
 
-def _copy(source: IO[bytes], out: IO[bytes], size: int, name: str) -> int:
+def _copy(source: IO[bytes], out: IO[bytes], size: int, name: str) -> None:
     """Copy exactly `size` bytes, whatever the header promises."""
     done = 0
     while block := source.read(min(BLOCK, size - done + 1)):
@@ -90,7 +88,6 @@ def _copy(source: IO[bytes], out: IO[bytes], size: int, name: str) -> int:
         out.write(block)
     if done != size:
         raise DataError(f"{name} does not have the {size} bytes that its header gives")
-    return done
 
 
 def _inside(archive: Path, name: str) -> PurePosixPath:

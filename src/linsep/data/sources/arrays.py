@@ -5,8 +5,6 @@ memory to take. Names of the arrays that are understood: x_train, train_x, train
 the like for images, y or labels for labels, test, val for the test part; or x and y alone.
 """
 
-from __future__ import annotations
-
 import math
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -35,18 +33,13 @@ def arrays(path: Path, *, test_share: TestShare = 0.2, split_seed: Seed = 0) -> 
     """Read images and labels from an .npz file, or from a folder of .npy files."""
     found = _from_npz(path) if path.suffix == ".npz" else _from_folder(path)
     train, test = (_pair(found, part, path) for part in ("train", "test"))
-    if train is None:
+    if not train:
         raise DataError(
             f"{path} has the arrays {sorted(found)}; needs x_train and y_train, or x and y"
         )
-    names = found.get("names")
+    names = [str(name) for name in found["names"].ravel().tolist()] if "names" in found else None
     return from_arrays(
-        *train,
-        *(test or ()),
-        names=None if names is None else [str(name) for name in names.ravel().tolist()],
-        test_share=test_share,
-        split_seed=split_seed,
-        where=str(path),
+        *train, *test, names=names, test_share=test_share, split_seed=split_seed, where=str(path)
     )
 
 
@@ -146,10 +139,8 @@ def _numbered(
     return y.astype(np.int64), tuple(names)
 
 
-def _pair(
-    found: Mapping[str, NDArray[Any]], part: str, where: Path
-) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Return the images and labels of one part, under any of their usual names."""
+def _pair(found: Mapping[str, NDArray[Any]], part: str, where: Path) -> tuple[NDArray[Any], ...]:
+    """Return the images and labels of one part, if it is there, under any of their usual names."""
     lowered = {name.lower(): value for name, value in found.items()}
 
     def look(kinds: tuple[str, ...]) -> NDArray[Any] | None:
@@ -159,7 +150,7 @@ def _pair(
 
     x, y = look(IMAGES), look(LABELS)
     if x is None and y is None:
-        return None
+        return ()
     if x is None or y is None:
         gone = "images" if x is None else "labels"
         raise DataError(f"{where} has no {part} {gone}; its arrays are {sorted(found)}")

@@ -13,19 +13,15 @@ their pixels have reached the disk, so what a killed run left behind is verified
 rest is decoded; the folder gets its name when the last file is in it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from functools import partial
-from hashlib import blake2b, sha256
-from itertools import chain
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,12 +31,11 @@ from torch import Tensor
 from ...errors import DataError
 from ..images import Dataset, Images
 from .decode import read_image
-from .measure import warn_of_duplicates
-from .places import prepared_folder
+from .measure import DIGEST, digest_of, warn_of_duplicates
+from .places import cache_home
 from .reading import reading
 
 FORMAT = 1
-DIGEST = 16  # bytes per image
 STEP = 1 << 24  # bytes that are decoded, then flushed to disk together
 Progress = Callable[[int, int], None]  # images there, images in all
 
@@ -50,8 +45,7 @@ class File(NamedTuple):
     label: int
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(NamedTuple):
     """Which files are which images: all that a layout on disk comes down to."""
 
     name: str
@@ -61,8 +55,7 @@ class Listing:
     test: tuple[File, ...]
 
 
-@dataclass(frozen=True)
-class Treatment:
+class Treatment(NamedTuple):
     """How a file becomes an image of the set."""
 
     side: int | None = None  # None: as it is, all of one size
@@ -72,7 +65,10 @@ class Treatment:
 
 def prepared(listing: Listing, how: Treatment, progress: Progress | None = None) -> Dataset:
     """Return the images of a listing, decoded now unless they were before."""
-    check_listing(listing)
+    for part, files in (("training", listing.train), ("test", listing.test)):
+        if empty := set(range(len(listing.names))) - {file.label for file in files}:
+            name = listing.names[min(empty)]
+            raise DataError(f"{listing.root}: class {name!r} has no {part} image")
     folder = folder_of(listing, how)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -82,37 +78,28 @@ def prepared(listing: Listing, how: Treatment, progress: Progress | None = None)
     return _open(folder, listing)
 
 
-def check_listing(listing: Listing) -> None:
-    """Refuse a class without training or test images before anything is decoded."""
-    for part, files in (("training", listing.train), ("test", listing.test)):
-        if empty := set(range(len(listing.names))) - {file.label for file in files}:
-            name = listing.names[min(empty)]
-            raise DataError(f"{listing.root}: class {name!r} has no {part} image")
-
-
 def folder_of(listing: Listing, how: Treatment) -> Path:
     """Return where the prepared images of this listing are, or would be."""
-    key = sha256(json.dumps([FORMAT, asdict(how), listing.names]).encode())
-    for file in chain(listing.train, [None], listing.test):
-        if file is None:
-            key.update(b"\0test")
-            continue
-        with reading(file.path):
-            found = file.path.stat()
-        place = os.path.relpath(file.path, listing.root)
-        entry = f"{place}\0{file.label}\0{found.st_size}\0{found.st_mtime_ns}\n"
-        key.update(entry.encode(errors="surrogateescape"))  # a name need not be UTF-8
-    return prepared_folder() / f"{listing.name}-{key.hexdigest()[:20]}"
+    key = sha256(json.dumps([FORMAT, how._asdict(), listing.names]).encode())
+    for mark, files in ((b"", listing.train), (b"\0test", listing.test)):
+        key.update(mark)
+        for path, label in files:
+            with reading(path):
+                found = path.stat()
+            place = os.path.relpath(path, listing.root)
+            entry = f"{place}\0{label}\0{found.st_size}\0{found.st_mtime_ns}\n"
+            key.update(entry.encode(errors="surrogateescape"))  # a name need not be UTF-8
+    return cache_home() / "prepared" / f"{listing.name}-{key.hexdigest()[:20]}"
 
 
 def verify(folder: Path) -> int:
     """Compare every image of a prepared set with its digest, and return their number."""
     manifest = _manifest(folder)
-    with reading(folder):
+    with reading(folder), (folder / "pixels.u8").open("rb") as pixels:
         raw = (folder / "digests.bin").read_bytes()
         if sha256(raw).hexdigest() != manifest["sha256"]:
             raise DataError(f"{folder / 'digests.bin'} was changed; delete {folder}")
-        good = _verified(folder / "pixels.u8", raw, tuple(manifest["shape"]))
+        good = _verified(pixels, raw, int(np.prod(manifest["shape"])))
     if good * DIGEST != len(raw):
         raise DataError(f"image {good} in {folder} was changed; delete it and prepare again")
     return good
@@ -122,19 +109,19 @@ def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress)
     part = folder.with_name(folder.name + ".part")
     part.mkdir(exist_ok=True)
     files = listing.train + listing.test
-    shape = read_image(files[0].path, **asdict(how)).shape
-    digests = part / "digests.bin"
-    raw = digests.read_bytes() if digests.exists() else b""
-    done = _verified(part / "pixels.u8", raw[: len(files) * DIGEST], shape)
-    for name, size in (("pixels.u8", int(np.prod(shape))), ("digests.bin", DIGEST)):
-        with (part / name).open("ab") as file:
-            file.truncate(done * size)
-    with (part / "pixels.u8").open("ab") as out, digests.open("ab") as log:
+    shape = read_image(files[0].path, **how._asdict()).shape
+    size = int(np.prod(shape))
+    with (part / "pixels.u8").open("a+b") as out, (part / "digests.bin").open("a+b") as log:
+        out.seek(0)
+        log.seek(0)
+        done = _verified(out, log.read(len(files) * DIGEST), size)
+        out.truncate(done * size)
+        log.truncate(done * DIGEST)
         progress(done, len(files))
-        for first in range(done, len(files), step := max(1, STEP // int(np.prod(shape)))):
+        for first in range(done, len(files), step := max(1, STEP // size)):
             images = _decode(files[first : first + step], how, shape)
             _written(out, b"".join(images))
-            _written(log, b"".join(map(_digest, images)))
+            _written(log, b"".join(map(digest_of, images)))
             progress(first + len(images), len(files))
     _finish(listing, part, shape)
     os.replace(part, folder)
@@ -142,7 +129,7 @@ def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress)
 
 def _decode(files: Sequence[File], how: Treatment, shape: tuple[int, ...]) -> list[bytes]:
     """Decode some files in threads, as Pillow releases the interpreter's lock meanwhile."""
-    read = partial(read_image, **asdict(how))
+    read = partial(read_image, **how._asdict())
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         images = list(pool.map(read, (file.path for file in files)))
     for file, image in zip(files, images, strict=True):
@@ -155,27 +142,19 @@ def _decode(files: Sequence[File], how: Treatment, shape: tuple[int, ...]) -> li
     return [image.tobytes() for image in images]
 
 
-def _written(file: Any, content: bytes) -> None:
+def _written(file: IO[bytes], content: bytes) -> None:
     file.write(content)
     file.flush()
     os.fsync(file.fileno())
 
 
-def _digest(image: bytes) -> bytes:
-    return blake2b(image, digest_size=DIGEST).digest()
-
-
-def _verified(pixels: Path, digests: bytes, shape: tuple[int, ...]) -> int:
-    """Count the images, from the first on, that are on disk with the right digests."""
-    size, count = int(np.prod(shape)), len(digests) // DIGEST
-    if not pixels.exists():
-        return 0
-    with pixels.open("rb") as file:
-        for i in range(count):
-            image = file.read(size)
-            digest = digests[i * DIGEST : (i + 1) * DIGEST]
-            if _digest(image) != digest or len(image) != size:
-                return i
+def _verified(pixels: IO[bytes], digests: bytes, size: int) -> int:
+    """Count the images, from the first on, that are in the file with the right digests."""
+    count = len(digests) // DIGEST
+    for i in range(count):
+        image = pixels.read(size)
+        if digest_of(image) != digests[i * DIGEST : (i + 1) * DIGEST] or len(image) != size:
+            return i
     return count
 
 
@@ -210,11 +189,11 @@ def _manifest(folder: Path) -> dict[str, Any]:
 def _open(folder: Path, listing: Listing) -> Dataset:
     manifest = _manifest(folder)
     warn_of_duplicates(manifest["duplicates"], str(listing.root))
-    shape = (manifest["train"] + manifest["test"], *manifest["shape"])
-    whole = _mapped(folder / "pixels.u8", shape)
-    parts = (whole[: manifest["train"]], listing.train), (whole[manifest["train"] :], listing.test)
-    train, test = (Images.of(x, torch.tensor([f.label for f in files])) for x, files in parts)
-    labels = json.dumps([f.label for f in listing.train + listing.test])
+    sizes = [manifest["train"], manifest["test"]]
+    shape = (sum(sizes), *manifest["shape"])
+    labels = [file.label for file in listing.train + listing.test]
+    x, y = _mapped(folder / "pixels.u8", shape), torch.tensor(labels)
+    train, test = map(Images.of, x.split(sizes), y.split(sizes))
     digest = sha256(f"{manifest['sha256']} {shape} {labels} {listing.names}".encode())
     return Dataset(train, test, listing.names, digest.hexdigest()[:32], cached=folder)
 

@@ -4,12 +4,9 @@ Knows the layout, the counts and how labels are called. Files are checked by con
 labels, images per class), so a copy that was written again is fine and a wrong one is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,8 +24,7 @@ URL = "https://www.cs.toronto.edu/~kriz/cifar-{}-python.tar.gz"
 LIMITS = Limits(files=64, bytes=400_000_000)
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     published: Published  # its files: those of training images, that of test images, that of names
     labels: str  # the key of the labels in each file
     label_names: str  # the key of their names in the last one

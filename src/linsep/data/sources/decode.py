@@ -4,10 +4,9 @@ Knows Pillow. Knows nothing of labels or caches. The size is checked before anyt
 resized, so a small file cannot ask for a large amount of memory; every error names the file.
 """
 
-from __future__ import annotations
-
 from io import BytesIO
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp")
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
 MOST_PIXELS = 50_000_000  # width x height; ImageNet's largest has 20 million
 MOST_BYTES = 200_000_000  # of the file
+Channels = Literal[1, 3]
 MODES = {1: "L", 3: "RGB"}
 
 

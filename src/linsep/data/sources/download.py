@@ -5,17 +5,14 @@ Knows HTTP and checksums. Knows nothing of data sets. What is there so far lies 
 published one is renamed to the target.
 """
 
-from __future__ import annotations
-
 import hashlib
 import http.client
 import os
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from filelock import FileLock
@@ -29,8 +26,7 @@ TRIES = 4  # per call, as long as each brings something
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
-@dataclass(frozen=True)
-class Remote:
+class Remote(NamedTuple):
     """A published file: where it is, how long it is, and its MD5."""
 
     url: str
@@ -74,13 +70,9 @@ def _reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def md5_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-
-
 def _checked(file: Path, remote: Remote, target: Path) -> Path:
-    found = md5_of(file)
+    with file.open("rb") as raw:
+        found = hashlib.file_digest(raw, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found == remote.md5:
         return file
     if file != target:
@@ -114,25 +106,18 @@ def _resume(remote: Remote, part: Path, there: int, progress: Progress) -> None:
     _secure(remote.url)
     opener = urllib.request.build_opener(_SecureRedirects)
     with opener.open(request, timeout=SECONDS) as response:
-        resumed = response.status == 206 and response.headers.get("Content-Range", "").startswith(
-            f"bytes {there}-"
-        )
+        span = response.headers.get("Content-Range", "")
+        resumed = response.status == 206 and span.startswith(f"bytes {there}-")
         there = there if resumed else 0
         with part.open("ab" if resumed else "wb") as out:
-            _receive(response, out, there, remote, progress)
-
-
-def _receive(
-    response: IO[bytes], out: IO[bytes], there: int, remote: Remote, progress: Progress
-) -> None:
-    while block := response.read(BLOCK):
-        there += len(block)
-        if there > remote.size:
-            raise DataError(
-                f"{remote.url} sends more than the {remote.size} bytes of the published file"
-            )
-        out.write(block)
-        progress(there, remote.size)
+            while block := response.read(BLOCK):
+                there += len(block)
+                if there > remote.size:
+                    raise DataError(
+                        f"{remote.url} sends more than the {remote.size} bytes that were published"
+                    )
+                out.write(block)
+                progress(there, remote.size)
     if there < remote.size:
         raise ConnectionError(f"the connection was cut after {there} of {remote.size} bytes")
 

@@ -18,13 +18,9 @@ def fashion_mini() -> Dataset:
     """500 training and 100 test images of each of Fashion-MNIST's ten classes, 28x28 grey."""
     content = files("linsep.data.sources").joinpath("fashion_mini.npz").read_bytes()
     with np.load(BytesIO(content)) as arrays:
-        train, test = (
-            Images.of(
-                torch.from_numpy(arrays[f"{part}_x"]).unsqueeze(1),
-                torch.from_numpy(arrays[f"{part}_y"].astype(np.int64)),
-            )
-            for part in ("train", "test")
-        )
+        found = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    train = Images.of(found["train_x"].unsqueeze(1), found["train_y"])
+    test = Images.of(found["test_x"].unsqueeze(1), found["test_y"])
     return Dataset(train, test, FASHION)
 
 

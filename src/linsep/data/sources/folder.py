@@ -6,21 +6,18 @@
 Knows that layout. Files that are not images by their suffix, and hidden ones, are passed over.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
 from ...errors import DataError
 from ...settings.sections import Count
 from ..images import Dataset
 from .cache import File, Listing, Progress, Treatment, prepared
-from .decode import SUFFIXES
+from .decode import SUFFIXES, Channels
 from .holdout import Seed, TestShare, hold_out
 
 TESTS = ("test", "val", "valid", "validation")
-Channels = Literal[1, 3]
 
 
 def folder(
@@ -51,9 +48,12 @@ def list_folder(root: Path, test_share: float = 0.2, seed: int = 0) -> Listing:
     names = class_folders(train)
     if not names:
         raise DataError(f"{train} has no folders in it; expected one per class")
-    files = _labelled(train, names)
+    files = labelled(train / name for name in names)
     if tests:
-        return Listing("folder", root, names, files, _labelled(tests[0], names))
+        for name in class_folders(tests[0]):
+            if name not in names:
+                raise DataError(f"{tests[0] / name}: there is no training folder of that class")
+        return Listing("folder", root, names, files, labelled(tests[0] / name for name in names))
     if empty := set(range(len(names))) - {file.label for file in files}:
         raise DataError(f"{train / names[min(empty)]} has no image ({', '.join(SUFFIXES)})")
     rows = hold_out([names[file.label] for file in files], test_share, seed, str(root))
@@ -73,10 +73,7 @@ def image_files(place: Path) -> list[Path]:
     return [place / name for name in sorted(names) if name.lower().endswith(SUFFIXES)]
 
 
-def _labelled(root: Path, names: tuple[str, ...]) -> tuple[File, ...]:
-    place = {name: label for label, name in enumerate(names)}
-    for name in class_folders(root):
-        if name not in place:
-            raise DataError(f"{root / name}: there is no training folder of that class")
-    folders = [name for name in names if (root / name).is_dir()]
-    return tuple(File(p, place[name]) for name in folders for p in image_files(root / name))
+def labelled(folders: Iterable[Path]) -> tuple[File, ...]:
+    """List the images of all classes, given each one's folder; one that is missing holds none."""
+    there = [(label, place) for label, place in enumerate(folders) if place.is_dir()]
+    return tuple(File(path, label) for label, place in there for path in image_files(place))

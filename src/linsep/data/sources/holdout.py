@@ -4,8 +4,6 @@ Knows labels and a seed. The choice within a class depends on its name and size 
 class can come or go without moving an image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
 from typing import Annotated

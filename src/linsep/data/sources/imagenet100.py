@@ -5,16 +5,13 @@ ids, shuffled by numpy's legacy generator with the seed 1993, the first hundred 
 natural order here is the list's. Images are kept at 256x256 and read at 224x224.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..images import Dataset
-from .cache import File, Listing, Progress, Treatment, prepared
-from .folder import image_files
+from .cache import Listing, Progress, Treatment, prepared
+from .folder import labelled
 from .published import Published
 
-SIDE = 256
 CLASSES = (
     "n01729322", "n01514668", "n04550184", "n03109150", "n01990800", "n02363005", "n12267677",
     "n01531178", "n02123597", "n03016953", "n02011460", "n04153751", "n02096177", "n09468604",
@@ -43,14 +40,7 @@ IMAGENET100 = Published(
 
 def imagenet100(root: Path, progress: Progress | None = None) -> Dataset:
     """About 130 000 photographs of 100 things, 256x256: 1300 and 50 of most."""
-    return prepared(list_imagenet100(root), Treatment(SIDE), progress)
-
-
-def list_imagenet100(root: Path) -> Listing:
-    """List the images of train/ and val/ in `root`, its imagenet folder, or the official tree."""
     folder = IMAGENET100.find(root)
-    train, test = (
-        tuple(File(p, y) for y, w in enumerate(CLASSES) for p in image_files(folder / part / w))
-        for part in ("train", "val")
-    )
-    return Listing("imagenet100", folder, CLASSES, train, test)
+    parts = (labelled(folder / part / wnid for wnid in CLASSES) for part in ("train", "val"))
+    listing = Listing("imagenet100", folder, CLASSES, *parts)
+    return prepared(listing, Treatment(side=256), progress)

@@ -3,8 +3,6 @@
 Knows Images. Reads them in chunks, so a memory-mapped set is never held as a whole.
 """
 
-from __future__ import annotations
-
 import warnings
 from hashlib import blake2b
 from typing import NamedTuple
@@ -14,6 +12,7 @@ import torch
 from ..images import Dataset, Images
 
 CHUNK = 2048
+DIGEST = 16  # bytes per image
 
 
 class DuplicateWarning(UserWarning):
@@ -40,8 +39,7 @@ def pixel_statistics(images: Images) -> PixelStatistics:
 
 
 def class_counts(images: Images, classes: int) -> list[int]:
-    counts: list[int] = images.y.bincount(minlength=classes).tolist()
-    return counts
+    return images.y.bincount(minlength=classes).tolist()
 
 
 def duplicates(data: Dataset) -> int:
@@ -56,9 +54,10 @@ def warn_of_duplicates(count: int, where: str) -> None:
         warnings.warn(message, DuplicateWarning, stacklevel=3)
 
 
+def digest_of(image: bytes) -> bytes:
+    return blake2b(image, digest_size=DIGEST).digest()
+
+
 def _digests(images: Images) -> list[bytes]:
-    return [
-        blake2b(row.tobytes(), digest_size=16).digest()
-        for part in images.chunks(CHUNK)
-        for row in part.pixels().numpy()
-    ]
+    parts = (part.pixels().numpy() for part in images.chunks(CHUNK))
+    return [digest_of(row.tobytes()) for part in parts for row in part]

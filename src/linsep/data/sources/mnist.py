@@ -4,11 +4,9 @@ Knows the idx format and where people keep these files, Debian's package include
 same file names, so the number of images per class decides which of the two was found.
 """
 
-from __future__ import annotations
-
 import gzip
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -32,8 +30,7 @@ FASHION = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     published: Published
     names: tuple[str, ...]
     counts: tuple[tuple[int, ...], tuple[int, ...]]  # images per class, training and test

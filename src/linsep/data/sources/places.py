@@ -6,8 +6,6 @@ Knows folders and environment variables. Knows nothing of formats.
     LINSEP_CACHE   the folder for everything that can be made again (default: the platform's cache)
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
@@ -26,8 +24,3 @@ def data_folder(given: Path | None = None) -> Path:
     """Return --data if given, else LINSEP_DATA, else `data` in the cache folder."""
     named = given or os.environ.get("LINSEP_DATA")
     return Path(os.path.expanduser(named)) if named else cache_home() / "data"
-
-
-def prepared_folder() -> Path:
-    """Return where decoded images are kept, one folder per data set and options."""
-    return cache_home() / "prepared"

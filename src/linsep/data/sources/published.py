@@ -3,19 +3,16 @@
 Knows folders, archives and downloads. Knows nothing of what the files hold.
 """
 
-from __future__ import annotations
-
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ...errors import DataError
 from .archive import Limits, unpack
 from .download import Progress, Remote, advice, fetch
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """The names that a published data set's files have, and where they come from."""
 
     name: str

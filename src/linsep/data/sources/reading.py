@@ -3,10 +3,10 @@
 Knows errors. Knows nothing of formats.
 """
 
-from __future__ import annotations
-
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from ...errors import DataError, LinsepError
 
@@ -20,6 +20,10 @@ def reading(
     Parsers raise nearly everything on a broken file, a KeyError as well as a RecursionError.
     """
     try:
+        if isinstance(place, Path) and place.exists():
+            mode = place.stat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would be waited for
+                raise DataError(f"{place} {problem}: it is neither a file nor a folder")
         yield
     except LinsepError:
         raise

@@ -7,8 +7,6 @@
 are learned in the order of their numbers, or, where they are words, in that of the file.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,7 +18,7 @@ from ...errors import DataError, unknown
 from ...settings.sections import Count
 from ..images import Dataset, Tasks
 from .cache import File, Listing, Progress, Treatment, prepared
-from .folder import Channels
+from .decode import Channels
 from .holdout import Seed, TestShare, hold_out
 from .reading import reading
 
@@ -87,9 +85,8 @@ def _check_columns(path: Path, found: Sequence[str]) -> None:
             raise DataError(f"{path}: {unknown('column', name, COLUMNS)}")
         if found.count(name) > 1:
             raise DataError(f"{path} has the column {name!r} twice")
-    for name in COLUMNS[:2]:
-        if name not in found:
-            raise DataError(f"{path} has no column {name!r}; its first line should name them")
+    if gone := [name for name in COLUMNS[:2] if name not in found]:
+        raise DataError(f"{path} has no column {gone[0]!r}; its first line should name them")
 
 
 def _row(path: Path, number: int, entry: dict[str | None, str | None]) -> _Row:
@@ -97,9 +94,8 @@ def _row(path: Path, number: int, entry: dict[str | None, str | None]) -> _Row:
     if None in entry or None in entry.values():
         raise DataError(f"{where} does not have as many fields as the first line")
     values = {str(name): str(value).strip() for name, value in entry.items()}
-    for name, value in values.items():
-        if not value:
-            raise DataError(f"{where}: {name!r} is empty")
+    if empty := [name for name, value in values.items() if not value]:
+        raise DataError(f"{where}: {empty[0]!r} is empty")
     if values.get("split", "train") not in SPLITS:
         raise DataError(f"{where}: split is {values['split']!r}; should be train or test")
     file = path.parent / values["file"]

@@ -4,8 +4,6 @@ Knows that layout, and the other one that people make of it (val/<class>/images)
 validation images are the test set, as the official test images have no labels.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ...errors import DataError
@@ -13,11 +11,10 @@ from ..images import Dataset
 from .archive import Limits
 from .cache import File, Listing, Progress, Treatment, prepared
 from .download import Remote
-from .folder import image_files
+from .folder import image_files, labelled
 from .published import Published
 from .reading import reading
 
-CLASSES = 200
 URL = "https://cs231n.stanford.edu/tiny-imagenet-200.zip"
 TINYIMAGENET = Published(
     "tinyimagenet",
@@ -33,17 +30,13 @@ def tinyimagenet(root: Path, progress: Progress | None = None) -> Dataset:
     return prepared(list_tinyimagenet(root), Treatment(), progress)
 
 
-def list_tinyimagenet(root: Path, classes: int = CLASSES) -> Listing:
+def list_tinyimagenet(root: Path, classes: int = 200) -> Listing:
     """List the images of both layouts."""
     folder = TINYIMAGENET.find(root)
     ids = _ids(folder, classes)
     names = _words(folder / "words.txt", ids)
-    train = [
-        File(path, label)
-        for label, wnid in enumerate(ids)
-        for path in _in_class(folder / "train" / wnid)
-    ]
-    return Listing("tinyimagenet", folder, names, tuple(train), tuple(_test(folder, ids)))
+    train = labelled(_in_class(folder / "train" / wnid) for wnid in ids)
+    return Listing("tinyimagenet", folder, names, train, _test(folder, ids))
 
 
 def _lines(path: Path) -> list[str]:
@@ -67,18 +60,17 @@ def _words(path: Path, ids: list[str]) -> tuple[str, ...]:
     return tuple(words.get(wnid, wnid).split(",")[0].strip() for wnid in ids)
 
 
-def _in_class(folder: Path) -> list[Path]:
-    return image_files(folder / "images" if (folder / "images").is_dir() else folder)
+def _in_class(folder: Path) -> Path:
+    return folder / "images" if (folder / "images").is_dir() else folder
 
 
-def _test(folder: Path, ids: list[str]) -> list[File]:
+def _test(folder: Path, ids: list[str]) -> tuple[File, ...]:
     place = {wnid: label for label, wnid in enumerate(ids)}
     notes = folder / "val" / "val_annotations.txt"
     if not notes.exists():
-        present = [wnid for wnid in ids if (folder / "val" / wnid).is_dir()]
-        if not present:
-            raise DataError(f"{notes} is missing: the labels of the validation images")
-        return [File(p, place[w]) for w in present for p in _in_class(folder / "val" / w)]
+        if by_class := labelled(_in_class(folder / "val" / wnid) for wnid in ids):
+            return by_class
+        raise DataError(f"{notes} is missing: the labels of the validation images")
     labels: dict[str, int] = {}
     for number, line in enumerate(_lines(notes), 1):
         name, _, rest = line.partition("\t")
@@ -94,4 +86,4 @@ def _test(folder: Path, ids: list[str]) -> list[File]:
         raise DataError(f"{folder / 'val' / 'images' / gone[0]} is missing; {notes.name} labels it")
     if more := sorted(there - labels.keys()):
         raise DataError(f"{folder / 'val' / 'images' / more[0]} has no label in {notes.name}")
-    return [File(path, labels[path.name]) for path in found]
+    return tuple(File(path, labels[path.name]) for path in found)

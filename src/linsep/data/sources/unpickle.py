@@ -5,8 +5,6 @@ arrays; whatever else it asks for is refused by name. Even numpy is never called
 collect the pieces of an array, and the array is made here after they were checked.
 """
 
-from __future__ import annotations
-
 import math
 import pickle
 from pathlib import Path
@@ -32,12 +30,12 @@ def load_arrays(path: Path, largest: int = LARGEST) -> dict[str, Any]:
             found = _Restricted(file, encoding="bytes").load()
         if not isinstance(found, dict):
             raise DataError(f"{path} holds a {type(found).__name__}; expected a dict of arrays")
-        return {
-            key.decode("latin1") if isinstance(key, bytes) else str(key): (
-                value.array() if isinstance(value, _Array) else value
-            )
-            for key, value in found.items()
-        }
+        plain = (v.array() if isinstance(v, _Array) else v for v in found.values())
+        return dict(zip(map(_text, found), plain, strict=True))
+
+
+def _text(found: object) -> str:
+    return found.decode("latin1") if isinstance(found, bytes) else str(found)
 
 
 class _Restricted(pickle.Unpickler):
@@ -54,12 +52,10 @@ class _Kind:
     """Stands in for numpy.dtype."""
 
     def __init__(self, code: object, *_: object) -> None:
-        self.code = code.decode("latin1") if isinstance(code, bytes) else str(code)
-        self.order = "<"
+        self.code, self.order = _text(code), "<"
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        order = state[1].decode("latin1") if isinstance(state[1], bytes) else str(state[1])
-        self.order = ">" if order == ">" else "<"
+        self.order = ">" if _text(state[1]) == ">" else "<"
 
     def dtype(self) -> np.dtype[Any]:
         if self.code.lstrip("<>|=") not in KINDS:
@@ -70,7 +66,8 @@ class _Kind:
 class _Array:
     """Stands in for numpy.ndarray while its pieces arrive."""
 
-    state: tuple[Any, ...] = ()
+    def __init__(self, *_: object) -> None:
+        self.state: tuple[Any, ...] = ()
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.state = state
@@ -89,10 +86,6 @@ class _Array:
         return flat.reshape(shape, order="F" if columns_first else "C")
 
 
-def _reconstruct(*_: object) -> _Array:
-    return _Array()
-
-
 def _frombuffer(raw: bytes, kind: _Kind, shape: tuple[int, ...], order: str = "C") -> _Array:
     made = _Array()
     made.state = (1, shape, kind, order == "F", raw)
@@ -106,7 +99,7 @@ def _encode(text: str, encoding: str) -> bytes:
 
 
 ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
     ("numpy.core.numeric", "_frombuffer"): _frombuffer,
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Kind,

@@ -3,10 +3,8 @@
 An engine takes jobs and tells what becomes of them, in the messages of `worker`. It knows processes
 and schedulers; which runs there are, and which to try again, is the grid's business. The runs'
 folder, on a path that all of them share, is the only thing that two engines have in common, so what
-one has begun another may go on with.
+one has begun another may resume.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +12,9 @@ from typing import Any, Protocol
 
 from ...errors import ConfigError, unknown
 from ..worker import Job, Message
+from .local import Local
+from .ray import Ray
+from .slurm import Slurm
 
 ENGINES = ("local", "ray", "slurm")
 
@@ -22,18 +23,18 @@ class Engine(Protocol):
     shares_memory: bool  # whether a run alone has more of it than one among others
 
     def room(self) -> int:
-        """How many jobs it would take now."""
+        """Return how many more jobs the engine can take now."""
 
     def start(self, jobs: Sequence[Job]) -> None: ...
 
     def hear(self, timeout: float) -> list[Message]:
-        """What has happened; waits for something to happen, but not longer than that."""
+        """Return new messages; wait for the first, but no longer than the given time."""
 
     def stop(self) -> None:
-        """Ask every run to save and end. They say so; keep on hearing."""
+        """Ask every run to save and end. Each reports its end, so keep calling `hear`."""
 
     def close(self) -> None:
-        """Let go of everything, at once if need be."""
+        """Release all resources, by force if need be."""
 
 
 def open_engine(
@@ -51,16 +52,8 @@ def open_engine(
         raise ConfigError(f"--address is a Ray cluster's; with --on {name} leave it out")
     if slurm and name != "slurm":
         raise ConfigError(f"--slurm sets options of Slurm jobs; with --on {name} leave it out")
-    match name:
-        case "ray":
-            from .ray import Ray
-
-            return Ray(runs, address, slots)
-        case "slurm":
-            from .slurm import Slurm
-
-            return Slurm(runs, slurm or {}, slots)
-        case _:
-            from .local import Local
-
-            return Local(runs, slots)
+    if name == "ray":
+        return Ray(runs, address, slots)
+    if name == "slurm":
+        return Slurm(runs, slurm or {}, slots)
+    return Local(runs, slots)

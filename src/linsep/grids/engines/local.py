@@ -7,8 +7,6 @@ forking a process that has torch loaded is not safe, and every worker imports it
 to the process that first needed it: a process forked from that one cannot start workers.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -99,10 +97,6 @@ class Local:
                 worker.process.kill()
         self._workers = []
 
-    def working(self) -> list[int]:
-        """The ids of the processes that are at work."""
-        return [w.process.pid for w in self._workers if w.process.pid and w.job is not None]
-
     # --- the inside ------------------------------------------------------------------------------
 
     def _hire(self) -> _Worker:
@@ -125,18 +119,13 @@ class Local:
                 messages.append(worker.pipe.recv())
                 if messages[-1].kind != "progress":
                     worker.job = None
-        except (EOFError, OSError):
-            messages += self._bury(worker)
+        except (EOFError, OSError):  # the process has ended
+            worker.pipe.close()
+            worker.process.join(PATIENCE)
+            self._workers.remove(worker)
+            if worker.job is not None:
+                messages.append(Message("died", worker.job, last_words(worker.process.exitcode)))
         return messages
-
-    def _bury(self, worker: _Worker) -> list[Message]:
-        """A process has ended: if in the middle of a run, that is news."""
-        worker.pipe.close()
-        worker.process.join(PATIENCE)
-        self._workers.remove(worker)
-        if worker.job is None:
-            return []
-        return [Message("died", worker.job, last_words(worker.process.exitcode))]
 
 
 def _context() -> ForkServerContext | SpawnContext:
@@ -167,7 +156,7 @@ def _apart() -> Iterator[None]:
 
 
 def last_words(code: int | None) -> str:
-    """Why a process ended, as far as its exit code tells."""
+    """Return why a process ended, as far as its exit code shows."""
     if code == -signal.SIGKILL:
         return "its process was killed, perhaps because memory ran out"
     if code is not None and code < 0:

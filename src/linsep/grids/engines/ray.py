@@ -5,29 +5,25 @@ that is lost with its worker or node is reported as dead, and the grid hands it 
 itself retries nothing, so that nothing runs twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
+from ...optional import needed
 from ..worker import Job, Message
-from .mailbox import Mailbox, do_posted
-
-NEVER_FULL = 1 << 30  # the cluster keeps the queue
+from .mailbox import NEVER_FULL, Mailbox, do_posted
 
 
 class Ray:
     shares_memory = False
 
     def __init__(self, runs: Path, address: str | None, slots: Sequence[Mapping[str, str]]) -> None:
-        self._ray = _import()
+        self._ray = needed("ray", "--on ray")
         gpus = [slot["CUDA_VISIBLE_DEVICES"] for slot in slots if "CUDA_VISIBLE_DEVICES" in slot]
         self._gpu_share = len(set(gpus)) / len(gpus) if gpus else 0.0
         self._address, self._cpus = address, len(slots)
         self._mailbox = Mailbox(runs)
-        self._tasks: dict[Any, tuple[Job, Path]] = {}
         self._ours = False
 
     def room(self) -> int:
@@ -40,26 +36,21 @@ class Ray:
         )
         for job in jobs:
             box = self._mailbox.address(job)
-            self._tasks[task.remote(job, box)] = job, box
+            self._mailbox.sent[task.remote(job, box)] = job, box
 
     def hear(self, timeout: float) -> list[Message]:
-        if not self._tasks:
+        if not self._mailbox.sent:
             return []
-        ended, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=timeout)
+        ended, _ = self._ray.wait(list(self._mailbox.sent), num_returns=1, timeout=timeout)
         messages = self._mailbox.news()
-        for reference in ended:
-            job, box = self._tasks.pop(reference)
-            lost = self._lost(reference, job)
-            messages.append(self._mailbox.last(box) or lost)
-        return messages
+        return messages + [self._mailbox.last(task, self._loss(task)) for task in ended]
 
     def stop(self) -> None:
         self._mailbox.stop()
 
     def close(self) -> None:
-        for reference in self._tasks:
-            self._ray.cancel(reference, force=True)
-        self._tasks = {}
+        for task in self._mailbox.sent:
+            self._ray.cancel(task, force=True)
         self._mailbox.close()
         if self._ours:
             self._ray.shutdown()
@@ -79,20 +70,10 @@ class Ray:
             raise ConfigError(f"--address {self._address}: no Ray cluster there: {first}") from None
         self._ours = True
 
-    def _lost(self, reference: Any, job: Job) -> Message:
-        """The end of a task that did not report one."""
-        reason = "its worker or node was lost"
+    def _loss(self, task: Any) -> str:
+        """Why a task may have ended without a report."""
         try:
-            self._ray.get(reference)
+            self._ray.get(task)
         except self._ray.exceptions.RayError as error:
-            reason += f" ({type(error).__name__})"
-        return Message("died", job.index, reason)
-
-
-def _import() -> Any:
-    try:
-        import ray
-        import ray.exceptions
-    except ImportError:
-        raise ConfigError("--on ray needs Ray: pip install 'linsep[ray]'") from None
-    return ray
+            return f"its worker or node was lost ({type(error).__name__})"
+        return "its worker or node was lost"

@@ -1,12 +1,10 @@
 """Runs as jobs of a Slurm cluster, one job array for all that start together, through submitit.
 
 Knows submitit, which is imported here and nowhere else. Messages come through the mailbox. A job
-that Slurm preempts or that reaches its time limit is queued again and goes on from its last save;
+that Slurm preempts or that reaches its time limit is queued again and resumes from its last save;
 one that is lost is reported as dead, and the grid hands it out again. `cluster=local` runs the jobs
 as processes of this machine instead, for trying out.
 """
-
-from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
+from ...optional import needed
 from ..worker import Job, Message
-from .mailbox import Mailbox, do_posted
+from .mailbox import NEVER_FULL, Mailbox, do_posted
 
-NEVER_FULL = 1 << 30  # Slurm keeps the queue
 LOOK_EVERY = 0.2  # seconds
 DEFAULTS = {"cpus_per_task": 1, "timeout_min": 24 * 60, "name": "linsep"}
 
@@ -29,7 +27,9 @@ class Posted:
         do_posted(job, box)
 
     def checkpoint(self, job: Job, box: Path) -> Any:
-        return _import().helpers.DelayedSubmission(self, job, box)
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, job, box)
 
 
 class Slurm:
@@ -38,7 +38,7 @@ class Slurm:
     def __init__(
         self, runs: Path, options: Mapping[str, Any], slots: Sequence[Mapping[str, str]]
     ) -> None:
-        submitit = _import()
+        submitit = needed("submitit", "--on slurm")
         given = dict(options)
         cluster = given.pop("cluster", "slurm")
         gpus = {"gpus_per_node": 1} if any("CUDA_VISIBLE_DEVICES" in slot for slot in slots) else {}
@@ -51,46 +51,32 @@ class Slurm:
         except (RuntimeError, ValueError, TypeError, NameError, AssertionError) as error:
             first = str(error).strip().partition("\n")[0]
             raise ConfigError(f"--on slurm: {first}") from None
-        self._jobs: dict[Any, tuple[Job, Path]] = {}
         # Without Slurm nobody keeps a queue.
         self._most = NEVER_FULL if cluster == "slurm" else len(slots)
 
     def room(self) -> int:
-        return self._most - len(self._jobs)
+        return self._most - len(self._mailbox.sent)
 
     def start(self, jobs: Sequence[Job]) -> None:
         boxes = [self._mailbox.address(job) for job in jobs]
         submitted = self._executor.map_array(Posted(), jobs, boxes)
-        self._jobs.update(zip(submitted, zip(jobs, boxes, strict=True), strict=True))
+        self._mailbox.sent.update(zip(submitted, zip(jobs, boxes, strict=True), strict=True))
 
     def hear(self, timeout: float) -> list[Message]:
         until = time.monotonic() + timeout
         while True:
-            ended = [submitted for submitted in self._jobs if submitted.done()]
+            ended = [submitted for submitted in self._mailbox.sent if submitted.done()]
             messages = self._mailbox.news()
             if ended or messages or time.monotonic() > until:
                 break
             time.sleep(LOOK_EVERY)
-        for submitted in ended:
-            job, box = self._jobs.pop(submitted)
-            lost = Message("died", job.index, f"its job ended without a report ({submitted.state})")
-            messages.append(self._mailbox.last(box) or lost)
-        return messages
+        lost = "its job ended without a report ({0.state})"
+        return messages + [self._mailbox.last(one, lost.format(one)) for one in ended]
 
     def stop(self) -> None:
         self._mailbox.stop()
 
     def close(self) -> None:
-        for submitted in self._jobs:
+        for submitted in self._mailbox.sent:
             submitted.cancel(check=False)
-        self._jobs = {}
         self._mailbox.close()
-
-
-def _import() -> Any:
-    try:
-        import submitit
-        import submitit.helpers
-    except ImportError:
-        raise ConfigError("--on slurm needs submitit: pip install 'linsep[slurm]'") from None
-    return submitit
