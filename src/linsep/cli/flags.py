@@ -64,6 +64,8 @@ ANY = "Set a field: training.momentum=0.9, bfp.weight=3, ..."
 Set = Annotated[list[str] | None, Option("--set", metavar="FIELD=VALUE", help=ANY)]
 Runs = Annotated[Path, Option(help="Folder that holds the runs.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop.")]
+ALSO = "Folder of finished runs that need not be repeated; nothing is written there."
+Also = Annotated[list[Path] | None, Option("--also", metavar="DIR", help=ALSO)]
 Keep = Annotated[
     sections.Keep | None,
     Option(

@@ -37,6 +37,7 @@ def grid(
     saving: flags.Saving,
     keep: flags.Keep = None,
     set_: flags.Set = None,
+    also: flags.Also = None,
 ) -> None:
     """Run every combination of the given values. Repeat the command to resume.
 
@@ -52,9 +53,9 @@ def grid(
     from ..grids.plan import plan
 
     settings = flags.settings_from(config, lists(over), set_)
-    if "over" not in settings:
+    if "over" not in settings and "parts" not in settings:
         raise ConfigError("nothing to vary: give --over seed=0..4, or a file with lists in [over]")
-    cells = plan(settings, saving.runs, here=place.here)
+    cells = plan(settings, saving.runs, here=place.here, also=also or ())
     make(cells, place, saving, keep, dry_run)
     if not dry_run:
         conclude(cells, saving.runs)
