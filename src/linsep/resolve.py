@@ -58,13 +58,15 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     scenario, net = resolved.scenario, resolved.net
     options = complete(found.load, scenario.options, "scenario")
     per_task = scenario.per_task or found.per_task
+    subset = resolved.seed if scenario.subset_seed == "seed" else scenario.subset_seed
+    own = {"options": options, "per_task": per_task, "subset_seed": subset}
     net_options = backbones.fitting(net.name, method.net_options) | net.options
     settled = {
         "method": "+".join(named),
         "training": _training(resolved.training),
         "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
         "net": sections.Net(name=net.name, options=backbones.options(net.name, net_options)),
-        "scenario": scenario.model_copy(update={"options": options, "per_task": per_task}),
+        "scenario": scenario.model_copy(update=own),
         "compute": _compute(resolved.compute, here),
     }
     return resolved.model_copy(update=settled)

@@ -316,6 +316,7 @@ OTHER: Settings = {
     "scenario.order_seed": 3,
     "scenario.per_class": 7,
     "scenario.test_per_class": 7,
+    "scenario.subset_seed": 1,
     "scenario.validation": 0.1,
     "net.name": "mlp",
     "net.options": {"width": 3},

@@ -24,6 +24,7 @@ SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "d
 # Fields that never tell arms apart: no number depends on them, or they identify a run in its arm.
 IGNORED = NO_NUMBERS | {
     "name", "key", "status", "progress", "seed", "method", "scenario.order_seed",
+    "scenario.subset_seed",
 }  # fmt: skip
 
 Fields = tuple[tuple[str, Value], ...]

@@ -58,6 +58,8 @@ class Named(Section):
 class Scenario(Named):
     """Which classes come when, and from which images."""
 
+    added = {"subset_seed": 0}
+
     name: str = "fashion-mini"
     data: Text | None = None  # the folder or file that holds the images; not part of a run's key
     per_task: Count | None = None  # classes per task; None: what is usual for the data
@@ -66,6 +68,8 @@ class Scenario(Named):
     order_seed: Seed = 0
     per_class: Count | None = None  # training images of each class, for quick studies; None: all
     test_per_class: Count | None = None
+    # Which images those are: a number, or "seed" for others with each seed of a run.
+    subset_seed: Seed | Literal["seed"] = 0
     validation: Share = 0.0  # share of the training images to test on, instead of the test images
 
 
