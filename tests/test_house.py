@@ -15,7 +15,7 @@ HOUSE = ROOT / "src" / "linsep"
 ORDER = (
     "errors", "optional", "randomness", "settings", "data", "nets", "learning", "methods",
     "testing", "resolve", "prepare", "storage", "grids", "compare", "analysis", "paper",
-    "report", "bench", "cli",
+    "report", "bench", "cli", "notebook",
 )  # fmt: skip
 
 MODULES = sorted(

@@ -1,0 +1,49 @@
+"""The public names: complete, light to import, each with an example that runs."""
+
+import doctest
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import linsep
+from linsep.optional import EXTRAS
+
+LIGHT = """
+import sys
+import linsep
+assert dir(linsep) == linsep.__all__ == sorted(linsep.__all__), dir(linsep)
+assert not any(name.startswith("_") for name in dir(linsep))
+linsep.Config, linsep.LinsepError, linsep.metrics.METRICS
+heavy = {"torch", "numpy", "scipy", "sklearn", "pandas", "matplotlib", "rich"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def test_names_are_listed_and_importing_them_is_cheap() -> None:
+    """By what is imported, not by a clock: torch alone takes seconds."""
+    subprocess.run([sys.executable, "-c", LIGHT], check=True)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'trian'"):
+        linsep.trian  # noqa: B018
+
+
+@pytest.mark.parametrize("name", linsep.__all__)
+def test_every_public_name_has_an_example_that_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = getattr(linsep, name)
+    (example,) = doctest.DocTestFinder(recurse=False).find(
+        found, name, module=found if inspect.ismodule(found) else False, globs={}
+    )
+    assert example.examples, f"linsep.{name} has no example"
+    for package in EXTRAS:
+        if f"import {package}\n" in (found.__doc__ or ""):
+            pytest.importorskip(package)
+    failed, _ = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST).run(example)
+    assert not failed
