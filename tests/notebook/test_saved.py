@@ -94,7 +94,7 @@ def test_a_folder_without_weights_has_results_and_says_what_is_missing(
 
 def test_an_unfinished_run_cannot_be_loaded_but_is_listed(tmp_path: Path) -> None:
     folder = interrupted(tmp_path, steps=9)
-    with pytest.raises(linsep.LinsepError, match="is not finished .task 1"):
+    with pytest.raises(linsep.LinsepError, match=r"is not finished \(task 1"):
         linsep.load(folder)
     (listed,) = linsep.runs(runs=tmp_path)
     assert "unfinished: task 1" in repr(listed)

@@ -38,7 +38,7 @@ def test_config_may_be_a_config_a_dict_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "twin.toml"
     file.write_text(tomli_w.dumps(TWIN))
     dotted = {k: v for k, v in TWIN.items() if k != "training"} | {"training.epochs": 1}
-    given = [linsep.Config(**TWIN), TWIN, dotted, file, str(file)]
+    given: list[Any] = [linsep.Config(**TWIN), TWIN, dotted, file, str(file)]
     names = {linsep.train(one, runs=str(tmp_path / "runs")).name for one in given}
     assert len(names) == 1
 
