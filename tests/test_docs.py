@@ -96,6 +96,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = Path(shutil.copytree(stage, tmp_path / "here"))
     monkeypatch.setenv("LINSEP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.chdir(folder)
     return folder
 

@@ -1,4 +1,4 @@
-"""A folder in which the commands of the documentation work: small runs, small data, little training.
+"""A folder in which the documented commands work: small runs, small data, little training.
 
 Published data sets are replaced by noise of the same shape and classes, and a command that would
 train or start workers ends where that would begin, with its settings resolved and its net built.

@@ -32,7 +32,11 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         linsep.trian  # noqa: B018
 
 
-@pytest.mark.parametrize("name", linsep.__all__)
+SLOW = {"testing"}  # checks all laws of a method
+EXAMPLES = [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in linsep.__all__]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_every_public_name_has_an_example_that_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

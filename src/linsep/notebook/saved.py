@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..prepare import Prepared
 
 Matrix = NDArray[np.float64]
+MOST_TASKS = 20  # whose accuracies a notebook shows
 
 
 def load(
@@ -256,7 +257,18 @@ class SavedRun:
             [spelled, *(self.metrics[setting][name] for name in REPORTED)]
             for setting, spelled in SETTINGS.items()
         ]
-        return shown.block(self.name, [Table(["in %", *titles], rows)])
+        tables = [Table(["in %", *titles], rows)]
+        if len(self.results.get("groups", ())) in range(1, MOST_TASKS + 1):
+            tables.append(self._accuracy_table())
+        return shown.block(self.name, tables)
+
+    def _accuracy_table(self) -> Table:
+        rows: list[list[Value]] = [
+            [f"after task {t}", *(None if np.isnan(v) else 100 * float(v) for v in row)]
+            for t, row in enumerate(self.accuracy, start=1)
+        ]
+        columns = ["Class-IL accuracy, %", *(f"on task {t + 1}" for t in range(len(rows)))]
+        return Table(columns, rows, digits=1)
 
 
 def _two(value: object) -> str:
