@@ -20,11 +20,23 @@ linsep.Config, linsep.LinsepError, linsep.metrics.METRICS
 heavy = {"torch", "numpy", "scipy", "sklearn", "pandas", "matplotlib", "rich"} & set(sys.modules)
 assert not heavy, heavy
 """
+HELP = """
+import sys
+from linsep.cli import main
+sys.argv = ["linsep", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+heavy = {"torch", "numpy", "scipy", "sklearn", "pandas", "matplotlib"} & set(sys.modules)
+assert not heavy, heavy
+"""
 
 
-def test_names_are_listed_and_importing_them_is_cheap() -> None:
+@pytest.mark.parametrize("program", [LIGHT, HELP], ids=["import linsep", "linsep --help"])
+def test_starting_is_cheap_and_names_are_listed(program: str) -> None:
     """By what is imported, not by a clock: torch alone takes seconds."""
-    subprocess.run([sys.executable, "-c", LIGHT], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

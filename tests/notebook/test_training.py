@@ -38,7 +38,8 @@ def test_config_may_be_a_config_a_dict_or_a_file(tmp_path: Path) -> None:
     file = tmp_path / "twin.toml"
     file.write_text(tomli_w.dumps(TWIN))
     dotted = {k: v for k, v in TWIN.items() if k != "training"} | {"training.epochs": 1}
-    given: list[Any] = [linsep.Config(**TWIN), TWIN, dotted, file, str(file)]
+    short = {k: v for k, v in TWIN.items() if k != "training"} | {"epochs": 1}
+    given: list[Any] = [linsep.Config(**TWIN), TWIN, dotted, short, file, str(file)]
     names = {linsep.train(one, runs=str(tmp_path / "runs")).name for one in given}
     assert len(names) == 1
 
@@ -61,6 +62,11 @@ def test_what_is_no_config_is_refused(config: Any, problem: str, tmp_path: Path)
     with pytest.raises(linsep.LinsepError, match=problem):
         linsep.train(config, runs=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_kind_of_snapshot_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(linsep.LinsepError, match=r"unknown kind 'task'\. Did you mean"):
+        linsep.train(TWIN, runs=tmp_path, keep="task")  # type: ignore[arg-type]
 
 
 def test_a_half_finished_run_is_resumed_and_a_finished_one_returned(

@@ -216,11 +216,13 @@ class SavedRun:
 
         from ..data.images import Dataset, Images
         from ..data.sources.arrays import pixels_of
+        from ..data.sources.reading import reading
 
         if isinstance(images, Dataset):
             images = images.test
         if not isinstance(images, Images):
-            pixels: Tensor = pixels_of(images, "predict")
+            with reading("predict", "takes images of one shape"):
+                pixels: Tensor = pixels_of(images, "predict")
             images = Images.of(pixels, torch.zeros(len(pixels), dtype=torch.int64))
         expected = self.prepared.data.scenario.shape
         if images.shape != expected:

@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 
 from ..cli.flags import settings_from
 from ..cli.terminal import Stop
-from ..errors import ConfigError, shortened
+from ..errors import ConfigError, shortened, unknown
 from ..prepare import prepare
 from ..resolve import gathered
 from ..settings.config import Config, from_settings
 from ..settings.layers import merged, nested
+from ..settings.names import full_name
 from ..settings.sections import Keep
 from ..storage.environment import threads
 from ..storage.session import SAVE_EVERY, Session
@@ -60,10 +61,13 @@ def train(
     The folder is the one that `linsep run` writes for these settings. A finished run is returned at
     once. Ctrl-C, or a notebook's stop button, saves the run first: call `train` again to resume it.
 
-    `config` is a `linsep.Config`, a dict with the tables of a TOML file or with dotted names
-    ("training.epochs"), or the path of a TOML file. `data` and `net` are a data set and a backbone
-    of your own; `keep` chooses the snapshots that analyses need: "end", "tasks" or "epochs".
+    `config` is a `linsep.Config`, a dict with the tables of a TOML file or with dotted or short
+    names ("training.epochs", "epochs"), or the path of a TOML file. `data` and `net` are a data set
+    and a backbone of your own; `keep` chooses the snapshots that analyses need: "end", "tasks" or
+    "epochs".
     """
+    if keep not in (None, *get_args(Keep)):
+        raise ConfigError(f"keep: {unknown('kind', keep, get_args(Keep))}")
     prepared = prepare(configured(config), data=data, net=net)
     # A run sets the number of threads that its bits depend on; the session gets its own back.
     kept = threads(torch.get_num_threads())
@@ -78,7 +82,10 @@ def configured(config: Settings) -> Config:
     if isinstance(config, Config):
         return config
     if isinstance(config, Mapping):
-        layers = [nested(str(name), value) for name, value in config.items()]
+        layers = [
+            nested(str(name) if isinstance(value, Mapping) else full_name(str(name)), value)
+            for name, value in config.items()
+        ]
         settings, where = settings_from(None, layers, None), "config"
     elif isinstance(config, str | PathLike):
         settings, where = settings_from(Path(config), [], None), str(config)
