@@ -21,6 +21,7 @@ from linsep.storage.session import Session
 from tests.helpers.made_data import write_image
 
 ROOT = Path(__file__).parents[2]
+CONFIGS = next(f for f in (ROOT / "configs", ROOT / "src/linsep/configs") if f.is_dir())
 PUBLISHED = {  # classes and shape
     "split-mnist": (10, 1, 28, 28), "split-fashion-mnist": (10, 1, 28, 28),
     "split-cifar10": (10, 3, 32, 32), "split-cifar100": (100, 3, 32, 32),
@@ -92,10 +93,9 @@ def build_stage(folder: Path) -> None:
     for weight in (1.0, 10.0):
         strong = {**cifar, "method": "derpp+bfp", "bfp": {"weight": weight}}
         made = linsep.train(strong, runs=runs)
-    shutil.copytree(ROOT / "configs", folder / "configs")
-    for file in ("fashion-mini.toml",):  # so that the runs of a grid can be reported
-        cell = plan(read(folder / "configs" / file), runs, here=False)[0]
-        shutil.copytree(made.folder, cell.folder)
+    shutil.copytree(CONFIGS, folder / "configs")
+    grid = plan(read(CONFIGS / "fashion-mini.toml"), runs, here=False)  # one of its runs is made
+    shutil.copytree(made.folder, grid[0].folder)
     lines = ["file,label,task,split"]
     for i in range(32):
         part, kind = ("test" if i % 4 == 0 else "train"), ("cat", "dog", "elk", "fox")[i // 8]

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 
-from ..cli.flags import settings_from
 from ..cli.terminal import Stop
 from ..errors import ConfigError, shortened, unknown
 from ..prepare import prepare
 from ..resolve import gathered
 from ..settings.config import Config, from_settings
-from ..settings.layers import merged, nested
+from ..settings.layers import merged, nested, read
 from ..settings.names import full_name
 from ..settings.sections import Keep
 from ..storage.environment import threads
@@ -86,9 +85,9 @@ def configured(config: Settings) -> Config:
             nested(str(name) if isinstance(value, Mapping) else full_name(str(name)), value)
             for name, value in config.items()
         ]
-        settings, where = settings_from(None, layers, None), "config"
+        settings, where = merged(*layers), "config"
     elif isinstance(config, str | PathLike):
-        settings, where = settings_from(Path(config), [], None), str(config)
+        settings, where = merged(read(Path(config))), str(config)
     else:
         raise ConfigError(
             f"config: should be a linsep.Config, a dict or the path of a TOML file, "
@@ -96,7 +95,8 @@ def configured(config: Settings) -> Config:
         )
     if "over" in settings:
         raise ConfigError(f"{where}: has lists under [over]; train one run, or use `linsep grid`")
-    return from_settings(gathered(merged(settings)))
+    settings.pop("search", None)  # of `linsep search`, which may share the file
+    return from_settings(gathered(settings))
 
 
 def _follow(session: Session, progress: bool) -> None:
