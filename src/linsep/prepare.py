@@ -129,7 +129,19 @@ def prepare(
 
 
 def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:
-    """Build a run: `for event in build(Config(...)): ...` trains it. Nothing is written."""
+    """Build a run that trains when it is iterated over; nothing is written.
+
+    >>> import linsep
+    >>> config = linsep.Config(scenario="blobs", method="er+bfp", training={"epochs": 1})
+    >>> for event in linsep.build(config):
+    ...     if isinstance(event, linsep.TaskEnd):
+    ...         accuracy = event.class_il  # on each task so far
+    >>> len(accuracy)
+    5
+
+    `data` and `net` are a data set and a backbone of your own. `linsep.train` is the same with a
+    folder that can be resumed, compared and reported.
+    """
     return prepare(config, data=data, net=net).build()
 
 

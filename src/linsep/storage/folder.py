@@ -151,8 +151,8 @@ Record = dict[str, Any]
 class RunFolder:
     """The files of one run, each read and checked when it is asked for."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
 
     @property
     def exists(self) -> bool:

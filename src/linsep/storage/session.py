@@ -13,6 +13,7 @@ import time
 import tomllib
 import warnings
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,14 @@ class Session:
     def __init__(
         self,
         prepared: Prepared,
-        runs: Path,
+        runs: str | PathLike[str],
         *,
         save_every: float = SAVE_EVERY,
         keep: Keep | None = None,
     ) -> None:
         """`keep` chooses snapshots; None: those of all tasks if the net is small, else the last."""
         self.prepared, self.save_every, self.keep = prepared, save_every, keep
-        self.folder = runs / prepared.name
+        self.folder = Path(runs) / prepared.name
         self.files = RunFolder(self.folder)
         self.run: Run | None = None
         self.lease = Lease(self.folder)

@@ -9,6 +9,7 @@ are learned in the order of their numbers, or, where they are words, in that of 
 
 import csv
 from collections.abc import Iterable, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ class _Row(NamedTuple):
 
 
 def table(
-    path: Path,
+    path: str | PathLike[str],
     progress: Progress | None = None,
     *,
     size: Count | None = None,
@@ -46,6 +47,7 @@ def table(
 
     `size`, `test_share` and the rest are those of a folder of images.
     """
+    path = Path(path)
     rows = read_rows(path)
     names = _in_order(sorted({r.label for r in rows}))
     tasks = _in_order(r.task for r in rows)
