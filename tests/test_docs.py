@@ -153,7 +153,7 @@ def _check_page(page: Path, here: Path) -> None:
 
 def _check_settings(block: Block) -> None:
     settings = tomllib.loads(block.text)
-    known = {*Config.model_fields, *METHODS, *TERMS, "over", "search"}
+    known = {*Config.model_fields, *METHODS, *TERMS, "over", "parts", "search"}
     assert set(settings) <= known, block.place
 
 
