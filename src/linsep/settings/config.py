@@ -23,6 +23,10 @@ class Config(sections.Section):
     `{"rows": 200}`.
     """
 
+    added = {"name": None, "tags": None}
+
+    name: sections.Label | None = None  # what tables and reports call the run
+    tags: sections.Tags | None = None  # words to find it by: `--where tag=ablation`
     method: str = "derpp+bfp"
     seed: sections.Seed = 0
     preset: Literal["paper", "authors"] | None = None
