@@ -5,7 +5,7 @@ scenarios and the methods.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import tomli_w
 from pydantic import Field, ValidationError, model_validator
@@ -23,7 +23,7 @@ class Config(sections.Section):
     `{"rows": 200}`.
     """
 
-    added = {"name": None, "tags": None}
+    added: ClassVar[Mapping[str, Any]] = {"name": None, "tags": None}
 
     name: sections.Label | None = None  # what tables and reports call the run
     tags: sections.Tags | None = None  # words to find it by: `--where tag=ablation`

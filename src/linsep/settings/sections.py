@@ -29,7 +29,6 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]  # that a file can hold
 
 
-
 def _label(text: str) -> str:
     if text != text.strip() or not text.isprintable() or not 0 < len(text) <= 80:
         raise ValueError("should be 1 to 80 printable characters, without spaces around them")

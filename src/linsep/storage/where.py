@@ -45,9 +45,7 @@ TOKEN = re.compile(
 )
 
 
-def parse(
-    text: str, full: Callable[[str], str] = str, lists: Collection[str] = ()
-) -> Condition:
+def parse(text: str, full: Callable[[str], str] = str, lists: Collection[str] = ()) -> Condition:
     """Parse a condition; `full` gives a field's name in the facts.
 
     A field in `lists` holds several words, "a, b", and equals each of them.
