@@ -33,7 +33,7 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
         state = ": ".join(str(record[name]) for name in ("status", "progress") if record[name])
         own = [found[i] for found in labels.values()]
         values = [record[name] for name in (*named, *metrics.values())]
-        rows.append([record.name, state, *own, data_title(record.facts) or None, *values])
+        rows.append([record.name, state, *own, data_title(record.facts, {}) or None, *values])
     caption = f"{len(records)} runs, {sum(record.finished for record in records)} finished"
     return Table(["run", "status", *labels, "scenario", *named, *metrics], rows, caption=caption)
 

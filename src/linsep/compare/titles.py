@@ -33,11 +33,11 @@ def is_bound(method: str) -> bool:
     return method.partition("+")[0] == BOUND
 
 
-def data_title(facts: Mapping[str, object]) -> str:
+def data_title(facts: Mapping[str, object], titles: Mapping[str, str] = SCENARIOS) -> str:
     """The data's name, if the user gave it one, else that of own data's file or of the scenario."""
     name, place = facts.get("scenario.name"), facts.get("scenario.data")
     if given := facts.get("scenario.data_name"):
         return str(given)
     if name in OWN and place:
         return PurePath(str(place)).name or str(name)
-    return SCENARIOS.get(str(name), str(name or ""))
+    return titles.get(str(name), str(name or ""))
