@@ -17,8 +17,9 @@ from .titles import TERMS, title
 Fields = tuple[tuple[str, Value], ...]
 SHORT_OF = {full: short for short, full in SHORT.items()}
 DATA = "scenario.name"  # stands for the data set, by its title
+MEMORY = "memory.rows"
 # What a reader looks for first; the digest of the data only where nothing else tells.
-FIRST = (DATA, "memory.rows", "net.name", "net.width", "training.lr", "training.epochs")
+FIRST = (DATA, MEMORY, "net.name", "net.width", "training.lr", "training.epochs")
 LAST = ("data",)
 
 
@@ -95,6 +96,8 @@ def arm_titles(arms: Sequence[tuple[str, Fields, str | None]]) -> list[str]:
 def _setting(field: str, name: str, value: Value) -> str:
     if field == "data":
         return f"data {shown(value)[:6]}"
+    if field == MEMORY and value == 0:
+        return "no memory"
     return shown(value) if field in (DATA, "net.name") else f"{name}={shown(value)}"
 
 

@@ -18,14 +18,13 @@ from ..learning.metrics import METRICS, SETTINGS
 from ..storage.store import Value as Fact
 from ..storage.store import check_names, full_name
 from .arms import IGNORED, Arm, Comparison, Member, data_names, named, ranks
-from .naming import DATA, Fields, option_name, setting_words, short_names, shown
+from .naming import DATA, MEMORY, Fields, option_name, setting_words, short_names, shown
 from .summaries import caption, counted, remarks
 from .tables import Best, Interval, Spread, Table, Value
 from .titles import is_bound
 
 Beside = Literal["std", "interval", "none"]  # the mean
 USUAL = "faa,ff"
-MEMORY = "memory.rows"
 SEEDS = "seeds"
 Key = tuple[Fact, ...]
 
@@ -58,7 +57,7 @@ def choose(
     beside = next((kind for kind in get_args(Beside) if kind == (spread or "std")), None)
     if beside is None:
         raise ConfigError(f"--spread: {unknown('spread', spread, get_args(Beside))}")
-    wanted = [_metric(name) for name in _words("--metrics", metrics or USUAL)]
+    wanted = [_metric(name) for name in _words("--metrics", USUAL if metrics is None else metrics)]
     names = _words("--columns", columns) if columns is not None else []
     fields = [full_name(name) for name in names if name != SEEDS]
     for field in fields:

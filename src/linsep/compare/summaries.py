@@ -73,7 +73,7 @@ def differences(comparison: Comparison) -> Table:
             row += [_chance(pairs.p), _chance(pairs.sign_flip.p), "/".join(map(str, score))]
             rows.append(row)
     by = "class order and seed" if pooled(comparison.arms) else "seed"
-    spare = [["p (flips)"], ["better/worse/same"], ["setting"], ["pairs"], ["p (t)"]]
+    spare = [["p (flips)"], ["better/worse/same"], ["setting"], ["p (t)"], ["pairs"]]
     return Table(columns, rows, f"Paired differences by {by}", group="setting", spare=spare)
 
 
