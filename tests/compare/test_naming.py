@@ -11,7 +11,7 @@ from rich.console import Console
 
 from linsep.compare.arms import Arm, compare
 from linsep.compare.naming import telling
-from linsep.compare.summaries import differences, summary
+from linsep.compare.summaries import differences, remarks, summary
 from linsep.compare.tables import draw, fitted
 from linsep.compare.titles import OWN, SCENARIOS, data_title
 from linsep.data.registry import SOURCES
@@ -86,8 +86,9 @@ def test_the_name_of_an_arm_is_the_users_if_it_is_its_own(tmp_path: Path) -> Non
         named("ft", seed, "JT")  # what another is called
         named("jt", seed, "")
     assert titles(tmp_path) == ["DER++", "DER++ w/ BFP", "ER", "ours", "FT", "JT"]
-    found = summary(compare(Store(tmp_path).records()))
-    assert "ours" in [row[1] for row in found.rows]
+    found = compare(Store(tmp_path).records())
+    assert "ours" in [row[1] for row in summary(found).rows]
+    assert "ours is ER w/ BFP" in remarks(found)
 
 
 def test_own_data_is_called_by_its_name_or_its_file() -> None:

@@ -60,6 +60,11 @@ class Arm:
         return f"{self.method} ({spelled(self.options)})" if self.options else self.method
 
     @property
+    def by_name(self) -> bool:
+        """Whether the title is the name that the user gave, which need not tell the method."""
+        return {run.given_name for run in self.runs.values()} == {self.title}
+
+    @property
     def data(self) -> Fields:
         """What identifies the data set."""
         facts = next(iter(self.runs.values())).facts

@@ -105,6 +105,8 @@ def remarks(comparison: Comparison) -> list[str]:
     if comparison.differing:
         fields = ", ".join(short_names(comparison.differing).values())
         said.append(f"grouped by the fields that differ: {fields}")
+    own = {arm.title: title(arm.method) for arm in comparison.arms if arm.by_name}
+    said += [f"{name} is {method}" for name, method in own.items()]
     short = short_names(list(comparison.by_method))
     for name, values in comparison.by_method.items():
         each = ", ".join(f"{title(method)} {shown(value)}" for method, value in values.items())

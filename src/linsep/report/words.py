@@ -96,16 +96,19 @@ def differing(gathered: Gathered) -> tuple[Table, set[tuple[int, int]]]:
     comparison = gathered.comparison
     names = list(dict.fromkeys([*comparison.differing, *comparison.by_method]))
     names += list(dict.fromkeys(n for arm in comparison.arms for n, _ in arm.options))
+    names += ["method"] * any(arm.by_name for arm in comparison.arms)
+    names += ["tags"] * any(run.record.tags for run in gathered.runs)
     rows: list[list[Value]] = []
     for arm in comparison.arms:
-        facts = next(iter(arm.runs.values())).facts
+        tags = {tag: None for run in arm.runs.values() for tag in run.tags}
+        facts = {**next(iter(arm.runs.values())).facts, "tags": ", ".join(tags) or None}
         seeds = ", ".join(map(str, sorted(arm.runs)))
         rows.append([called(arm), seeds, *(shown(facts.get(name)) for name in names)])
     marked = set()
     for column in range(2, 2 + len(names)):
         usual, _ = Counter(row[column] for row in rows).most_common(1)[0]
         marked |= {(i, column) for i, row in enumerate(rows) if row[column] != usual}
-    return Table(["method", "seeds", *names], rows), marked
+    return Table(["arm", "seeds", *names], rows), marked
 
 
 def own_options(gathered: Gathered) -> Table:
