@@ -149,8 +149,9 @@ def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> st
     """Return a digest of what changes numbers: resolved values, the data, a results version."""
     from .methods import revisions
 
-    content = config.model_dump(mode="json", exclude={"preset": True})
+    content = config.model_dump(mode="json", exclude={"preset": True, "name": True, "tags": True})
     del content["scenario"]["data"], content["compute"]["threads"]
+    content["scenario"].pop("data_name", None)
     content |= {"data": fingerprint, "results": RESULTS_VERSION + revisions(config.method)}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:

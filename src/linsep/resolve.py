@@ -57,6 +57,7 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
     scenario, net = resolved.scenario, resolved.net
     options = complete(found.load, scenario.options, "scenario")
+    options = {k: v for k, v in options.items() if k not in found.added or v != found.added[k]}
     per_task = scenario.per_task or found.per_task
     subset = resolved.seed if scenario.subset_seed == "seed" else scenario.subset_seed
     own = {"options": options, "per_task": per_task, "subset_seed": subset}

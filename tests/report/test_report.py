@@ -30,7 +30,7 @@ from linsep.report.canvas import Figure
 from linsep.report.gather import Gathered, gather
 from linsep.report.page import figures, page
 from linsep.report.sections import sections
-from linsep.report.words import audit, lead, named
+from linsep.report.words import audit, lead
 from linsep.storage import files
 from linsep.storage.store import Store
 from tests.helpers.command import command
@@ -173,7 +173,7 @@ def test_tables_hold_what_compare_says(tmp_path: Path) -> None:
         head, *body = shown
         assert [text for text, _ in head] == list(expected.columns)
         assert len(body) == len(expected.rows)
-        for cells, row in zip(body, named(expected).rows, strict=True):
+        for cells, row in zip(body, expected.rows, strict=True):
             for (text, number), value in zip(cells, row, strict=True):
                 if isinstance(value, Spread):
                     assert number is not None

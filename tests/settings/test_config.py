@@ -346,7 +346,7 @@ OTHER: Settings = {
     "compute.compile": True,
     "options": {"derpp": {"replay_ce": 0.4}},
 }
-EXEMPT = {"preset", "scenario.data", "compute.threads"}
+EXEMPT = {"preset", "scenario.data", "compute.threads", "name", "tags", "scenario.data_name"}
 
 
 def fields(model: BaseModel, path: str = "") -> Iterator[str]:

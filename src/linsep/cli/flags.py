@@ -87,6 +87,27 @@ def settings_from(
 
 
 @dataclass(frozen=True)
+class Labels:
+    """What the runs and their data are called. Giving a run another name does not repeat it."""
+
+    name: Annotated[str | None, Option(help="Name for tables and reports: 'ours'.")] = None
+    tag: Annotated[
+        list[str] | None,
+        Option(metavar="TAG", help="Tag to find it by: --where tag=TAG. May be repeated."),
+    ] = None
+    data_name: Annotated[
+        str | None, Option(help="Name of your data in tables and reports: 'product photos'.")
+    ] = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        given = {"name": self.name, "tags": self.tag, "data_name": self.data_name}
+        found = {name: value for name, value in given.items() if value is not None}
+        data_name = found.pop("data_name", None)
+        return found if data_name is None else found | {"scenario": {"data_name": data_name}}
+
+
+@dataclass(frozen=True)
 class Saving:
     """Where runs are kept, how often they are saved, and whether progress is shown."""
 

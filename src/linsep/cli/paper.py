@@ -77,6 +77,7 @@ def run(
     data: Annotated[str | None, Option(help="Folder that holds the images.")] = None,
     *,
     place: flags.Place,
+    labels: flags.Labels,
     saving: flags.Saving,
     keep: flags.Keep = None,
     set_: flags.Set = None,
@@ -95,7 +96,8 @@ def run(
     from ..settings.layers import assignment, merged
     from .grid import conclude, make
 
-    own = [{} if data is None else {"scenario": {"data": data}}, *map(assignment, set_ or ())]
+    where = {} if data is None else {"scenario": {"data": data}}
+    own = [where, labels.settings, *map(assignment, set_ or ())]
     if table == PROTOCOL:
         found = _protocol(part, parts or ())
     else:

@@ -15,7 +15,7 @@ LOOKS = {
 
 
 def tradeoff(curve: Curve) -> Figure:
-    label, place = style.arm_label(curve.method, spelled(curve.options)), spelled(curve.block)
+    label, place = style.clean(curve.title), style.clean(curve.place)
     weights = [f"{point.weight:g}" for point in curve.points]
 
     def draw() -> Canvas:
@@ -28,15 +28,15 @@ def tradeoff(curve: Curve) -> Figure:
                 values = [(float(i), v) for i, arm in enumerate(arms) for v in arm.values()]
                 lines.append(series(METRICS[metric].title, LOOKS[metric], values))
             known = [line for line in lines if line]
-            plot(canvas, axes, known, lambda i: f"{curve.field} = {weights[int(i)]}")
+            plot(canvas, axes, known, lambda i: f"{curve.weight} = {weights[int(i)]}")
             axes.set_xticks(range(len(weights)), weights)
-            axes.set_xlabel(style.clean(curve.field))
+            axes.set_xlabel(style.clean(curve.weight))
         row[0].set_ylabel("%")
         legend(canvas, row[:1])
         return canvas
 
-    name = style.slug("tradeoff", place, curve.label, curve.field)
-    title = f"{label} over {style.clean(curve.field)}{f' ({place})' if place else ''}"
+    name = style.slug("tradeoff", spelled(curve.block), curve.label, curve.field)
+    title = f"{label} over {style.clean(curve.weight)}{f' ({place})' if place else ''}"
     caption = (
         "FAA and ALA in %, higher is better; FF in %, lower is better. The band is one standard "
         "deviation over seeds; weight 0 is the method without the term. Weights are not to scale."

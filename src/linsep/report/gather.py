@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ..analysis import ANALYSES
 from ..analysis.kinds import Content, stored
-from ..compare.arms import Arm, Comparison, Fields, compare, spelled
+from ..compare.arms import Arm, Comparison, Fields, compare, data_names, spelled
 from ..errors import ConfigError, StateError
 from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record
@@ -100,12 +100,12 @@ class ArmRuns:
 
     @property
     def label(self) -> str:
-        return style.arm_label(self.arm.method, spelled(self.arm.options))
+        return style.clean(self.arm.title)
 
     @property
     def title(self) -> str:
         """The label, and which block the arm is of if there are several."""
-        return _in_block(self.label, self.arm.block)
+        return f"{self.label} ({self.arm.place})" if self.arm.place else self.label
 
     def named(self, kind: str, part: str = "") -> str:
         """The name of a figure of this kind about this arm alone, or about a part of it."""
@@ -131,18 +131,14 @@ class Block:
 
     @property
     def title(self) -> str:
-        return spelled(self.settings)
+        return self.arms[0].arm.place
 
     def titled(self, text: str) -> str:
-        return _in_block(text, self.settings)
+        return f"{text} ({self.title})" if self.title else text
 
     def named(self, kind: str) -> str:
         """The name of a figure of this kind about this block."""
-        return style.slug(kind, self.title)
-
-
-def _in_block(text: str, settings: Fields) -> str:
-    return f"{text} ({spelled(settings)})" if settings else text
+        return style.slug(kind, spelled(self.settings))
 
 
 @dataclass(frozen=True)
@@ -153,7 +149,7 @@ class Gathered:
 
     @property
     def scenarios(self) -> str:
-        return ", ".join(sorted({str(run.record["scenario"]) for run in self.runs}))
+        return ", ".join(sorted(set(data_names(self.comparison.arms).values())))
 
     @property
     def arms(self) -> list[ArmRuns]:

@@ -90,7 +90,7 @@ def _all(gathered: Gathered) -> Iterator[Section]:
 
 def _headline(gathered: Gathered) -> Section:
     comparison = gathered.comparison
-    tables = [words.named(summary(comparison)), words.named(differences(comparison))]
+    tables = [summary(comparison), differences(comparison)]
     said = [n for n in notes(comparison) if "left out" not in n and "goes with" not in n]
     lines = ["FAA, ALA: higher is better; FF: lower is better. ±: standard deviation over seeds."]
     return Section("numbers", "Results", tables=_shown(*tables), notes=[*lines, *said])

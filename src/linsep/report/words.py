@@ -5,18 +5,17 @@ Knows a comparison and how methods are called. Knows nothing of files, figures o
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 
-from ..compare.arms import Arm, shown, spelled
+from ..compare.arms import Arm, shown
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
 from ..compare.tables import Table, Value
+from ..compare.titles import is_bound
 from ..learning.metrics import SETTINGS
 from ..learning.metrics import audit as flaws
 from .gather import Block, Gathered
-from .style import arm_label
+from .style import clean
 
-ALL_AT_ONCE = "jt"  # an upper bound and no competitor
 MOST_PAIRS = 6  # that are spelled out; the table has them all
 
 
@@ -32,7 +31,7 @@ def _about(gathered: Gathered, block: Block) -> Iterator[str]:
     figures = [f for f in chain(*gathered.comparison.estimates) if f.arm.block == block.settings]
     faa = [f for f in figures if (f.setting, f.metric) == ("class_il", "faa")]
     known = [(f.arm, f.summary) for f in faa if f.summary is not None]
-    rivals = [(arm, s) for arm, s in known if arm.method.partition("+")[0] != ALL_AT_ONCE] or known
+    rivals = [(arm, s) for arm, s in known if not is_bound(arm.method)] or known
     if not rivals:
         return
     (best, top), *rest = sorted(rivals, key=lambda pair: -pair[1].mean)
@@ -81,7 +80,7 @@ def _said(arm: Arm, against: Arm, gap: Summary) -> str:
 
 
 def called(arm: Arm) -> str:
-    return arm_label(arm.method, spelled(arm.options))
+    return clean(arm.title)
 
 
 def spread(found: Summary) -> str:
@@ -91,39 +90,25 @@ def spread(found: Summary) -> str:
 # --- what was run --------------------------------------------------------------------------------
 
 
-def named(table: Table) -> Table:
-    """The same table with methods called as in the figures."""
-    columns = list(table.columns)
-    places = [columns.index(name) for name in ("method", "against") if name in columns]
-    rows = [
-        [_called(value) if i in places else value for i, value in enumerate(row)]
-        for row in table.rows
-    ]
-    return replace(table, rows=rows)
-
-
-def _called(label: Value) -> Value:
-    """An arm's label, 'derpp+bfp (bfp.weight=3)'."""
-    method, _, options = str(label).partition(" (")
-    return arm_label(method, options.removesuffix(")"))
-
-
 def differing(gathered: Gathered) -> tuple[Table, set[tuple[int, int]]]:
     """A row for each arm, a column for each setting that is not the same in all; and which cells
     differ from what most arms have."""
     comparison = gathered.comparison
     names = list(dict.fromkeys([*comparison.differing, *comparison.by_method]))
     names += list(dict.fromkeys(n for arm in comparison.arms for n, _ in arm.options))
+    names += ["method"] * any(arm.by_name for arm in comparison.arms)
+    names += ["tags"] * any(run.record.tags for run in gathered.runs)
     rows: list[list[Value]] = []
     for arm in comparison.arms:
-        facts = next(iter(arm.runs.values())).facts
+        tags = {tag: None for run in arm.runs.values() for tag in run.tags}
+        facts = {**next(iter(arm.runs.values())).facts, "tags": ", ".join(tags) or None}
         seeds = ", ".join(map(str, sorted(arm.runs)))
         rows.append([called(arm), seeds, *(shown(facts.get(name)) for name in names)])
     marked = set()
     for column in range(2, 2 + len(names)):
         usual, _ = Counter(row[column] for row in rows).most_common(1)[0]
         marked |= {(i, column) for i, row in enumerate(rows) if row[column] != usual}
-    return Table(["method", "seeds", *names], rows), marked
+    return Table(["arm", "seeds", *names], rows), marked
 
 
 def own_options(gathered: Gathered) -> Table:

@@ -6,7 +6,7 @@ scenarios and the methods.
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import tomli_w
 from pydantic import Field, ValidationError, model_validator
@@ -29,6 +29,10 @@ class Config(sections.Section):
 memory={'rows': 50})
     """
 
+    added: ClassVar[Mapping[str, Any]] = {"name": None, "tags": None}
+
+    name: sections.Label | None = None  # what tables and reports call the run
+    tags: sections.Tags | None = None  # words to find it by: `--where tag=ablation`
     method: str = "derpp+bfp"
     seed: sections.Seed = 0
     preset: Literal["paper", "authors"] | None = None

@@ -8,7 +8,15 @@ scenario and the method suggest, before these defaults.
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_serializer,
+    model_validator,
+)
 
 MOST = 10**9  # of anything that is counted
 LARGEST = 1e30  # a float32 overflows not far above
@@ -19,6 +27,27 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Weight = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]  # that a file can hold
+
+
+def _label(text: str) -> str:
+    if text != text.strip() or not text.isprintable() or not 0 < len(text) <= 80:
+        raise ValueError("should be 1 to 80 printable characters, without spaces around them")
+    return text
+
+
+def _tag(text: str) -> str:
+    if "," in text:
+        raise ValueError("should have no comma")
+    return _label(text)
+
+
+# What people call things. No number depends on it, so it is not part of a run's key.
+Label = Annotated[Text, AfterValidator(_label)]
+Tags = Annotated[
+    tuple[Annotated[Text, AfterValidator(_tag)], ...],
+    Field(strict=False),
+    BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
+]
 
 # Which snapshots of a run to keep: the last task's, all tasks', or all epochs'.
 Keep = Literal["end", "tasks", "epochs"]
@@ -58,10 +87,11 @@ class Named(Section):
 class Scenario(Named):
     """Which classes come when, and from which images."""
 
-    added = {"subset_seed": 0}
+    added = {"subset_seed": 0, "data_name": None}
 
     name: str = "fashion-mini"
     data: Text | None = None  # the folder or file that holds the images; not part of a run's key
+    data_name: Label | None = None  # what tables and reports call the data: "product photos"
     per_task: Count | None = None  # classes per task; None: what is usual for the data
     first_task: Count | None = None  # classes of the first task, where that is larger
     order: Literal["natural", "shuffled"] = "natural"

@@ -68,6 +68,8 @@ class Scenario(TypedDict):
 
 @_checked
 class Config(TypedDict):
+    name: NotRequired[Text]
+    tags: NotRequired[list[Text]]
     method: Text
     seed: Whole
     scenario: NotRequired[Scenario]

@@ -27,7 +27,7 @@ from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.names import NO_NUMBERS
 from ..settings.sections import Keep
-from . import environment, files, snapshots, states
+from . import environment, files, labels, snapshots, states
 from .folder import CONFIG, ENVIRONMENT, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line
 from .lease import Lease
 from .store import flat
@@ -68,6 +68,7 @@ class Session:
 
     def __enter__(self) -> Session:
         if self.finished:
+            self._relabel()
             return self
         with files.reporting(f"cannot use {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -151,8 +152,13 @@ class Session:
                         f"{said[name]!r}, and the run has {mine.get(name)!r}; delete the file to "
                         "have it written again, or the folder to start afresh"
                     )
+            self._relabel()
         else:
             self._write(CONFIG, to_toml(self.prepared.config).encode())
+
+    def _relabel(self) -> None:
+        """Take over the labels that this command gives a run that was begun before."""
+        labels.relabel(self.folder, labels.given(self.prepared.config.model_dump(mode="json")))
 
     def _restore(self) -> bool:
         """Resume from the newest state that is whole; False if there is none yet."""
