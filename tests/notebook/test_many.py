@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import linsep
+from linsep.compare.summaries import summary
 from linsep.notebook.many import ROWS
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
@@ -44,7 +45,7 @@ def test_it_is_a_list_selected_and_sorted_as_by_linsep_runs(runs: Path) -> None:
 def test_a_comparison_is_that_of_linsep_compare(runs: Path) -> None:
     compared = linsep.runs(runs=runs).compare()
     said = command("compare", "--format", "markdown", cwd=runs.parent).stdout
-    assert said.startswith(compared.summary.to_markdown())
+    assert said.startswith(summary(compared.comparison, intervals=False).to_markdown())
     assert compared.differences.to_markdown() in said
     assert all(note in said for note in compared.notes)
     assert repr(compared) == "Compared(er, er+bfp)"
