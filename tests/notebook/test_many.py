@@ -49,7 +49,7 @@ def test_a_comparison_is_that_of_linsep_compare(runs: Path) -> None:
     assert compared.differences.to_markdown() in said
     assert all(note in said for note in compared.notes)
     assert repr(compared) == "Compared(er, er+bfp)"
-    assert "er+bfp" in str(compared)
+    assert "ER w/ BFP" in str(compared)
     assert compared._repr_html_().count("<table>") == 2
 
 
