@@ -134,7 +134,7 @@ class Scripted:
             return []
         job = self.jobs.pop(0)
         kind, _, reason = self.endings.pop(0).partition(" ")
-        begun = Message("progress", job.index, steps=round(100 * self.reached), total=100, rate=5.0)
+        begun = Message("progress", job.index, done=round(100 * self.reached), total=100, rate=5.0)
         self.reached += self.further
         return [begun, Message(kind, job.index, reason, seconds=1.0)]  # type: ignore[arg-type]
 

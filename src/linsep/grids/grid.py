@@ -103,7 +103,8 @@ class Grid:
         cell.reason = message.reason
         match message.kind:
             case "progress":
-                cell.share, cell.rate = message.steps / max(message.total, 1), message.rate
+                cell.share, cell.rate = message.done / max(message.total, 1), message.rate
+                cell.place = message.place
                 if cell.status != "running" and cell.share > cell.reached:
                     cell.tries, cell.reached = 1, cell.share  # the try before was not for nothing
                 cell.status = "running"

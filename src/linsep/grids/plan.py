@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, LinsepError, StateError
+from ..learning.workload import Workload
 from ..prepare import prepare
 from ..resolve import gathered
 from ..settings.config import from_settings
@@ -61,12 +62,14 @@ class Cell:
     status: str = "waiting"  # queued, running, done, failed, stopped, elsewhere
     reason: str = ""
     begun: bool = False  # before this grid, and not finished
-    share: float = 0.0  # of its steps
+    share: float = 0.0  # of its work
+    place: str = ""  # "task 2/5  epoch 3/5"
     rate: float = 0.0  # images a second
     seconds: float = 0.0  # that it took, all in all, once it is done
     tries: int = 0  # in a row that brought nothing
-    reached: float = 0.0  # share of its steps from which it last went on
+    reached: float = 0.0  # share of its work from which it last went on
     again: float = 0.0  # when to look again whether another process has let go of it
+    workload: Workload | None = None  # unless it is impossible
 
     @property
     def open(self) -> bool:
@@ -123,7 +126,7 @@ def _cell(settings: dict[str, Any], runs: Path, here: bool, opened: dict[str, An
     device = prepared.config.compute.device
     # Written out, since "auto" might be another one where the run is done, and so another run.
     settings = merged(settings, {"compute": {"device": device}})
-    cell = Cell(settings, prepared.name, runs / prepared.name)
+    cell = Cell(settings, prepared.name, runs / prepared.name, workload=prepared.workload())
     run = RunFolder(cell.folder)
     if run.finished:
         cell.finish()
