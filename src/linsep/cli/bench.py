@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from .flags import Runs
 from .terminal import open_console
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed on this machine, as ratios.")
@@ -52,8 +53,9 @@ def data(
 @app.command("analysis")
 def analysis(
     run: Annotated[
-        Path | None, typer.Argument(help="A finished run's folder. Default: make one.")
+        Path | None, typer.Argument(help="A finished run's key, name or folder. Default: make one.")
     ] = None,
+    runs: Runs = Path("runs"),
 ) -> None:
     """Time the analyses of a 5-task run with 60 000 images and 512 features. Takes minutes."""
     import tempfile
@@ -61,6 +63,7 @@ def analysis(
     from ..analysis.features import Features, reopen
     from ..bench.analysis import CPU_SECONDS, PEAK_MIB, made_up, measure, trained
     from ..compare.tables import Table
+    from ..storage.store import open_record
 
     console = open_console()
     with tempfile.TemporaryDirectory() as scratch:
@@ -68,7 +71,8 @@ def analysis(
             console.print("training")
             looked = trained(made_up(5000, 1000, 512), Path(scratch))
         else:
-            looked = Features(run, reopen(run))
+            folder = open_record(run, runs).folder
+            looked = Features(folder, reopen(folder))
         cost = measure(looked, console.print)
     rows = [*cost.seconds.items(), (f"in all (bound {CPU_SECONDS:.0f})", cost.total_seconds)]
     peak = f"{cost.peak_mib:.0f} MiB at the peak (bound {PEAK_MIB:.0f})"

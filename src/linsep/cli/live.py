@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 WIDEST, NARROWEST = 24, 8  # characters of a bar
+PLACE = len("task 5/5  testing 4000/4000")  # to be expected: lines should not jump meanwhile
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Line:
 
     @property
     def narrowest(self) -> int:
-        return NARROWEST + 2 + len(self._words)
+        return NARROWEST + 2 + len(self._words) + max(0, PLACE - len(self.place))
 
     @property
     def _words(self) -> str:

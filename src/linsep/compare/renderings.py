@@ -55,7 +55,7 @@ def rich(layout: Layout) -> "RichTable":
     title = Text(layout.caption) if layout.caption else None
     drawn = RichTable(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name, numeric in zip(layout.columns, layout.numeric, strict=True):
-        drawn.add_column(Text(name), justify="right" if numeric else "left")
+        drawn.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for i, row in enumerate(layout.rows):
         cells = [Text(cell.text, style="bold" if cell.best else "") for cell in row]
         drawn.add_row(*cells, end_section=i in layout.ends)

@@ -29,7 +29,7 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
         values = [record[name] for name in (*named, *metrics.values())]
         rows.append([record.name, state, *values])
     caption = f"{len(records)} runs, {sum(record.finished for record in records)} finished"
-    return Table(["name", "status", *named, *metrics], rows, caption=caption)
+    return Table(["run", "status", *named, *metrics], rows, caption=caption)
 
 
 def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
