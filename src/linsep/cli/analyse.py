@@ -12,7 +12,7 @@ from ..analysis import ANALYSES
 from ..errors import ConfigError, LinsepError, StateError, unknown
 from .selection import selected
 from .store import Format, Output, Runs, Where, check_format, publish
-from .terminal import INTERRUPTED
+from .terminal import INTERRUPTED, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -103,6 +103,8 @@ def _analysed(
     records: Sequence[Record], names: Sequence[str], options: Mapping[str, Any], data: str | None
 ) -> list[Table]:
     """Analyse run after run; one that does not allow an analysis is named and skipped."""
+    from rich.console import Console
+
     from ..analysis.analyse import analyse as made
     from ..analysis.analyse import lacking
     from ..analysis.features import Features, reopen
@@ -123,11 +125,13 @@ def _analysed(
                 raise
             typer.echo(f"left out of {what}: {error}", err=True)
 
+    console = Console(stderr=True)
     try:
-        for record in records:
+        for number, record in enumerate(records, start=1):
+            say(console, f"[{number}/{len(records)}] {record.name}")
             with skipping("all"):
                 prepared = reopen(record.folder, opened=opened, data=data)
-                run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
+                run = Features(record.folder, prepared, lambda line: say(console, f"  {line}"))
                 for name in names or [name for name in ANALYSES if not lacking(run, name)]:
                     with skipping(name):
                         own = {key: options[key] for key in find(name).options if key in options}

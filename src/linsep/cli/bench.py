@@ -1,12 +1,13 @@
 """`linsep bench`: the speed on this machine, as ratios measured in one process."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .flags import Runs
-from .terminal import open_console
+from .terminal import open_console, say
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed on this machine, as ratios.")
 
@@ -47,7 +48,7 @@ def data(
     console.print(table(measure(rounds)).to_rich())
     if root is not None:
         found = load(root)
-        console.print(f"CIFAR-10: {found.seconds:.2f} s, {found.peak:.2f} x its size at the peak")
+        say(console, f"CIFAR-10: {found.seconds:.2f} s, {found.peak:.2f} x its size at the peak")
 
 
 @app.command("analysis")
@@ -68,12 +69,12 @@ def analysis(
     console = open_console()
     with tempfile.TemporaryDirectory() as scratch:
         if run is None:
-            console.print("training")
+            say(console, "training")
             looked = trained(made_up(5000, 1000, 512), Path(scratch))
         else:
             folder = open_record(run, runs).folder
             looked = Features(folder, reopen(folder))
-        cost = measure(looked, console.print)
+        cost = measure(looked, partial(say, console))
     rows = [*cost.seconds.items(), (f"in all (bound {CPU_SECONDS:.0f})", cost.total_seconds)]
     peak = f"{cost.peak_mib:.0f} MiB at the peak (bound {PEAK_MIB:.0f})"
     console.print(Table(("analysis", "CPU s"), rows, caption=peak, digits=1).to_rich())
@@ -88,4 +89,4 @@ def grid(
     from ..bench.grid import measure, table
 
     console = open_console()
-    console.print(table(measure(runs, workers, console.print)).to_rich())
+    console.print(table(measure(runs, workers, partial(say, console))).to_rich())

@@ -13,7 +13,7 @@ from rich import progress as bars
 from rich.console import Console
 from rich.live import Live
 
-from ..learning.run import EpochEnd, Event, Run, StepEnd, TaskEnd, Tested
+from ..learning.run import ChunkEnd, EpochEnd, Event, Run, StepEnd, TaskEnd
 from ..learning.workload import BACKWARD, Workload
 from .live import Line
 from .terminal import say
@@ -37,10 +37,10 @@ class Watcher:
 
     def see(self, event: Event) -> None:
         now = time.monotonic()
-        self._seconds[isinstance(event, Tested | TaskEnd)] += now - self._last
+        self._seconds[isinstance(event, ChunkEnd | TaskEnd)] += now - self._last
         self._last = now
         match event:
-            case StepEnd() | Tested():
+            case StepEnd() | ChunkEnd():
                 self._images += event.images if isinstance(event, StepEnd) else 0
                 if self._drawing and now - self._seen > REFRESH:
                     self._seen = now
@@ -54,7 +54,7 @@ class Watcher:
                 text = f"Class-IL {class_il:.2f} %  Task-IL {task_il:.2f} %"
                 say(self.console, f"after task {event.task + 1}: {text}")
 
-    def line(self, event: StepEnd | Tested) -> Line:
+    def line(self, event: StepEnd | ChunkEnd) -> Line:
         """The bar after an event. While a task is tested, its place counts images."""
         rate, left = self._pace()
         place, notes = self.run.place(), [f"{rate:.0f} images/s"]

@@ -45,8 +45,8 @@ class TaskEnd:
 
 
 @dataclass(frozen=True)
-class Tested:
-    """Between the last epoch of a task and its end: how far testing has come."""
+class ChunkEnd:
+    """A chunk of test images has been tested, after the last epoch of a task."""
 
     task: int  # in the order of learning
     images: int  # tested so far
@@ -54,7 +54,7 @@ class Tested:
 
 
 Recorded = EpochEnd | TaskEnd  # what is written down; the others only tell how far a run is
-Event = StepEnd | Tested | Recorded
+Event = StepEnd | ChunkEnd | Recorded
 
 
 class Run:
@@ -175,7 +175,7 @@ class Run:
                 self.tested, chunk = self.tested + len(images), chunk + 1
                 if chunk > self.cursor.step:
                     self.cursor = self.cursor._replace(step=chunk)
-                    yield Tested(self.cursor.task, self.tested, total)
+                    yield ChunkEnd(self.cursor.task, self.tested, total)
             scores = torch.cat(parts)
             self.confusion += confusion(scores, group.test.y)
             self.class_il[now, i] = accuracy(scores, group.test.y)

@@ -128,7 +128,7 @@ def open_record(run: Path | str, runs: Path) -> Record:
     for folder in (Path(run), runs / run):
         if RunFolder(folder).exists:
             return Record(folder, read_facts(folder))
-    if Path(run).is_dir():
+    if os.path.isdir(run):
         raise StateError(f"{run} is not a run: there is no {CONFIG} in it")
     found = called(str(run), Store(runs).records())
     if len(found) == 1:
@@ -150,7 +150,9 @@ def called(word: str, records: Iterable[Record]) -> list[Record]:
 def short_keys(records: Sequence[Record]) -> dict[Path, str]:
     """The starts of the runs' keys, as long as needed to tell these runs apart."""
     keys = {record.key for record in records}
-    length = next((n for n in range(SHORTEST, 10) if len({k[:n] for k in keys}) == len(keys)), None)
+    length = SHORTEST
+    while len({key[:length] for key in keys}) < len(keys):
+        length += 1
     return {record.folder: record.key[:length] for record in records}
 
 
