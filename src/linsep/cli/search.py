@@ -96,7 +96,7 @@ def _trials(found: Search) -> Table:
         (number, *(str(chosen.get(name, "-")) for name in found.over), value)
         for number, chosen, value in found.tried()
     ]
-    caption = f"{len(rows)} trials, {title} on the validation split"
+    caption = f"{len(rows)} trial{'s' * (len(rows) != 1)}"
     return Table(("trial", *found.over, title), rows, caption=caption, best={title: better})
 
 
