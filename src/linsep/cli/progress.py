@@ -57,9 +57,12 @@ class Watcher:
     def line(self, event: StepEnd | ChunkEnd) -> Line:
         """The bar after an event. While a task is tested, its place counts images."""
         rate, left = self._pace()
-        place, notes = self.run.place(), [f"{rate:.0f} images/s"]
         if isinstance(event, StepEnd):
-            place, notes = self.run.place(event.cursor), [*spelled(event.losses), *notes]
+            place, notes = self.run.place(event.cursor), spelled(event.losses)
+        else:
+            place, notes = self.run.place(), []
+            rate = (self._counts()[1] - self._first[1]) / max(self._seconds[1], 1e-9)
+        notes = [*notes, f"{rate:.0f} images/s"]
         return Line(self._share(), f"{clock(left)} left", place, notes)
 
     def _share(self) -> float:

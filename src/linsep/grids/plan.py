@@ -22,6 +22,7 @@ from ..settings.names import SHORT
 from ..storage.folder import RunFolder
 
 MOST = 100_000  # runs of one grid
+JUDGED = 0.02  # share of a run from which its pace is known
 
 
 def expand(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -65,7 +66,8 @@ class Cell:
     share: float = 0.0  # of its work
     place: str = ""  # "task 2/5  epoch 3/5"
     rate: float = 0.0  # images a second
-    seconds: float = 0.0  # that it took, all in all, once it is done
+    resumed: float = 0.0  # share of its work that was done before it was last started
+    seconds: float = 0.0  # since then; all in all, once it is done
     tries: int = 0  # in a row that brought nothing
     reached: float = 0.0  # share of its work from which it last went on
     again: float = 0.0  # when to look again whether another process has let go of it
@@ -113,8 +115,11 @@ def plan(
 
 
 def time_left(cells: Sequence[Cell], at_once: int) -> float | None:
-    """Seconds, if the rest takes as long as what is done took; None before there is anything."""
+    """Seconds, if the rest takes as long as runs that are done, or else at the pace of those under
+    way; None before there is anything."""
     timed = [cell.seconds for cell in cells if cell.status == "done" and cell.seconds]
+    under_way = [(c.seconds, c.share - c.resumed) for c in cells if c.status == "running"]
+    timed = timed or [seconds / share for seconds, share in under_way if share > JUDGED]
     if not timed:
         return None
     rest = [1 - cell.share for cell in cells if cell.open]

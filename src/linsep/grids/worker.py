@@ -51,7 +51,7 @@ class Message:
     total: int = 0
     place: str = ""  # "task 2/5  epoch 3/5"
     rate: float = 0.0  # images a second
-    seconds: float = 0.0
+    seconds: float = 0.0  # since it began here
 
 
 Order = Job | Literal["stop", "quit"]  # finish the step, save and end; or end when idle
@@ -94,13 +94,13 @@ def _train(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float) -
     with Session(prepared, job.runs, save_every=job.save_every, keep=job.keep) as session:
         images, began, told = 0, time.monotonic(), 0.0
 
-        def report(rate: float) -> None:
+        def report() -> None:
             if session.run is not None:
-                done, total = session.run.passes()
-                place = session.run.place()
-                tell(Message("progress", job.index, "", done, total, place, rate))
+                (done, total), seconds = session.run.passes(), time.monotonic() - began
+                rate, place = images / max(seconds, 1e-9), session.run.place()
+                tell(Message("progress", job.index, "", done, total, place, rate, seconds))
 
-        report(0.0)
+        report()
         for event in session:
             images += event.images if isinstance(event, StepEnd) else 0
             if stop.is_set():
@@ -108,7 +108,7 @@ def _train(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float) -
                 return Message("stopped", job.index)
             if (now := time.monotonic()) - told > every:
                 told = now
-                report(images / max(now - began, 1e-9))
+                report()
         return Message("done", job.index, seconds=time.monotonic() - began)
 
 
