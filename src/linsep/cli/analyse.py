@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,8 @@ from .terminal import INTERRUPTED, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import Console
 
     from ..compare.tables import Table
     from ..storage.store import Record
@@ -128,10 +131,10 @@ def _analysed(
     console = Console(stderr=True)
     try:
         for number, record in enumerate(records, start=1):
-            say(console, f"[{number}/{len(records)}] {record.name}")
+            told = partial(_tell, console, f"[{number}/{len(records)}] {record.name}")
             with skipping("all"):
                 prepared = reopen(record.folder, opened=opened, data=data)
-                run = Features(record.folder, prepared, lambda line: say(console, f"  {line}"))
+                run = Features(record.folder, prepared, told)
                 for name in names or [name for name in ANALYSES if not lacking(run, name)]:
                     with skipping(name):
                         own = {key: options[key] for key in find(name).options if key in options}
@@ -148,3 +151,7 @@ def _analysed(
         )
     arms = compare(records).arms
     return [table(name, arms, results) for name, results in done.items()]
+
+
+def _tell(console: Console, which: str, line: str) -> None:
+    say(console, f"{which}: {line}")
