@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .data.images import Dataset
     from .data.scenarios import Opened
     from .learning.run import Run
+    from .learning.workload import Workload
     from .nets.net import Backbone
 
 RESULTS_VERSION = 1  # raise it when the same config gives other numbers than before
@@ -62,6 +63,15 @@ class Prepared:
             c.training, c.memory, c.evaluation, c.compute,
         )  # fmt: skip
         return Run(scenario, learner)
+
+    def workload(self) -> Workload:
+        """How much there is to do, without building anything."""
+        from .learning.workload import Workload
+        from .methods import assemble
+
+        c = self.config
+        method = assemble(c.method, c.options)
+        return Workload.of(method, method.curriculum(self.data.scenario), c.training, c.memory.rows)
 
     def _backbone(self) -> Backbone:
         from .nets.backbones import make

@@ -487,6 +487,8 @@ def test_the_command_analyses_and_repeats(runs: Path, tmp_path: Path) -> None:
     assert first.returncode == 0, first.stderr
     for title in ("proj-acc", "CKA", "linear probing", "on a plane", "old head"):
         assert title in first.stdout
+    numbers = [line.partition(" ")[0] for line in first.stderr.splitlines()]
+    assert list(dict.fromkeys(numbers)) == ["[1/2]", "[2/2]"]
     again = command(*words, "--draws", "1", cwd=tmp_path)
     assert again.stdout == first.stdout
     assert again.stderr == ""

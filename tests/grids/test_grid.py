@@ -134,7 +134,7 @@ class Scripted:
             return []
         job = self.jobs.pop(0)
         kind, _, reason = self.endings.pop(0).partition(" ")
-        begun = Message("progress", job.index, steps=round(100 * self.reached), total=100, rate=5.0)
+        begun = Message("progress", job.index, done=round(100 * self.reached), total=100, rate=5.0)
         self.reached += self.further
         return [begun, Message(kind, job.index, reason, seconds=1.0)]  # type: ignore[arg-type]
 
@@ -208,6 +208,11 @@ def test_an_impossible_cell_stops_nobody_unless_all_are(tmp_path: Path) -> None:
 def test_the_time_left_is_told_from_what_is_done(tmp_path: Path) -> None:
     cells = cells_of(tmp_path, 4)
     assert time_left(cells, 2) is None
+    cells[0].status, cells[0].resumed, cells[0].share, cells[0].seconds = "running", 0.2, 0.7, 6.0
+    assert time_left(cells, 1) == pytest.approx(12.0 * (0.3 + len(cells) - 1))  # 12 s for a whole
+    cells[0].share = 0.2
+    assert time_left(cells, 1) is None
+    cells[0].status, cells[0].resumed, cells[0].share, cells[0].seconds = "waiting", 0.0, 0.0, 0.0
     cells[0].status, cells[0].seconds = "done", 10.0
     cells[1].status, cells[1].share = "running", 0.5
     assert time_left(cells, 2) == pytest.approx(12.5)

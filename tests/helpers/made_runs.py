@@ -1,6 +1,7 @@
 """Run folders made by hand, as the library writes them, for tests that need many."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,8 +38,9 @@ def make_run(
         one = {"faa": faa, "ff": 100 - faa, "ala": faa / 2}
         metrics = {"class_il": one, "task_il": one}
     if metrics is not None:
+        key = label[1:] if re.fullmatch("-[0-9a-f]{10}", label) else folder.name
         results = {
-            "key": folder.name, "data": "d", "scenario": config["scenario"]["name"],
+            "key": key, "data": "d", "scenario": config["scenario"]["name"],
             "method": method, "memory": config["memory"]["rows"], "seed": config["seed"],
             "metrics": metrics,
         }  # fmt: skip

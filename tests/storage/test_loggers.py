@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from linsep.errors import ConfigError, StateError
-from linsep.learning.run import StepEnd
+from linsep.learning.run import Recorded
 from linsep.storage import loggers
 from linsep.storage.folder import RunFolder
 from linsep.storage.loggers import Log, Scalar, replay, start
@@ -51,7 +51,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> type[Kept]:
 def live(kind: str, runs: Path) -> Path:
     with Session(prepared(), runs) as session, start(kind, session.folder) as log:
         for event in session:
-            if not isinstance(event, StepEnd):
+            if isinstance(event, Recorded):
                 assert session.run is not None
                 log.see(event_record(event, session.run))
         log.finish(session.results())

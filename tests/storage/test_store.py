@@ -271,8 +271,8 @@ def test_runs_lists_what_there_is(tmp_path: Path) -> None:
     assert "7 runs, 6 finished" in said.stdout
     line = next(s for s in said.stdout.splitlines() if "derpp+bfp-200-s1" in s)
     assert line.split() == [
-        "derpp+bfp-200-s1", "finished", "split-cifar10", "derpp+bfp", "200", "1", "0.03", "61.00",
-        "39.00", "61.00",
+        "derpp+bfp-200-s1", "derpp+bfp-200-s1", "finished", "split-cifar10", "derpp+bfp", "200",
+        "1", "0.03", "61.00", "39.00", "61.00",
     ]  # fmt: skip
     assert "unfinished: not begun" in said.stdout
     none = command("runs", "--where", "memory=9", cwd=tmp_path)

@@ -5,18 +5,21 @@ are in `commands`. Whatever a user can mend is one line on standard error and ex
 """
 
 import io
+import os
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
 from ..errors import LinsepError, out_of_memory, printable
 from ..optional import EXTRAS
-from .terminal import INTERRUPTED
+from .terminal import INTERRUPTED, Spinner
 
 if TYPE_CHECKING:
     from .commands import app as app
 
 LONGEST = 500  # characters of an error or a warning; what was typed or read may be longer
+COMPLETING = "_LINSEP_COMPLETE"  # set by the shell's completion
+QUIET = {"--help", "--quiet", "-q", "--version", "--show-completion", "--install-completion"}
 
 
 def __getattr__(name: str) -> Any:
@@ -33,10 +36,15 @@ def main() -> None:
     warnings.showwarning = _warn
     if isinstance(sys.stdout, io.TextIOWrapper):  # a file's name need not be UTF-8
         sys.stdout.reconfigure(errors="backslashreplace")
+    words, completing = sys.argv[1:], COMPLETING in os.environ
+    if completing:  # nothing may stand between the words
+        warnings.simplefilter("ignore")
+    awaited = bool(words) and not completing and not QUIET.intersection(words)
     try:
-        from .commands import app
+        with Spinner("starting", awaited):
+            from .commands import app
 
-        app()
+            app()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except Exception as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,17 +13,19 @@ from ..analysis import ANALYSES
 from ..errors import ConfigError, LinsepError, StateError, unknown
 from .selection import selected
 from .store import Format, Output, Runs, Where, check_format, publish
-from .terminal import INTERRUPTED
+from .terminal import INTERRUPTED, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import Console
 
     from ..compare.tables import Table
     from ..storage.store import Record
 
 ENGINES = ("opentsne", "sklearn", "pca")
 Chosen = Annotated[
-    list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders or names of runs.")
+    list[Path] | None, typer.Argument(metavar="RUNS", help="Keys, names or folders of runs.")
 ]
 What = Annotated[
     str | None,
@@ -103,6 +106,8 @@ def _analysed(
     records: Sequence[Record], names: Sequence[str], options: Mapping[str, Any], data: str | None
 ) -> list[Table]:
     """Analyse run after run; one that does not allow an analysis is named and skipped."""
+    from rich.console import Console
+
     from ..analysis.analyse import analyse as made
     from ..analysis.analyse import lacking
     from ..analysis.features import Features, reopen
@@ -123,11 +128,13 @@ def _analysed(
                 raise
             typer.echo(f"left out of {what}: {error}", err=True)
 
+    console = Console(stderr=True)
     try:
-        for record in records:
+        for number, record in enumerate(records, start=1):
+            told = partial(_tell, console, f"[{number}/{len(records)}] {record.name}")
             with skipping("all"):
                 prepared = reopen(record.folder, opened=opened, data=data)
-                run = Features(record.folder, prepared, lambda line: typer.echo(line, err=True))
+                run = Features(record.folder, prepared, told)
                 for name in names or [name for name in ANALYSES if not lacking(run, name)]:
                     with skipping(name):
                         own = {key: options[key] for key in find(name).options if key in options}
@@ -144,3 +151,7 @@ def _analysed(
         )
     arms = compare(records).arms
     return [table(name, arms, results) for name, results in done.items()]
+
+
+def _tell(console: Console, which: str, line: str) -> None:
+    say(console, f"{which}: {line}")

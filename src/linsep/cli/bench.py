@@ -1,11 +1,13 @@
 """`linsep bench`: the speed on this machine, as ratios measured in one process."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .terminal import open_console
+from .flags import Runs
+from .terminal import open_console, say
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed on this machine, as ratios.")
 
@@ -46,14 +48,15 @@ def data(
     console.print(table(measure(rounds)).to_rich())
     if root is not None:
         found = load(root)
-        console.print(f"CIFAR-10: {found.seconds:.2f} s, {found.peak:.2f} x its size at the peak")
+        say(console, f"CIFAR-10: {found.seconds:.2f} s, {found.peak:.2f} x its size at the peak")
 
 
 @app.command("analysis")
 def analysis(
     run: Annotated[
-        Path | None, typer.Argument(help="A finished run's folder. Default: make one.")
+        Path | None, typer.Argument(help="A finished run's key, name or folder. Default: make one.")
     ] = None,
+    runs: Runs = Path("runs"),
 ) -> None:
     """Time the analyses of a 5-task run with 60 000 images and 512 features. Takes minutes."""
     import tempfile
@@ -61,15 +64,17 @@ def analysis(
     from ..analysis.features import Features, reopen
     from ..bench.analysis import CPU_SECONDS, PEAK_MIB, made_up, measure, trained
     from ..compare.tables import Table
+    from ..storage.store import open_record
 
     console = open_console()
     with tempfile.TemporaryDirectory() as scratch:
         if run is None:
-            console.print("training")
+            say(console, "training")
             looked = trained(made_up(5000, 1000, 512), Path(scratch))
         else:
-            looked = Features(run, reopen(run))
-        cost = measure(looked, console.print)
+            folder = open_record(run, runs).folder
+            looked = Features(folder, reopen(folder))
+        cost = measure(looked, partial(say, console))
     rows = [*cost.seconds.items(), (f"in all (bound {CPU_SECONDS:.0f})", cost.total_seconds)]
     peak = f"{cost.peak_mib:.0f} MiB at the peak (bound {PEAK_MIB:.0f})"
     console.print(Table(("analysis", "CPU s"), rows, caption=peak, digits=1).to_rich())
@@ -84,4 +89,4 @@ def grid(
     from ..bench.grid import measure, table
 
     console = open_console()
-    console.print(table(measure(runs, workers, console.print)).to_rich())
+    console.print(table(measure(runs, workers, partial(say, console))).to_rich())

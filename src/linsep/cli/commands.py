@@ -1,18 +1,42 @@
 """The commands by name. None of these modules imports torch before its command needs it."""
 
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from . import analyse, bench, data, grid, label, look, paper, report, run, search, store
+from .completion import completing
 from .flags import grouped
+
+
+class Command(TyperCommand):
+    """A command whose help puts no type beside a flag that takes no value."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _typeless(super().get_params(ctx))
+
+
+class Group(TyperGroup):
+    """The same for a group of commands."""
+
+    def get_params(self, ctx: Any) -> Any:
+        return _typeless(super().get_params(ctx))
+
+
+def _typeless(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
+
 
 app = typer.Typer(
     name="linsep",
+    cls=Group,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Teach a network new classes without forgetting the old ones.\n\n"
@@ -27,8 +51,13 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }  # fmt: skip
 for name, command in COMMANDS.items():
     app.command(name)(grouped(command))
-for name, group in {"paper": paper.app, "data": data.app, "bench": bench.app}.items():
-    app.add_typer(group, name=name)
+GROUPS = {"paper": paper.app, "data": data.app, "bench": bench.app}
+for name, group in GROUPS.items():
+    app.add_typer(group, name=name, cls=Group)
+for name, commands in {"": app, **GROUPS}.items():
+    completing(commands, name)
+    for registered in commands.registered_commands:
+        registered.cls = Command
 
 
 def _version(asked: bool) -> None:

@@ -63,6 +63,7 @@ class Given:
 @app.command("list")
 def list_(data: Data = None) -> None:
     """List every data set, and whether it is on this machine."""
+    from rich.markup import escape
     from rich.table import Table
 
     from ..data.registry import SOURCES
@@ -74,7 +75,7 @@ def list_(data: Data = None) -> None:
         here = "yes" if not source.layout else "yours"
         if source.published is not None:
             here = "yes" if source.published.here(root) else "no"
-        table.add_row(name, source.line, here, source.layout)
+        table.add_row(*map(escape, (name, source.line, here, source.layout)))
     open_console().print(table)
     typer.echo(f"data folder: {printable(str(root))}")
 

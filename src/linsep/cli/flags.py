@@ -55,7 +55,7 @@ def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]
 
 
 ConfigFile = Annotated[
-    Path | None, Argument(metavar="[CONFIG.toml]", help="Settings file; flags override it.")
+    Path | None, Argument(metavar="CONFIG.toml", help="Settings file; flags override it.")
 ]
 LISTS = "Values to try: seed=0..4, method=er,er+bfp, ..."
 Over = Annotated[list[str] | None, Option(metavar="FIELD=VALUES", help=LISTS)]

@@ -17,11 +17,11 @@ from .terminal import FAILED, INTERRUPTED, Stop, open_console, say
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
 
     from ..grids.grid import Grid
     from ..grids.plan import Cell
     from ..grids.search import Search
+    from .live import Lines
 
 LINE_EVERY = 30.0  # seconds between lines on how far it is, where there is no terminal
 PLANNED = {"done": "finished", "failed": "impossible", "waiting": "new"}  # states in a plan
@@ -82,6 +82,8 @@ def make(
     work = Grid(cells, saving.runs, saving.save_every, keep, engine)
     console = open_console(saving.quiet)
     say(console, announced(cells, len(slots) if place.here else None))
+    for text in _cost(cells):
+        say(console, text)
     if dry_run:
         for cell in cells:
             say(console, f"{standing(cell):13}  {cell.name}")
@@ -121,6 +123,18 @@ def announced(cells: Sequence[Cell], at_once: int | None) -> str:
     return f"{text}."
 
 
+def _cost(cells: Sequence[Cell]) -> list[str]:
+    """A line on testing, where it takes longer than it need."""
+    from ..settings.layers import flat
+    from .progress import cost_of_testing
+
+    ahead = [cell for cell in cells if cell.open]
+    fewer = ("scenario.test_per_class", "scenario.validation")
+    if any(flat(cell.settings).get(name) for cell in ahead for name in fewer):
+        return []
+    return cost_of_testing([cell.workload for cell in ahead if cell.workload])
+
+
 def standing(cell: Cell) -> str:
     """Describe the state in which a plan finds a run."""
     return "half-finished" if cell.begun else PLANNED[cell.status]
@@ -150,17 +164,13 @@ def left(cells: Sequence[Cell], at_once: int) -> str:
     return f", about {clock(seconds)} left" if seconds else ""
 
 
-def picture(cells: Sequence[Cell], at_once: int) -> Text:
+def picture(cells: Sequence[Cell], at_once: int) -> Lines:
     """The runs under way with a bar each, and a line about all."""
-    from rich.text import Text
+    from .live import Line, Lines
 
     running = [cell for cell in cells if cell.status == "running"]
-    width = max((len(cell.name) for cell in running), default=0)
-    lines = [
-        f"{c.name:{width}}  {'━' * round(20 * c.share):20}  {c.share:4.0%}  {c.rate:.0f} images/s"
-        for c in running
-    ]
-    return Text("\n".join([*lines, tally(cells) + left(cells, at_once)]))
+    rows = [(c.name, Line(c.share, "", c.place, [f"{c.rate:.0f} images/s"])) for c in running]
+    return Lines(rows, tally(cells) + left(cells, at_once))
 
 
 def conclude(cells: Sequence[Cell], runs: Path) -> None:

@@ -1,7 +1,10 @@
 """`linsep list`, `show` and `export`: names to choose from, a run's results, and its log."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,10 +13,13 @@ from ..learning.metrics import SETTINGS
 from . import flags
 from .terminal import open_console, say
 
-RunFolder = Annotated[Path, typer.Argument(help="A run's folder, or its name under --runs.")]
+if TYPE_CHECKING:
+    from ..compare.tables import Table
+
+RunFolder = Annotated[Path, typer.Argument(help="A run's key, name or folder.")]
 KIND = flags.one_of("", "kind", ("methods", "terms", "scenarios", "nets"))
 KINDS = "methods, terms, scenarios or nets; all if left out."
-Kind = Annotated[str | None, typer.Argument(parser=KIND, metavar="[KIND]", help=KINDS)]
+Kind = Annotated[str | None, typer.Argument(parser=KIND, metavar="KIND", help=KINDS)]
 
 
 def list_(kind: Kind = None) -> None:
@@ -52,7 +58,6 @@ def _choices() -> dict[str, list[tuple[str, ...]]]:
 
 def show(run: RunFolder, runs: flags.Runs = Path("runs")) -> None:
     """Show a run's config, its accuracies after every task, and its metrics."""
-    from ..compare.tables import Table
     from ..storage.folder import RunFolder
     from ..storage.store import open_record
     from .run import show_result
@@ -68,14 +73,29 @@ def show(run: RunFolder, runs: flags.Runs = Path("runs")) -> None:
         return
     results = found.results()
     for setting, matrix in results.get("matrices", {}).items():
+        for table in _matrix(matrix, f"{SETTINGS[setting]} accuracy, %", console.width):
+            console.print(table.to_rich())
+    show_result(console, results, record.folder)
+
+
+def _matrix(matrix: Sequence[Sequence[float | None]], caption: str, width: int) -> list[Table]:
+    """The accuracies after each task, in tables side by side, or below each other if need be."""
+    from ..compare.tables import Table
+
+    across = max(1, (width - len(" task 100  ")) // len("on task 10  "))
+    tables = []
+    for first in range(0, len(matrix), across):
+        shown = range(first, min(first + across, len(matrix)))
         rows = [
-            (f"task {task}", *(None if share is None else 100 * share for share in shares))
+            (
+                f"task {task}",
+                *(None if (share := shares[i]) is None else 100 * share for i in shown),
+            )
             for task, shares in enumerate(matrix, start=1)
         ]
-        columns = ("after", *(f"on task {task}" for task, _ in enumerate(rows, start=1)))
-        table = Table(columns, rows, caption=f"{SETTINGS[setting]} accuracy, %", digits=1)
-        console.print(table.to_rich())
-    show_result(console, results, record.folder)
+        columns = ("after", *(f"on task {i + 1}" for i in shown))
+        tables.append(Table(columns, rows[first:], caption=caption, digits=1))
+    return tables
 
 
 def export(

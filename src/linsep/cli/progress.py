@@ -4,16 +4,18 @@ Knows events and how to print. Knows nothing of files.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from statistics import fmean
 from typing import Any, SupportsFloat
 
 from rich import progress as bars
 from rich.console import Console
+from rich.live import Live
 
-from ..learning.run import EpochEnd, Event, Run, StepEnd, TaskEnd
-from ..randomness import Cursor
+from ..learning.run import ChunkEnd, EpochEnd, Event, Run, StepEnd, TaskEnd
+from ..learning.workload import BACKWARD, Workload
+from .live import Line
 from .terminal import say
 
 REFRESH = 0.2  # seconds between looks at the losses: reading one waits for the device
@@ -24,53 +26,78 @@ class Watcher:
 
     def __init__(self, run: Run, console: Console) -> None:
         self.run, self.console = run, console
-        self._started, self._images, self._seen = time.monotonic(), 0, 0.0
-        self._first = run.steps()[0]
-        share, left = "{task.percentage:>3.0f} %", bars.TimeRemainingColumn()
-        note = bars.TextColumn("{task.fields[note]}", style="dim")
-        columns = ("{task.description}", bars.BarColumn(bar_width=24), share, left, note)
-        disable = console.quiet or not console.is_terminal
-        self.bar = bars.Progress(*columns, console=console, transient=True, disable=disable)
-        self._row = self.bar.add_task("starting", total=None, note="")
+        self._images, self._seen, self._last = 0, 0.0, time.monotonic()
+        self._first = self._counts()
+        self._seconds = [0.0, 0.0]  # training and testing
+        self._live = Live(console=console, refresh_per_second=5, transient=True)
+        self._drawing = console.is_terminal and not console.quiet
+        self.bar: AbstractContextManager[object] = self._live if self._drawing else nullcontext()
+        if self._drawing:
+            self._live.update(Line(self._share(), "", "starting"))
 
     def see(self, event: Event) -> None:
+        now = time.monotonic()
+        self._seconds[isinstance(event, ChunkEnd | TaskEnd)] += now - self._last
+        self._last = now
         match event:
-            case StepEnd():
-                self._images += event.images
-                if not self.bar.disable and time.monotonic() - self._seen > REFRESH:
-                    self._seen = time.monotonic()
-                    self._draw(event)
-            case EpochEnd() if self.bar.disable:
+            case StepEnd() | ChunkEnd():
+                self._images += event.images if isinstance(event, StepEnd) else 0
+                if self._drawing and now - self._seen > REFRESH:
+                    self._seen = now
+                    self._live.update(self.line(event))
+            case EpochEnd() if not self._drawing:
                 rate, left = self._pace()
-                place, terms = self._place(event.cursor), spelled(event.losses)
+                place, terms = self.run.place(event.cursor), "  ".join(spelled(event.losses))
                 say(self.console, f"{place}  {terms}  {rate:.0f} images/s  {clock(left)} left")
             case TaskEnd():
                 class_il, task_il = (100 * fmean(a) for a in (event.class_il, event.task_il))
                 text = f"Class-IL {class_il:.2f} %  Task-IL {task_il:.2f} %"
                 say(self.console, f"after task {event.task + 1}: {text}")
 
-    def _place(self, cursor: Cursor) -> str:
-        """'task 2/5 train epoch 3/5'."""
-        stage = self.run.learner.method.stages[cursor.stage]
-        tasks, epochs = len(self.run.scenario.tasks), self.run.epochs(stage)
-        return f"task {cursor.task + 1}/{tasks} {stage.name} epoch {cursor.epoch + 1}/{epochs}"
+    def line(self, event: StepEnd | ChunkEnd) -> Line:
+        """The bar after an event. While a task is tested, its place counts images."""
+        rate, left = self._pace()
+        if isinstance(event, StepEnd):
+            place, notes = self.run.place(event.cursor), spelled(event.losses)
+        else:
+            place, notes = self.run.place(), []
+            rate = (self._counts()[1] - self._first[1]) / max(self._seconds[1], 1e-9)
+        notes = [*notes, f"{rate:.0f} images/s"]
+        return Line(self._share(), f"{clock(left)} left", place, notes)
 
-    def _draw(self, event: StepEnd) -> None:
-        done, total = self.run.steps()
-        note = f"{self._pace()[0]:.0f} images/s  {spelled(event.losses)}"
-        place = self._place(event.cursor)
-        self.bar.update(self._row, description=place, completed=done, total=total, note=note)
+    def _share(self) -> float:
+        done, total = self.run.passes()
+        return done / max(total, 1)
+
+    def _counts(self) -> tuple[int, int]:
+        """Images trained on and tested so far."""
+        work, now = self.run.workload, self.run.cursor
+        return work.trained(now), work.tested(now) + self.run.tested
 
     def _pace(self) -> tuple[float, float]:
-        """Images a second, and seconds left."""
-        elapsed = time.monotonic() - self._started
-        done, total = self.run.steps()
-        here = max(1, done - self._first)
-        return self._images / max(elapsed, 1e-9), elapsed / here * (total - done)
+        """Images trained on a second, and seconds left at the pace of training and of testing."""
+        work, counts = self.run.workload, self._counts()
+        trained, tested = (done - first for done, first in zip(counts, self._first, strict=True))
+        train = self._seconds[0] / max(trained, 1)
+        test = self._seconds[1] / tested if tested else train / BACKWARD  # a guess, until it is
+        left = train * (work.trained() - counts[0]) + test * (work.tested() - counts[1])
+        return self._images / max(self._seconds[0], 1e-9), left
 
 
-def spelled(losses: Mapping[str, SupportsFloat]) -> str:
-    return "  ".join(f"{name} {float(loss):.3f}" for name, loss in losses.items())
+def cost_of_testing(work: Sequence[Workload]) -> list[str]:
+    """A line on what testing costs, if it passes more images through the net than training."""
+    trained, tested = sum(w.trained() for w in work), sum(w.tested() for w in work)
+    if tested <= trained:
+        return []
+    share = tested / (tested + BACKWARD * trained)
+    return [
+        f"Testing passes {tested} images through the net, training {trained}: up to {share:.0%} "
+        "of the time. --test-per-class N tests on fewer."
+    ]
+
+
+def spelled(losses: Mapping[str, SupportsFloat]) -> list[str]:
+    return [f"{name} {float(loss):.3f}" for name, loss in losses.items()]
 
 
 def clock(seconds: float) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..report.gather import Gathered
 
 Chosen = Annotated[
-    list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders or names of runs.")
+    list[Path] | None, typer.Argument(metavar="RUNS", help="Keys, names or folders of runs.")
 ]
 GridFile = Annotated[
     Path | None, typer.Option("--grid", metavar="FILE", help="Only the runs of this grid.")

@@ -109,14 +109,18 @@ def _train(prepared: Prepared, saving: flags.Saving, keep: flags.Keep, log: list
 
 
 def _watch(session: Session, console: Console, log: Sequence[str]) -> None:
-    from ..learning.run import StepEnd
+    from ..learning.run import Recorded
     from ..storage.loggers import start
     from ..storage.session import event_record
-    from .progress import Watcher
+    from .progress import Watcher, cost_of_testing
 
     assert session.run is not None
     done, total = session.run.steps()
     say(console, session.prepared.name + (f" from step {done} of {total}" if done else ""))
+    chosen = session.prepared.config.scenario
+    if not (chosen.test_per_class or chosen.validation):
+        for line in cost_of_testing([session.run.workload]):
+            say(console, line)
     stopping = Stop()
     with ExitStack() as opened, stopping:
         logs = [opened.enter_context(start(kind, session.folder)) for kind in log]
@@ -124,7 +128,7 @@ def _watch(session: Session, console: Console, log: Sequence[str]) -> None:
         with watcher.bar:
             for event in session:
                 watcher.see(event)
-                if not isinstance(event, StepEnd):
+                if isinstance(event, Recorded):
                     for written in logs:
                         written.see(event_record(event, session.run))
                 if stopping.signal is not None and not session.run.finished:

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Exit, Option
 
-from ..learning.metrics import REPORTED, SETTINGS
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..settings.layers import read
 from . import flags
 from .grid import lists, tally, watch
+from .store import publish
 from .terminal import FAILED, INTERRUPTED, open_console, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..compare.tables import Table
     from ..grids.search import Search
 
 TRIALS = 20
@@ -67,6 +69,8 @@ def search(
 def _conclude(found: Search, command: list[str], progress: Console) -> None:
     """Print the best values and the command that trains with them; exit with the code for it."""
     console, best = open_console(), found.best()
+    if found.tried():
+        publish([_trials(found)], [], "terminal", None)
     if best is not None:
         chosen, value = best
         say(console, f"Best {found.worth[1].upper()} on the validation split: {value:.2f}")
@@ -82,6 +86,19 @@ def _conclude(found: Search, command: list[str], progress: Console) -> None:
     if best is None:
         say(console, "Every trial failed.")
         raise Exit(FAILED)
+
+
+def _trials(found: Search) -> Table:
+    """Every trial with its values, the best first."""
+    from ..compare.tables import Table
+
+    title, better = METRICS[found.worth[1]].title, METRICS[found.worth[1]].better
+    rows = [
+        (number, *(str(chosen.get(name, "-")) for name in found.over), value)
+        for number, chosen, value in found.tried()
+    ]
+    caption = f"{len(rows)} trial{'s' * (len(rows) != 1)}"
+    return Table(("trial", *found.over, title), rows, caption=caption, best={title: better})
 
 
 def _command(found: Search, config: Path | None, over: list[str], set_: list[str]) -> list[str]:

@@ -28,6 +28,7 @@ Format = Annotated[str, typer.Option("--format", help="terminal, markdown, csv, 
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
 ]
+STATUS = 20  # characters of a status before it folds
 FORMATS = ("terminal", "markdown", "csv", "latex", "json")
 
 
@@ -49,24 +50,58 @@ def runs(
       linsep runs --where "scenario=split-cifar10 and memory=200" --sort method,seed
     """
     from ..compare.summaries import listing
-    from ..storage.store import Store, check_names
+    from ..storage.store import Store, check_names, short_keys
 
     found = Store(runs).select(where, sort)
     extra = [name.strip() for name in (show or "").split(",") if name.strip()]
     check_names(extra, found)
     if json_:
-        whole = [{"folder": str(r.folder), **r.facts} for r in found]
+        whole = [{"folder": str(r.folder), "key": r.key, **r.facts} for r in found]
         typer.echo(json.dumps(whole, indent=1))
         return
     if not found:
         typer.echo(f"No runs{' with ' + where if where else ''} in {runs}.")
         return
-    publish([listing(found, extra)], [], "terminal", None)
+    keys = short_keys(Store(runs).records())  # of all, so that each of them finds its run
+    table = listing(found, extra)
+    rows = [[keys[r.folder], *row] for r, row in zip(found, table.rows, strict=True)]
+    done = all(record.finished for record in found)
+    _list(replace(table, columns=["key", *table.columns], rows=rows), done)
+
+
+def _list(table: Table, done: bool) -> None:
+    """Draw a list of runs; what else tells of them is left out where there is no room for it."""
+    from ..compare.tables import draw
+
+    console, gone = wide_console(), list[str]()
+    for name in ("run", *["status"] * done, "Task-IL FAA", "FF"):
+        if _width(table) <= console.width:
+            break
+        if name in table.columns:
+            at = list(table.columns).index(name)
+            rest = [[*row[:at], *row[at + 1 :]] for row in table.rows]
+            columns = [column for column in table.columns if column != name]
+            table, gone = replace(table, columns=columns, rows=rest), [*gone, name]
+    draw(table, console)
+    if gone:
+        left_out = f"Left out to fit {console.width} columns: {', '.join(gone)}."
+        console.print(left_out, style="dim", highlight=False, markup=False)
+
+
+def _width(table: Table) -> int:
+    """Of the table when drawn, if a status that is longer than others folds."""
+    drawn = table.to_rich()
+    widths = [max(len(str(text)) for text in (c.header, *c.cells)) for c in drawn.columns]
+    shown = zip(table.columns, widths, strict=True)
+    return sum(min(width, STATUS) if name == "status" else width for name, width in shown) + (
+        2 * len(widths) + 1
+    )
 
 
 def compare(
     run: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders or names of runs.")
+        list[Path] | None,
+        typer.Argument(metavar="RUNS", help="Keys, names or folders of runs."),
     ] = None,
     where: Where = None,
     runs: Runs = Path("runs"),

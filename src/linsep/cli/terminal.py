@@ -1,14 +1,17 @@
-"""Terminal output, and stopping on Ctrl-C or SIGTERM.
+"""Terminal output, a sign of life until there is any, and stopping on Ctrl-C or SIGTERM.
 
-Knows signals and the console. Knows nothing of runs.
+Knows signals and the console. Knows nothing of runs. Imports nothing heavy: it is there before
+everything else.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..errors import printable
 
@@ -16,6 +19,66 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FAILED, INTERRUPTED, TERMINATED = 1, 130, 143  # exit codes
+
+SHOWN_AFTER, TURN_EVERY = 0.2, 0.1  # seconds
+TURNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Spinner:
+    """Turns on a terminal from the start of a command until the first thing is printed.
+
+    Importing torch and opening data take seconds. Whatever is written to standard output or error
+    meanwhile, by whomever, clears the spinner first; there is nothing to remember elsewhere.
+    """
+
+    def __init__(self, text: str, shown: bool = True) -> None:
+        self._text = text
+        self._streams = sys.stdout, sys.stderr
+        self._shown = shown and all(stream.isatty() for stream in self._streams)
+        self._ended, self._lock = threading.Event(), threading.RLock()
+
+    def __enter__(self) -> Spinner:
+        if self._shown:
+            sys.stdout, sys.stderr = (_Watched(s, self.stop) for s in self._streams)
+            threading.Thread(target=self._turn, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        with self._lock:
+            if not self._shown or self._ended.is_set():
+                return
+            self._ended.set()
+            sys.stdout, sys.stderr = self._streams
+            self._write("\r\x1b[K")
+
+    def _turn(self) -> None:
+        turns, wait = 0, SHOWN_AFTER
+        while not self._ended.wait(wait):
+            with self._lock:
+                if not self._ended.is_set():
+                    self._write(f"\r{TURNS[turns % len(TURNS)]} {self._text}\x1b[K")
+            turns, wait = turns + 1, TURN_EVERY
+
+    def _write(self, text: str) -> None:
+        self._streams[1].write(text)
+        self._streams[1].flush()
+
+
+class _Watched:
+    """A stream that reports that something is about to be written to it."""
+
+    def __init__(self, stream: TextIO, first: Callable[[], None]) -> None:
+        self._stream, self._first = stream, first
+
+    def write(self, text: str) -> int:
+        self._first()
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Stop:

@@ -103,7 +103,10 @@ class Grid:
         cell.reason = message.reason
         match message.kind:
             case "progress":
-                cell.share, cell.rate = message.steps / max(message.total, 1), message.rate
+                cell.share, cell.rate = message.done / max(message.total, 1), message.rate
+                cell.place, cell.seconds = message.place, message.seconds
+                if cell.status != "running":
+                    cell.resumed = cell.share
                 if cell.status != "running" and cell.share > cell.reached:
                     cell.tries, cell.reached = 1, cell.share  # the try before was not for nothing
                 cell.status = "running"

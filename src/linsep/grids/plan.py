@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, LinsepError, StateError, unknown
+from ..learning.workload import Workload
 from ..prepare import prepare
 from ..resolve import gathered
 from ..settings.config import from_settings
@@ -23,6 +24,7 @@ from ..settings.names import SHORT
 from ..storage.folder import RunFolder
 
 MOST = 100_000  # runs of one grid
+JUDGED = 0.02  # share of a run from which its pace is known
 
 
 def in_parts(settings: Mapping[str, Any], names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -77,12 +79,15 @@ class Cell:
     status: str = "waiting"  # queued, running, done, failed, stopped, elsewhere
     reason: str = ""
     begun: bool = False  # before this grid, and not finished
-    share: float = 0.0  # of its steps
+    share: float = 0.0  # of its work
+    place: str = ""  # "task 2/5  epoch 3/5"
     rate: float = 0.0  # images a second
-    seconds: float = 0.0  # that it took, all in all, once it is done
+    resumed: float = 0.0  # share of its work that was done before it was last started
+    seconds: float = 0.0  # since then; all in all, once it is done
     tries: int = 0  # in a row that brought nothing
-    reached: float = 0.0  # share of its steps from which it last went on
+    reached: float = 0.0  # share of its work from which it last went on
     again: float = 0.0  # when to look again whether another process has let go of it
+    workload: Workload | None = None  # unless it is impossible
 
     @property
     def open(self) -> bool:
@@ -131,8 +136,11 @@ def plan(
 
 
 def time_left(cells: Sequence[Cell], at_once: int) -> float | None:
-    """Seconds, if the rest takes as long as what is done took; None before there is anything."""
+    """Seconds, if the rest takes as long as runs that are done, or else at the pace of those under
+    way; None before there is anything."""
     timed = [cell.seconds for cell in cells if cell.status == "done" and cell.seconds]
+    under_way = [(c.seconds, c.share - c.resumed) for c in cells if c.status == "running"]
+    timed = timed or [seconds / share for seconds, share in under_way if share > JUDGED]
     if not timed:
         return None
     rest = [1 - cell.share for cell in cells if cell.open]
@@ -149,7 +157,7 @@ def _cell(
     settings = merged(settings, {"compute": {"device": device}})
     folders = [RunFolder(place / prepared.name) for place in places]
     run = next((folder for folder in folders if folder.finished), folders[0])
-    cell = Cell(settings, prepared.name, run.path)
+    cell = Cell(settings, prepared.name, run.path, workload=prepared.workload())
     if run.finished:
         cell.finish()
     else:

@@ -143,6 +143,12 @@ class Search:
         found = self.study.best_trial
         return rounded(found.params), float(found.value)
 
+    def tried(self) -> list[tuple[int, dict[str, Any], float | None]]:
+        """Every trial's number, values and worth, the best first; None: failed or unfinished."""
+        sign = 1 if METRICS[self.worth[1]].better == "min" else -1
+        found = [(t.number, rounded(t.params), t.value) for t in self.study.get_trials()]
+        return sorted(found, key=lambda one: math.inf if one[2] is None else sign * one[2])
+
     # --- the inside ------------------------------------------------------------------------------
 
     def _open_study(self) -> Any:

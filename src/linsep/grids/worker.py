@@ -36,7 +36,7 @@ class Job:
 class Message:
     """The progress or outcome of a job.
 
-    progress   steps so far; the first one as soon as the run is ready
+    progress   work done so far; the first one as soon as the run is ready
     done       finished
     stopped    saved, because it was asked to stop
     held       another process works on this run, here or on another machine
@@ -47,10 +47,11 @@ class Message:
     kind: Literal["progress", "done", "stopped", "held", "failed", "died"]
     index: int
     reason: str = ""
-    steps: int = 0
-    total: int = 0  # steps
+    done: int = 0  # passes of images through the net
+    total: int = 0
+    place: str = ""  # "task 2/5  epoch 3/5"
     rate: float = 0.0  # images a second
-    seconds: float = 0.0
+    seconds: float = 0.0  # since it began here
 
 
 Order = Job | Literal["stop", "quit"]  # finish the step, save and end; or end when idle
@@ -82,6 +83,7 @@ def do(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float = REPO
 
 
 def _train(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float) -> Message:
+    from ..learning.run import StepEnd
     from ..prepare import prepare
     from ..settings.config import from_settings
     from ..storage.session import Session
@@ -92,20 +94,21 @@ def _train(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float) -
     with Session(prepared, job.runs, save_every=job.save_every, keep=job.keep) as session:
         images, began, told = 0, time.monotonic(), 0.0
 
-        def report(rate: float) -> None:
+        def report() -> None:
             if session.run is not None:
-                steps, total = session.run.steps()
-                tell(Message("progress", job.index, steps=steps, total=total, rate=rate))
+                (done, total), seconds = session.run.passes(), time.monotonic() - began
+                rate, place = images / max(seconds, 1e-9), session.run.place()
+                tell(Message("progress", job.index, "", done, total, place, rate, seconds))
 
-        report(0.0)
+        report()
         for event in session:
-            images += getattr(event, "images", 0)
+            images += event.images if isinstance(event, StepEnd) else 0
             if stop.is_set():
                 session.save()
                 return Message("stopped", job.index)
             if (now := time.monotonic()) - told > every:
                 told = now
-                report(images / max(now - began, 1e-9))
+                report()
         return Message("done", job.index, seconds=time.monotonic() - began)
 
 

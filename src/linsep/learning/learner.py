@@ -66,6 +66,7 @@ class Learner(Model):
         self.teacher = frozen(self.net) if any(n.before for n in needs) else None
         self.memory = make_memory(memory, self.spec, _union(n.columns for n in needs))
         self.optimizers = self._optimizers()
+        self._trained: dict[str, Any] = {}  # what `evaluating` has put aside, meanwhile
         if compute.compile:
             self.net.compile()
 
@@ -166,14 +167,18 @@ class Learner(Model):
         if self.evaluation.batchnorm == "running":
             yield
             return
-        before = copy.deepcopy((self.net.state_dict(), self.predictor.state_dict()))
+        before = copy.deepcopy(
+            {"net": self.net.state_dict(), "predictor": self.predictor.state_dict()}
+        )
+        self._trained = before
         reestimate(self.net, map(self.inputs, self._balanced(task).chunks(self.evaluation.chunk)))
         self._fit_predictor()
         try:
             yield
         finally:
-            self.net.load_state_dict(before[0])
-            self.predictor.load_state_dict(before[1])
+            self._trained = {}
+            self.net.load_state_dict(before["net"])
+            self.predictor.load_state_dict(before["predictor"])
 
     def _balanced(self, task: Task) -> Images:
         """Stored rows and rows of the task, about as many of each class seen."""
@@ -200,6 +205,7 @@ class Learner(Model):
             "memory": self.memory.state_dict(),
             "seen": self.seen,
             "optimizers": self.optimizers.state_dict(),
+            **self._trained,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

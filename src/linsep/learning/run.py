@@ -19,6 +19,7 @@ from ..randomness import Cursor
 from .learner import Learner
 from .method import BoundStage, Stage
 from .metrics import accuracy, confusion
+from .workload import Workload, epochs
 
 READ_EVERY = 50  # steps between checks of the losses on an accelerator: reading one waits for it
 
@@ -70,7 +71,17 @@ class TaskEnd:
     task_il: tuple[float, ...]  # the same, among the classes of the image's own task
 
 
-Event = StepEnd | EpochEnd | TaskEnd
+@dataclass(frozen=True)
+class ChunkEnd:
+    """A chunk of test images has been tested, after the last epoch of a task."""
+
+    task: int  # in the order of learning
+    images: int  # tested so far
+    total: int
+
+
+Recorded = EpochEnd | TaskEnd  # what is written down; the others only tell how far a run is
+Event = StepEnd | ChunkEnd | Recorded
 
 
 class Run:
@@ -92,6 +103,9 @@ class Run:
     def __init__(self, scenario: Scenario, learner: Learner) -> None:
         self.scenario, self.learner = scenario, learner
         self.cursor = Cursor()
+        capacity = learner.memory.capacity
+        self.workload = Workload.of(learner.method, scenario, learner.training, capacity)
+        self.tested = 0  # images so far, while a task is tested
         shape = len(scenario.groups), len(scenario.groups)  # after task, on task
         self.class_il = torch.full(shape, torch.nan, dtype=torch.float64)
         self.task_il = torch.full(shape, torch.nan, dtype=torch.float64)
@@ -115,8 +129,10 @@ class Run:
                     self.learner.begin_stage(task, self.learner.method.stages[self.cursor.stage])
                 yield from self._stage(task)
                 self.cursor = Cursor(self.cursor.task, self.cursor.stage + 1)
-            self.learner.end_task(task)
-            self._evaluate(task.index)
+            if self.cursor.epoch == 0:  # else it resumes where a task was being tested
+                self.learner.end_task(task)
+                self.cursor = self.cursor._replace(epoch=1)
+            yield from self._evaluate(task.index)
             self.cursor = Cursor(self.cursor.task + 1)
             rows = (m[task.index, : task.index + 1] for m in (self.class_il, self.task_il))
             yield TaskEnd(task.index, *(tuple(row.tolist()) for row in rows))
@@ -134,22 +150,27 @@ class Run:
 
     def epochs(self, stage: Stage) -> int:
         """How many a stage takes."""
-        return self.learner.training.epochs if stage.epochs is None else stage.epochs
+        return epochs(stage, self.learner.training)
 
     def steps(self) -> tuple[int, int]:
         """How many training steps are done, and how many there will be; stages' data estimated."""
-        size, room = self.learner.training.batch_size, self.learner.memory.capacity
-        done = total = 0
-        for place, task in enumerate(self.scenario.tasks):
-            for index, stage in enumerate(self.learner.method.stages):
-                per_epoch = -(-stage.rows.expected(task, room) // size)
-                whole = self.epochs(stage) * per_epoch
-                if (place, index) < self.cursor[:2]:
-                    done += whole
-                elif (place, index) == self.cursor[:2]:
-                    done += min(self.cursor.epoch * per_epoch + self.cursor.step, whole)
-                total += whole
-        return done, total
+        return self.workload.steps(self.cursor), self.workload.steps()
+
+    def passes(self) -> tuple[int, int]:
+        """How many images have passed through the net, and how many will: a share of the work."""
+        return self.workload.passes(self.cursor) + self.tested, self.workload.passes()
+
+    def place(self, cursor: Cursor | None = None) -> str:
+        """'task 2/5  epoch 3/5', or 'task 2/5  testing 512/4000'; of now, unless a cursor says."""
+        cursor = self.cursor if cursor is None else cursor
+        task = min(cursor.task, len(self.scenario.tasks) - 1)
+        where, stages = f"task {task + 1}/{len(self.scenario.tasks)}", self.learner.method.stages
+        if cursor.stage >= len(stages):
+            return f"{where}  testing {self.tested}/{self.workload.tests[task]}"
+        stage = stages[cursor.stage]
+        name = "" if stage.name == "train" else f"{stage.name} "
+        of = self.epochs(stage)
+        return f"{where}  {name}epoch {min(cursor.epoch + 1, of)}/{of}"
 
     def check_losses(self) -> None:
         """Read the losses nobody has read yet; DivergedError if one is not finite."""
@@ -196,14 +217,24 @@ class Run:
             self.check_losses()
         return event
 
-    def _evaluate(self, now: int) -> None:
+    def _evaluate(self, now: int) -> Iterator[Event]:
+        """Test chunk by chunk. Scores are not kept: a run that resumes here makes them again."""
         self.confusion.zero_()
+        total, chunk, self.tested = self.workload.tests[self.cursor.task], 0, 0
         with self.learner.evaluating(self.scenario.tasks[self.cursor.task]):
             for i, group in enumerate(self.scenario.groups[: now + 1]):
-                scores = self.learner.predict(group.test)
+                parts = []
+                for images in group.test.chunks(self.learner.evaluation.chunk):
+                    parts.append(self.learner.predict(images))
+                    self.tested, chunk = self.tested + len(images), chunk + 1
+                    if chunk > self.cursor.step:
+                        self.cursor = self.cursor._replace(step=chunk)
+                        yield ChunkEnd(self.cursor.task, self.tested, total)
+                scores = torch.cat(parts)
                 self.confusion += confusion(scores, group.test.y)
                 self.class_il[now, i] = accuracy(scores, group.test.y)
                 self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
+        self.tested = 0
 
     def state_dict(self) -> dict[str, Any]:
         self.check_losses()

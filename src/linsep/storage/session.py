@@ -22,7 +22,7 @@ from safetensors.torch import save as safetensors_bytes
 
 from ..errors import StateError
 from ..learning.metrics import audit, summary
-from ..learning.run import EpochEnd, Event, Run, StepEnd, TaskEnd
+from ..learning.run import EpochEnd, Event, Recorded, Run, StepEnd, TaskEnd
 from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.names import NO_NUMBERS
@@ -92,7 +92,7 @@ class Session:
             self._keep(self.run, event)
             self._record(self.run, event)
             due = time.monotonic() - self._saved >= self.save_every
-            if due or not isinstance(event, StepEnd):
+            if due or isinstance(event, Recorded):
                 self.save()
             yield event
         self._finish(self.run)
@@ -203,6 +203,7 @@ class Session:
     def _record(self, run: Run, event: Event) -> None:
         if isinstance(event, StepEnd):
             self._images += event.images
+        if not isinstance(event, Recorded):
             return
         self.lease.check()
         # At its place and not at the end: a process that lost its lease unawares does no harm so.
@@ -264,7 +265,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
     }
 
 
-def event_record(event: EpochEnd | TaskEnd, run: Run) -> dict[str, Any]:
+def event_record(event: Recorded, run: Run) -> dict[str, Any]:
     """An event that the run has just yielded, as it is written: no clock, no tensor."""
     if isinstance(event, TaskEnd):
         accuracies = {"class_il": list(event.class_il), "task_il": list(event.task_il)}

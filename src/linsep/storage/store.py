@@ -14,7 +14,7 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
@@ -30,6 +30,8 @@ from . import files, where
 from .folder import CONFIG, EVENTS, RESULTS, RunFolder
 
 VERSION = 3  # raise it when facts are made otherwise than before
+SHORTEST = 6  # characters of a key in a list
+MOST_LISTED = 5  # runs in a message
 Value = where.Scalar | None
 
 # What a person says for what is stored.
@@ -57,6 +59,12 @@ class Record:
     @property
     def tags(self) -> list[str]:
         return [tag for tag in str(self.facts.get("tags") or "").split(", ") if tag]
+
+    @property
+    def key(self) -> str:
+        """Of what decided the run's numbers; an unfinished one has it in its folder's name only."""
+        named = re.search(r"-([0-9a-f]{10})$", self.folder.name)
+        return str(self.facts.get("key") or (named[1] if named else ""))
 
     @property
     def finished(self) -> bool:
@@ -129,12 +137,37 @@ def read_facts(folder: Path) -> dict[str, Value]:
     return facts
 
 
-def open_record(run: Path, runs: Path) -> Record:
-    """A run by its folder, or by its name under `runs`."""
-    folder = run if run.is_dir() else runs / run
-    if not RunFolder(folder).exists:
-        raise StateError(f"{run} is not a run: there is no {CONFIG} in {folder}")
-    return Record(folder, read_facts(folder))
+def open_record(run: Path | str, runs: Path) -> Record:
+    """A run by its path; or, of those under `runs`, by its name, its key or the start of either."""
+    for folder in (Path(run), runs / run):
+        if RunFolder(folder).exists:
+            return Record(folder, read_facts(folder))
+    if os.path.isdir(run):
+        raise StateError(f"{run} is not a run: there is no {CONFIG} in it")
+    found = called(str(run), Store(runs).records())
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise StateError(f"{run} is not a run: it is no path, and no name or key in {runs}")
+    listed = [record.name for record in found[:MOST_LISTED]]
+    listed += ["..."] * (len(found) > MOST_LISTED)
+    raise StateError(f"{run} may be any of {len(found)} runs: {', '.join(listed)}")
+
+
+def called(word: str, records: Iterable[Record]) -> list[Record]:
+    """The runs with this name or key, or else those whose name or key starts with it."""
+    named = [(record, (record.key, record.name, str(record["name"]))) for record in records]
+    exact = [record for record, words in named if word in words]
+    return exact or [r for r, words in named if any(w.startswith(word) for w in words)]
+
+
+def short_keys(records: Sequence[Record]) -> dict[Path, str]:
+    """The starts of the runs' keys, as long as needed to tell these runs apart."""
+    keys = {record.key for record in records}
+    length = SHORTEST
+    while len({key[:length] for key in keys}) < len(keys):
+        length += 1
+    return {record.folder: record.key[:length] for record in records}
 
 
 def flat(table: Mapping[str, Any]) -> dict[str, Value]:

@@ -1,0 +1,137 @@
+"""Shell completion offers what exists, and does not load torch for it."""
+
+import os
+import subprocess
+import sys
+from inspect import signature
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from linsep.cli import bench, completion, data, paper
+from linsep.cli.commands import app
+from linsep.data.registry import SOURCES
+from linsep.grids.engines import ENGINES
+from linsep.methods import METHODS, TERMS
+from linsep.nets.backbones import LIBRARIES, NETS
+from linsep.settings.config import Config, from_settings
+from linsep.settings.layers import assignment
+from linsep.settings.names import SHORT
+from linsep.settings.signature import options_of
+from linsep.storage.loggers import LOGGERS
+from tests.helpers.made_runs import make_run
+
+
+def offered(parameter: str, text: str, **given: Any) -> list[str]:
+    complete = completion._completer(completion.WORDS[parameter])
+    return [completion._word(w) for w in complete(SimpleNamespace(params=given), text)]
+
+
+def test_names_in_the_source_are_those_that_are_imported() -> None:
+    assert completion.methods() == {name: about.line for name, about in METHODS.items()}
+    assert completion.terms() == {name: about.line for name, about in TERMS.items()}
+    assert completion.scenarios() == {name: source.line for name, source in SOURCES.items()}
+    assert list(completion.nets()) == [*NETS, *(f"{library}/" for library in LIBRARIES)]
+    for name, about in (METHODS | TERMS).items():
+        assert completion.options()[name] == list(options_of(about.recipe)), name
+    assert offered("log", "") == offered("to", "") == list(LOGGERS)
+    assert offered("on", "") == list(ENGINES)
+
+
+def test_every_parameter_that_is_named_exists() -> None:
+    groups = {"": app, "paper": paper.app, "data": data.app, "bench": bench.app}
+    known = set()
+    for group, commands in groups.items():
+        for command in commands.registered_commands:
+            assert command.callback is not None
+            for name in signature(command.callback).parameters:
+                known |= {name, f"{group or command.name} {name}"}
+    assert set(completion.WORDS) <= known
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text", "expected"),
+    [
+        ("method", "derpp", ["derpp"]),
+        ("method", "derpp+b", ["derpp+bfp", "derpp+bfp2"]),
+        ("method", "er+bfp+", ["er+bfp+bfp", "er+bfp+bfp2", "er+bfp+fd"]),
+        ("scenario", "split-cifar", ["split-cifar10", "split-cifar100"]),
+        ("net", "res", ["resnet18"]),
+        ("preset", "", ["paper", "authors"]),
+        ("set_", "training.m", ["training.momentum="]),
+        ("set_", "bfp.w", ["bfp.weight="]),
+        ("set_", "memory.evict=", ["memory.evict=all_largest", "memory.evict=one_largest"]),
+        ("set_", "compute.compile=t", ["compute.compile=true"]),
+        ("over", "method=er,derpp+f", ["method=er,derpp+fd"]),
+        ("over", "seed=", []),
+        ("over_range", "lr", ["lr="]),
+        ("sort", "method,-fa", ["method,-faa"]),
+        ("where", "scenario.na", ["scenario.name="]),
+        ("figures format_", "p", ["pdf", "png"]),
+        ("data name", "blo", ["blobs"]),
+        ("method", "nothing", []),
+    ],
+)
+def test_words(parameter: str, text: str, expected: list[str]) -> None:
+    assert offered(parameter, text) == expected
+
+
+def test_every_setting_that_is_offered_is_one() -> None:
+    """Each is known to the config; that it may not be empty is another matter."""
+    known = {name for name, _ in completion.fields(Config)}
+    for word in offered("set_", ""):
+        name = word.removesuffix("=")
+        part, _, option = name.partition(".")
+        full = SHORT.get(name, name)
+        is_option = option in completion.options().get(part, ()) or full == "net.width"
+        assert full in known or is_option, word
+    for name, _ in completion.fields(Config):
+        for value in completion.values(name, ""):
+            if not value.endswith("/"):
+                from_settings(assignment(f"{name}={value}"))
+
+
+def test_runs_by_name_and_key(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        make_run(tmp_path / "runs", seed=seed, label=f"-{seed}123456789")
+    assert offered("run", "", runs=tmp_path / "runs") == [
+        "er-200-s0-0123456789", "er-200-s1-1123456789",
+    ]  # fmt: skip
+    assert offered("run", "11", runs=tmp_path / "runs") == ["1123456789"]
+    assert offered("run", "", runs=tmp_path / "nowhere") == []
+
+
+def test_configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").mkdir()
+    for name in ("mine.toml", "configs/other.toml", "mine.txt"):
+        (tmp_path / name).touch()
+    assert offered("config", "m") == ["mine.toml"]
+    assert offered("config", "configs/") == ["configs/other.toml"]
+
+
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print("\\ntorch" if "torch" in sys.modules else "\\nlight"))
+sys.argv = ["linsep"]
+from linsep.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("linsep run --method derpp+", "derpp+bfp2"), ("linsep show er-", "er-200-s0-0123456789")],
+)
+def test_a_shell_is_answered_without_torch(line: str, expected: str, tmp_path: Path) -> None:
+    make_run(tmp_path / "runs", label="-0123456789")
+    environment = os.environ | {"_LINSEP_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert expected in done.stdout
+    assert done.stdout.splitlines()[-1] == "light"

@@ -1,0 +1,189 @@
+"""What appears on a terminal: a spinner, tables that fit, and texts as they are meant."""
+
+import ast
+import io
+import re
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+from rich.markup import render
+
+from linsep.cli import look
+from linsep.cli.commands import app
+from linsep.cli.terminal import Spinner
+from linsep.data.registry import SOURCES
+from linsep.storage.store import open_record
+from tests.helpers.command import command
+from tests.helpers.made_runs import make_run
+
+ROOT = Path(__file__).parents[2]
+WIDTHS = (80, 100, 160)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+# --- the spinner ---------------------------------------------------------------------------------
+
+
+def test_a_spinner_turns_until_something_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with Spinner("starting"):
+        until = time.monotonic() + 5
+        while "starting" not in screen.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+        assert screen.getvalue().startswith("\r")
+        Console().print("the first line")
+        assert screen.getvalue().endswith("\r\x1b[Kthe first line\n")
+        time.sleep(0.25)
+    assert screen.getvalue().endswith("the first line\n")  # it has not turned since
+    assert (sys.stdout, sys.stderr) == (screen, screen)
+
+
+def test_a_spinner_is_soon_there_and_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from linsep.cli import terminal
+
+    assert terminal.SHOWN_AFTER < 0.3
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with pytest.raises(KeyboardInterrupt), Spinner("starting"):
+        raise KeyboardInterrupt
+    assert screen.getvalue() == "\r\x1b[K"
+
+
+@pytest.mark.parametrize("piped", ["stdout", "stderr"])
+def test_nothing_turns_where_output_is_piped(piped: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = {name: Terminal() for name in ("stdout", "stderr")} | {piped: io.StringIO()}
+    for name, stream in streams.items():
+        monkeypatch.setattr(sys, name, stream)
+    with Spinner("starting"):
+        time.sleep(0.3)
+    assert not any(stream.getvalue() for stream in streams.values())
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Terminal]:
+    """A terminal of some width, to which commands print their tables."""
+    width, shown = request.param, Terminal()
+    console = Console(file=shown, width=width, color_system=None, force_terminal=True)
+    monkeypatch.setattr("linsep.cli.store.wide_console", lambda: console)
+    monkeypatch.setattr(look, "open_console", lambda: console)
+    return width, shown
+
+
+@pytest.mark.parametrize("screen", [60, *WIDTHS], indirect=True)
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_list_of_runs_fits_and_can_be_copied(
+    finished: bool, screen: tuple[int, Terminal], tmp_path: Path
+) -> None:
+    width, shown = screen
+    methods = ("er", "derpp+bfp", "er_ace+bfp2")
+    names = [
+        make_run(tmp_path / "runs", method, seed, 61.25, label=f"-{i:05x}{seed:05x}").name
+        for i, method in enumerate(methods)
+        for seed in (0, 10)
+    ]
+    if not finished:
+        names.append(make_run(tmp_path / "runs", "ft", label="-fffff00000").name)
+    assert command("runs", cwd=tmp_path).returncode == 0
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in shown.getvalue()
+    if width >= 80:
+        rows = [line.split() for line in lines if any(f" {m} " in line for m in (*methods, "ft"))]
+        assert {open_record(row[0], tmp_path / "runs").name for row in rows} == set(names)
+        assert sum("61.25" in row for row in rows) == len(methods) * 2
+    for name in names:
+        assert sum(name in line for line in lines) == (width == 160)
+    assert ("Left out to fit" in shown.getvalue()) == (width < 160)
+
+
+@pytest.mark.parametrize("screen", WIDTHS, indirect=True)
+@pytest.mark.parametrize("tasks", [1, 5, 20])
+def test_accuracies_of_many_tasks_fit(tasks: int, screen: tuple[int, Terminal]) -> None:
+    width, shown = screen
+    matrix = [[(100 * i + j) / 1e4 if j <= i else None for j in range(tasks)] for i in range(tasks)]
+    for table in look._matrix(matrix, "Class-IL accuracy, %", width):
+        Console(file=shown, width=width, color_system=None).print(table.to_rich())
+    lines = shown.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in shown.getvalue()
+    found = re.findall(r"(?<= )\d+\.\d(?= )", shown.getvalue())
+    expected = [f"{100 * x:.1f}" for row in matrix for x in row if x is not None]
+    assert sorted(found) == sorted(expected)
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    yield name, command
+    for inner, found in getattr(command, "commands", {}).items():
+        yield from _commands(found, f"{name} {inner}")
+
+
+COMMANDS = dict(_commands(typer.main.get_command(app), "linsep"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_markup_takes_nothing_from_a_help_text(name: str) -> None:
+    """'linsep[timm]' would be printed as 'linsep'."""
+    texts = [COMMANDS[name].help or "", *(p.help or "" for p in COMMANDS[name].params)]
+    for text in texts:
+        plain = re.sub(r"\[/?bold\]", "", text).replace("\\[", "[")
+        assert render(text).plain == plain
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_no_types_of_flags_and_single_brackets(name: str, tmp_path: Path) -> None:
+    said = command(*name.split()[1:], "--help", cwd=tmp_path).stdout
+    assert "Usage: " in said
+    assert "<bool>" not in said
+    assert "[[" not in said
+    assert "{{" not in said
+
+
+def test_lists_are_printed_as_they_are(tmp_path: Path) -> None:
+    listed = " ".join(command("list", cwd=tmp_path).stdout.split())
+    for rows in look._choices().values():
+        for name, line, *_ in rows:
+            assert f"{name} " in listed
+            for word in line.split():
+                assert word in listed
+    listed = command("data", "list", cwd=tmp_path).stdout
+    for name, source in SOURCES.items():
+        for word in (name, *source.line.split(), *source.layout.split()):
+            assert word in listed
+
+
+def test_whatever_is_printed_is_no_markup() -> None:
+    """A console reads a text as markup unless it is told not to; `say` and tables are safe."""
+    calls = [
+        (path, node)
+        for part in ("cli", "compare", "bench", "report")
+        for path in (ROOT / "src/linsep" / part).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in ("print", "add_row", "from_markup")
+    ]
+    assert len(calls) > 5
+    for path, node in calls:
+        plain = any(keyword.arg == "markup" for keyword in node.keywords)
+        drawn = [ast.unparse(given) for given in node.args]
+        safe = [text.endswith(".to_rich()") or "escape" in text for text in drawn]
+        renderables = [text in ("table", "*cells") for text in drawn]  # rich tables, rich texts
+        assert plain or all(map(max, safe, renderables)), f"{path}:{node.lineno}"

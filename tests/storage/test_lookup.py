@@ -1,0 +1,82 @@
+"""A run is found by its path, its name, its key, or the start of either."""
+
+from pathlib import Path
+
+import pytest
+
+from linsep.errors import StateError
+from linsep.storage.store import Record, Store, open_record, short_keys
+from tests.helpers.command import command
+from tests.helpers.made_runs import make_run
+
+KEYS = ("aaaaaaaa01", "aaaaaaaa02", "b123456789")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for seed, key in enumerate(KEYS):
+        make_run(tmp_path / "runs", seed=seed, faa=50.0 + seed, label=f"-{key}")
+    make_run(tmp_path / "runs", "derpp+bfp", label="-cccccccccc")  # not finished
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("b", "er-200-s2-b123456789"),
+        ("b123456789", "er-200-s2-b123456789"),
+        ("aaaaaaaa02", "er-200-s1-aaaaaaaa02"),
+        ("er-200-s1", "er-200-s1-aaaaaaaa02"),
+        ("er-200-s1-aaaaaaaa02", "er-200-s1-aaaaaaaa02"),
+        ("derpp", "derpp+bfp-200-s0-cccccccccc"),
+        ("ccc", "derpp+bfp-200-s0-cccccccccc"),
+    ],
+)
+def test_a_run_is_found(word: str, name: str, runs: Path) -> None:
+    for way in (word, runs / name, str(runs / name)):
+        assert open_record(way, runs).folder == runs / name
+    assert open_record(runs / name, Path("elsewhere")).folder == runs / name
+
+
+def test_a_whole_name_is_not_taken_for_the_start_of_another(runs: Path) -> None:
+    make_run(runs, seed=1, faa=1.0, label="-aaaaaaaa02-copy")
+    assert open_record("er-200-s1-aaaaaaaa02", runs).name == "er-200-s1-aaaaaaaa02"
+
+
+@pytest.mark.parametrize("word", ["a", "aaaaaaaa0", "er-200"])
+def test_several_are_listed_in_one_line(word: str, runs: Path) -> None:
+    with pytest.raises(StateError) as raised:
+        open_record(word, runs)
+    said = str(raised.value)
+    assert f"{word} may be any of" in said
+    assert "\n" not in said
+    for key in KEYS[:2]:
+        assert key in said
+
+
+@pytest.mark.parametrize("word", ["zzz", "0", "er-200-s1-aaaaaaaa02x", "*", "\x1b[31m", "é" * 300])
+def test_what_is_no_run_is_refused(word: str, runs: Path) -> None:
+    with pytest.raises(StateError, match="is not a run"):
+        open_record(word, runs)
+
+
+def test_short_keys_are_as_long_as_they_must_be(runs: Path) -> None:
+    records = Store(runs).records()
+    keys = short_keys(records)
+    assert set(keys.values()) == {*KEYS, "cccccccccc"}  # two differ in the last character only
+    few = [record for record in records if "aaaa" not in record.name]
+    assert set(short_keys(few).values()) == {"b12345", "cccccc"}
+    for record in records:
+        assert open_record(keys[record.folder], runs) == record
+    bare = Record(Path("mine"), {"name": "mine", "status": "unfinished"})
+    assert short_keys([bare]) == {Path("mine"): ""}
+
+
+def test_every_command_takes_a_key(runs: Path) -> None:
+    for words in (("show", "b12"), ("compare", "b12"), ("export", "b12", "--to", "tensorboard")):
+        said = command(*words, cwd=runs.parent)
+        assert "is not a run" not in said.stderr
+    assert "er" in command("compare", "b12", "aaaaaaaa01", cwd=runs.parent).stdout
+    several = command("compare", "aaaa", cwd=runs.parent)
+    assert several.returncode == 2
+    assert several.stderr.count("\n") == 1
