@@ -5,8 +5,8 @@ Needs selenium, Chromium and its driver; skipped with a reason where one is miss
 
 import json
 import shutil
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,8 @@ from tests.helpers.made_reports import HOSTILE, hostile_run, make_full_run
 pytestmark = pytest.mark.slow
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+DOWNLOADS = {"svg": b"<svg", "png": b"\x89PNG", "csv": b"data,method"}  # how each file starts
+PATIENCE = 60  # seconds, on a machine with other work
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,9 @@ def browser() -> Iterator[Any]:
     flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
     for flag in (*flags, "--window-size=1400,900"):
         options.add_argument(flag)
+    # A page may not ask whether it may save several files: nobody is there to answer.
+    allowed = {"profile.default_content_setting_values.automatic_downloads": 1}
+    options.add_experimental_option("prefs", allowed)
     logs = {"browser": "ALL", "performance": "ALL"}
     options.set_capability("goog:loggingPrefs", logs)
     started = webdriver.Chrome(options=options, service=Service(driver))
@@ -69,31 +74,60 @@ def column(browser: Any, number: int) -> list[str]:
     return browser.execute_script(script + "row => row.cells[arguments[0]].textContent)", number)
 
 
-def hover(browser: Any, element: Any) -> None:
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    # Scrolling hides what is shown, in a frame after the call: the mouse moves when that is over.
+def centre(browser: Any, element: Any) -> None:
+    """Scroll an element to the middle, and wait until the page is still."""
     browser.execute_async_script(
         "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'});"
         "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[1], 50)))",
         element,
     )
-    ActionChains(browser).move_to_element(element).perform()
+
+
+def hover(browser: Any, element: Any, expected: str) -> None:
+    """Point at an element until the text that is shown there contains what is expected.
+
+    Scrolling hides what is shown, in a frame that may come late: then the mouse moves once more.
+    """
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    centre(browser, element)
+    ways = cycle((-1, 1))
+
+    def shown() -> bool:
+        ActionChains(browser).move_to_element_with_offset(element, next(ways), 0).perform()
+        return expected in tip(browser)
+
+    wait_for(browser, shown, lambda: f"no {expected!r} in {tip(browser)!r}")
 
 
 def tip(browser: Any) -> str:
-    """What is shown, as soon as anything is; '' if nothing comes."""
     script = "const tip = document.getElementById('tip'); return tip.hidden ? '' : tip.textContent"
-    for _ in range(50):
-        shown = str(browser.execute_script(script))
-        if shown:
-            return shown
-        time.sleep(0.1)
-    return ""
+    return str(browser.execute_script(script))
+
+
+def wait_for(
+    browser: Any, holds: Callable[[], bool], otherwise: Callable[[], str] = lambda: ""
+) -> None:
+    """Until something holds; a failure tells what `otherwise` found instead."""
+    from selenium.common.exceptions import TimeoutException
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    try:
+        WebDriverWait(browser, PATIENCE, poll_frequency=0.1).until(lambda _: holds())
+    except TimeoutException:
+        pytest.fail(f"not within {PATIENCE} s. {otherwise()}")
+
+
+def said(browser: Any) -> str:
+    return f"console: {[message['message'] for message in browser.get_log('browser')]}"
+
+
+def severe(browser: Any) -> list[Any]:
+    return [m for m in browser.get_log("browser") if m["level"] == "SEVERE"]
 
 
 def test_nothing_goes_wrong_and_nothing_is_asked_for(opened: Any) -> None:
-    assert [m for m in opened.get_log("browser") if m["level"] == "SEVERE"] == []
+    assert severe(opened) == []
     asked = [json.loads(entry["message"])["message"] for entry in opened.get_log("performance")]
     urls = [
         m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"
@@ -118,18 +152,15 @@ def test_a_click_on_a_head_sorts(opened: Any) -> None:
 
 def test_values_are_shown_by_mouse_and_by_keyboard(opened: Any) -> None:
     cell = opened.find_element("css selector", "#figure-accuracy-matrix-er .spots rect")
-    hover(opened, cell)
-    assert tip(opened).startswith("after task 1, on task 1: ")
+    hover(opened, cell, "after task 1, on task 1: ")
     point = opened.find_element("css selector", "#figure-accuracy-over-tasks .spots circle")
-    hover(opened, point)
-    assert tip(opened).startswith("ER, tasks learned 1: ")
+    hover(opened, point, "ER, tasks learned 1: ")
     grid = opened.find_element("css selector", "#figure-confusion-er .grid")
-    hover(opened, grid)
-    assert " predicted as " in tip(opened)
+    hover(opened, grid, " predicted as ")
     drawing = opened.find_element("css selector", "#figure-confusion-er svg")
     opened.execute_script("arguments[0].focus()", drawing)
     drawing.send_keys("\ue014")  # arrow right
-    assert tip(opened).startswith("0 class 0 predicted as 0 class 0: ")
+    wait_for(opened, lambda: tip(opened).startswith("0 class 0 predicted as 0 class 0: "))
 
 
 def test_the_theme_is_switched_and_remembered(opened: Any) -> None:
@@ -189,26 +220,25 @@ def test_paper_shows_everything_in_black_on_white(opened: Any) -> None:
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_figures_can_be_downloaded(opened: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", DOWNLOADS)
+def test_figures_can_be_downloaded(opened: Any, tmp_path: Path, ending: str) -> None:
     where = {"behavior": "allow", "downloadPath": str(tmp_path)}
     opened.execute_cdp_cmd("Browser.setDownloadBehavior", where)
-    for button in opened.find_elements("css selector", "#figure-cka .get button"):
-        opened.execute_script("arguments[0].click()", button)
-    starts = {"cka.svg": b"<svg", "cka.png": b"\x89PNG", "cka.csv": b"data,method"}
+    name = f"cka.{ending}"
+    button = opened.find_element("css selector", f"#figure-cka .get button[title$='{name}']")
+    centre(opened, button)
+    button.click()
 
     def there() -> bool:
-        return all((tmp_path / name).exists() for name in starts)
+        return (tmp_path / name).exists()
 
-    wait_for(opened, there)
-    for name, start in starts.items():
-        assert (tmp_path / name).read_bytes().startswith(start)
-    assert [m for m in opened.get_log("browser") if m["level"] == "SEVERE"] == []
+    wait_for(opened, there, lambda: f"{name} did not come; {seen_in(tmp_path)}, {said(opened)}")
+    assert (tmp_path / name).read_bytes().startswith(DOWNLOADS[ending])
+    assert severe(opened) == []
 
 
-def wait_for(browser: Any, holds: Any) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(browser, 60).until(lambda _: holds())
+def seen_in(folder: Path) -> str:
+    return f"files: {sorted(path.name for path in folder.iterdir())}"
 
 
 def test_a_name_that_is_a_script_stays_text(browser: Any, tmp_path: Path) -> None:
@@ -222,8 +252,7 @@ def test_a_name_that_is_a_script_stays_text(browser: Any, tmp_path: Path) -> Non
     with pytest.raises(NoAlertPresentException):
         _ = browser.switch_to.alert.text
     assert HOSTILE in browser.find_element("tag name", "h1").text
-    assert [m for m in browser.get_log("browser") if m["level"] == "SEVERE"] == []
+    assert severe(browser) == []
     assert len(browser.find_elements("css selector", "script")) == 2
     spot = browser.find_element("css selector", "#memory .spots rect")
-    hover(browser, spot)
-    assert "<script>alert(1)</script>" in tip(browser)
+    hover(browser, spot, "<script>alert(1)</script>")
