@@ -42,8 +42,9 @@ class Table:
 
     `best` says for which columns the highest ("max") or lowest ("min") number is marked; numbers
     that print alike tie. With `group`, a column's name, neighbouring rows that are equal there form
-    a group with its own best; terminal and LaTeX rule a line between groups. CSV and JSON keep all
-    digits, the other formats round to `digits`.
+    a group with its own best; terminal and LaTeX rule a line between groups. Rows in `unranked`,
+    such as a bound, are never the best. CSV and JSON keep all digits, the other formats round to
+    `digits`.
     """
 
     columns: Sequence[str]
@@ -52,6 +53,7 @@ class Table:
     best: Mapping[str, Best] = field(default_factory=dict)
     group: str | None = None
     digits: int = 2
+    unranked: Collection[int] = ()
 
     def __post_init__(self) -> None:
         if len(set(self.columns)) != len(self.columns):
@@ -141,7 +143,8 @@ class Table:
         found: set[tuple[int, int]] = set()
         for rows, (name, direction) in product(self._groups(), self.best.items()):
             column = list(self.columns).index(name)
-            numbers = {at: _number(self.rows[at][column]) for at in rows}
+            ranked = [at for at in rows if at not in self.unranked]
+            numbers = {at: _number(self.rows[at][column]) for at in ranked}
             known = {at: round(n, self.digits) for at, n in numbers.items() if n is not None}
             top = (max if direction == "max" else min)(known.values(), default=None)
             found |= {(at, column) for at, number in known.items() if number == top}
