@@ -74,8 +74,8 @@
   const byName = new Map(keys.map((key) => [key.textContent.trim(), key.dataset.arm]));
   for (const table of document.querySelectorAll("table")) {
     const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
-    const column = heads.indexOf("method");
-    if (column < 0) continue;
+    const column = ["arm", "method"].map((name) => heads.indexOf(name)).find((at) => at >= 0);
+    if (column === undefined) continue;
     for (const body of table.tBodies) {
       for (const row of body.rows) {
         const arm = byName.get(row.cells[column].textContent.trim());
