@@ -1,9 +1,27 @@
-"""The docs hold together: one entrance, one title per page, D-numbers linked to definitions."""
+"""The docs hold together, and what they show works.
 
+Links lead to pages and headings, differences are linked to definitions, and every code block is
+run, planned, or marked as output: `tests/helpers/snippets.py` has the convention, which is checked
+here for every page. A command that would train for long is planned: parsed by the real parser, its
+settings resolved, its data opened, its net built.
+"""
+
+import importlib
 import re
+import shutil
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from linsep.methods import METHODS, TERMS
+from linsep.optional import EXTRAS
+from linsep.settings.config import Config
+from tests.helpers import docs_stage
+from tests.helpers.command import command
+from tests.helpers.docs_stage import Planned
+from tests.helpers.snippets import KINDS, Block, Command, blocks, commands
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -11,7 +29,14 @@ PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")]
 )
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+OTHERS = ("pip", "python3", ".", "tensorboard")  # programs beside linsep and make
+ELSEWHERE = {  # pages whose blocks are files of the package; a test puts them there
+    "extending-analyses.md": "tests/analysis/test_extending.py",
+}
+LONG = ("bench",)  # commands that measure for minutes; tests/bench runs them small
 
 
 def test_every_page_is_one_click_from_the_entrance() -> None:
@@ -52,3 +77,130 @@ def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
     return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+# --- code blocks ---------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stage")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LINSEP_CACHE", str(folder / "cache"))
+        docs_stage.with_noise(patch)
+        docs_stage.build_stage(folder)
+    return folder
+
+
+@pytest.fixture
+def here(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = Path(shutil.copytree(stage, tmp_path / "here"))
+    monkeypatch.setenv("LINSEP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
+def test_every_block_works_as_it_is_written(page: Path, here: Path) -> None:
+    if page.name in ELSEWHERE:
+        assert page.name in (ROOT / ELSEWHERE[page.name]).read_text("utf-8")
+    else:
+        _check_page(page, here)
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ("```\nafter task 5: Class-IL 61.50 %\n```", "'after' is no command"),
+        ("    after task 5: Class-IL 61.50 %", "'after' is no command"),
+        ("```bash\nlinsep list\n```", "'bash' is none of"),
+        ("```console\nlinsep list\n```", "a session without a line that starts with"),
+        ("```\nlinsep run --methd er\n```", "No such option"),
+        ("```\nlinsep run --method erp\n```", "Did you mean 'er'"),
+        ("```\nlinsep run --scenario split-cifar10 --set net.wdith=3\n```", "net.wdith"),
+        ("```\nmake tea\n```", "line 4"),
+        ("```\npip install 'linsep[tea]'\n```", "line 4"),
+        ("```python\nimport linsep\nassert linsep.runs().fast\n```", "no attribute 'fast'"),
+        ("```toml\n[trainig]\nepochs = 1\n```", "line 4"),
+    ],
+)
+def test_a_block_that_does_not_work_fails(block: str, problem: str, here: Path) -> None:
+    page = here / "page.md"
+    page.write_text(f"# Page\n\n{block}\n")
+    with pytest.raises((AssertionError, AttributeError), match=problem):
+        _check_page(page, here)
+
+
+def _check_page(page: Path, here: Path) -> None:
+    space: dict[str, object] = {"__name__": "example"}
+    for block in blocks(page):
+        kinds = ", ".join(kind or "nothing, for commands" for kind in KINDS)
+        assert block.kind in KINDS, f"{block.place}: {block.kind!r} is none of {kinds}"
+        if named := re.match(r"# (\S+\.(?:py|toml))\n", block.text):
+            (here / named[1]).write_text(block.text)
+        if block.kind == "python":
+            with pytest.MonkeyPatch.context() as patch:
+                docs_stage.with_noise(patch)
+                code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+                exec(code, space)
+        elif block.kind == "toml":
+            _check_settings(block)
+        elif block.kind != "text":
+            for typed in commands(block):
+                _check_command(typed, here)
+
+
+def _check_settings(block: Block) -> None:
+    settings = tomllib.loads(block.text)
+    known = {*Config.model_fields, *METHODS, *TERMS, "over", "parts", "search"}
+    assert set(settings) <= known, block.place
+
+
+def _check_command(typed: Command, here: Path) -> None:
+    program, *words = typed.words
+    assert program in ("linsep", "make", *OTHERS), f"{typed.place}: {program!r} is no command"
+    if program == "make":
+        makefile = (ROOT / "Makefile").read_text("utf-8")
+        assert all(re.search(rf"^{word}:", makefile, re.MULTILINE) for word in words), typed.place
+    if program == "pip":
+        asked = re.findall(r"\[([\w,]+)\]", " ".join(words))
+        extras = {extra for several in asked for extra in several.split(",")}
+        assert extras <= set(PROJECT["optional-dependencies"]), typed.place
+    if program == "linsep":
+        _check_linsep(typed, words, here)
+
+
+def _check_linsep(typed: Command, words: list[str], here: Path) -> None:
+    if words[0] in LONG:
+        words = [*words[:2], "--help"]
+    names = sorted(path.parent.name for path in (here / "runs").glob("*/results.json"))
+    stand_ins = {"RUN": names[0], "RUN1": names[0], "RUN2": names[1]}
+    words = [stand_ins.get(word, word) for word in words]
+    if "--runs" in words:  # where an earlier command of the page would have made them
+        place = here / words[words.index("--runs") + 1]
+        if here in place.parents and not place.exists():
+            place.symlink_to(here / "runs")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            docs_stage.without_training(patch)
+            code, _, stderr = command(*words, cwd=here)
+    except Planned:
+        return
+    if code and any(extra in stderr for extra in _absent()):
+        return  # it got as far as the package that is not installed here
+    if shown := re.search(r"^error: .*", typed.shown, re.MULTILINE):
+        assert code == 2
+        assert stderr.strip().endswith(shown[0].removesuffix("...")) or shown[0] in stderr
+        return
+    assert code == 0, f"{typed.place}: {' '.join(typed.words)}\n{stderr}"
+
+
+def _absent() -> Iterator[str]:
+    """How an error names an extra that this environment lacks."""
+    for package, extra in EXTRAS.items():
+        try:
+            importlib.import_module(package)
+        except (ImportError, RuntimeError):
+            yield f"pip install 'linsep[{extra}]'"
+            yield f"pip install {package}"

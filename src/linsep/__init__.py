@@ -7,6 +7,8 @@ A Method defines the losses, a Learner applies them, and a Run drives it through
 >>> for event in linsep.build(config):
 ...     if isinstance(event, linsep.TaskEnd):
 ...         accuracy = event.class_il
+
+`linsep.train` does the same into a folder that can be resumed, compared and reported.
 """
 
 from importlib import import_module
@@ -15,33 +17,49 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from . import testing as testing
     from .data.images import Dataset as Dataset
     from .data.sources.adapters import from_huggingface as from_huggingface
     from .data.sources.adapters import from_torch as from_torch
     from .data.sources.arrays import from_arrays as from_arrays
     from .errors import LinsepError as LinsepError
+    from .learning import metrics as metrics
     from .learning.projection import BackwardProjection as BackwardProjection
     from .learning.run import EpochEnd as EpochEnd
     from .learning.run import Run as Run
     from .learning.run import StepEnd as StepEnd
     from .learning.run import TaskEnd as TaskEnd
+    from .notebook.many import Compared as Compared
+    from .notebook.many import Runs as Runs
+    from .notebook.many import runs as runs
+    from .notebook.saved import SavedRun as SavedRun
+    from .notebook.saved import load as load
+    from .notebook.training import train as train
     from .prepare import build as build
     from .settings.config import Config as Config
 
 # Where each public name lives; imported when first asked for, since torch takes seconds.
 _HOMES = {
     "BackwardProjection": "learning.projection",
+    "Compared": "notebook.many",
     "Config": "settings.config",
     "Dataset": "data.images",
     "EpochEnd": "learning.run",
     "LinsepError": "errors",
     "Run": "learning.run",
+    "Runs": "notebook.many",
+    "SavedRun": "notebook.saved",
     "StepEnd": "learning.run",
     "TaskEnd": "learning.run",
     "build": "prepare",
     "from_arrays": "data.sources.arrays",
     "from_huggingface": "data.sources.adapters",
     "from_torch": "data.sources.adapters",
+    "load": "notebook.saved",
+    "metrics": "learning",
+    "runs": "notebook.many",
+    "testing": "",
+    "train": "notebook.training",
 }
 __all__ = sorted(_HOMES)
 
@@ -49,4 +67,11 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'linsep' has no attribute {name!r}")
-    return getattr(import_module(f"linsep.{_HOMES[name]}"), name)
+    home = f"linsep.{_HOMES[name]}".rstrip(".")
+    if name in ("metrics", "testing"):
+        return import_module(f"{home}.{name}")
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

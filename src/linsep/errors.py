@@ -16,7 +16,15 @@ from difflib import get_close_matches
 
 
 class LinsepError(Exception):
-    """The base class of every error that the library raises on purpose."""
+    """The base class of every error that the library raises on purpose.
+
+    >>> import linsep
+    >>> try:
+    ...     linsep.Config(method="er", seed=-1)
+    ... except linsep.LinsepError as error:
+    ...     print(error)
+    seed: should be greater than or equal to 0, not -1
+    """
 
 
 class ConfigError(LinsepError):

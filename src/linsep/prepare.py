@@ -129,15 +129,30 @@ def prepare(
 
 
 def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:
-    """Build a run: `for event in build(Config(...)): ...` trains it. Nothing is written."""
+    """Build a run that trains when it is iterated over; nothing is written.
+
+    >>> import linsep
+    >>> config = linsep.Config(scenario="blobs", method="er+bfp", training={"epochs": 1})
+    >>> for event in linsep.build(config):
+    ...     if isinstance(event, linsep.TaskEnd):
+    ...         accuracy = event.class_il  # on each task so far
+    >>> len(accuracy)
+    5
+
+    `data` and `net` are a data set and a backbone of your own. `linsep.train` is the same with a
+    folder that can be resumed, compared and reported.
+    """
     return prepare(config, data=data, net=net).build()
 
 
 def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:
     """Return a digest of what changes numbers: resolved values, the data, a results version."""
-    content = config.model_dump(mode="json", exclude={"preset": True})
+    from .methods import revisions
+
+    content = config.model_dump(mode="json", exclude={"preset": True, "name": True, "tags": True})
     del content["scenario"]["data"], content["compute"]["threads"]
-    content |= {"data": fingerprint, "results": RESULTS_VERSION}
+    content["scenario"].pop("data_name", None)
+    content |= {"data": fingerprint, "results": RESULTS_VERSION + revisions(config.method)}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:
         digest.update(repr(module).encode())

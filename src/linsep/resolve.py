@@ -57,14 +57,17 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
     scenario, net = resolved.scenario, resolved.net
     options = complete(found.load, scenario.options, "scenario")
+    options = {k: v for k, v in options.items() if k not in found.added or v != found.added[k]}
     per_task = scenario.per_task or found.per_task
+    subset = resolved.seed if scenario.subset_seed == "seed" else scenario.subset_seed
+    own = {"options": options, "per_task": per_task, "subset_seed": subset}
     net_options = backbones.fitting(net.name, method.net_options) | net.options
     settled = {
         "method": "+".join(named),
         "training": _training(resolved.training),
         "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
         "net": sections.Net(name=net.name, options=backbones.options(net.name, net_options)),
-        "scenario": scenario.model_copy(update={"options": options, "per_task": per_task}),
+        "scenario": scenario.model_copy(update=own),
         "compute": _compute(resolved.compute, here),
     }
     return resolved.model_copy(update=settled)
@@ -73,13 +76,15 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
 def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the method's suggestions with the scenario's, which win.
 
-    A scenario's learning rate is for SGD without momentum; with momentum m, steps of the same
-    length need 1 - m times that.
+    A scenario's learning rate is for SGD without momentum on a cross-entropy; with momentum m,
+    steps of the same length need 1 - m times that, and a method whose loss has smaller gradients
+    names a factor of its own.
     """
     layers = merged({"training": {"lr": method.lr} | dict(method.suggests)}, scenario)
     if "lr" in scenario.get("training", {}):
         training = layers["training"]
-        training["lr"] = round(training["lr"] * (1 - training.get("momentum", 0.0)), 12)
+        factor = method.rate_factor * (1 - training.get("momentum", 0.0))
+        training["lr"] = round(training["lr"] * factor, 12)
     return layers
 
 

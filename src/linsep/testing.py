@@ -2,6 +2,10 @@
 
 Knows a toy scenario and a toy net with BatchNorm, small enough to look at every step. Each law is a
 function that raises AssertionError with what broke.
+
+>>> from linsep.methods.replay import er
+>>> from linsep.testing import check_method
+>>> check_method(er())
 """
 
 import copy

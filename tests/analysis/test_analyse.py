@@ -470,7 +470,7 @@ def test_tables_gather_seeds(runs: Path) -> None:
     shown = table("probe", arms, found)
     assert shown.columns == ["method", "seeds", "trained head", "100 %"]
     ((method, seeds, head, probe),) = shown.rows
-    assert (method, seeds) == ("derpp+bfp", 2)
+    assert (method, seeds) == ("DER++ w/ BFP", 2)
     assert head.mean == pytest.approx(30.0)  # type: ignore[union-attr]
     assert probe.mean == pytest.approx(60.0)  # type: ignore[union-attr]
     assert probe.std == pytest.approx(10 * 2**0.5)  # type: ignore[union-attr]
@@ -520,7 +520,7 @@ def test_runs_that_do_not_allow_it_are_left_out(runs: Path, tmp_path: Path) -> N
     said = command("analyse", *words, cwd=tmp_path)
     assert said.returncode == 0
     assert "left out of cka: blobs-jt-" in said.stderr
-    assert " ft " in said.stdout
+    assert " FT " in said.stdout
 
 
 def test_a_damaged_run_is_left_out_and_the_others_are_analysed(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_arrays_with_flipped_bytes_are_read_or_refused(tmp_path: Path) -> None:
         ("file,label\n\0,a\n", "there is no file|line contains NUL"),
         ('file,label\n"a,b\n', "unexpected end of data"),
         (f"file,label\n{'x' * 200_000},a\n", "field larger than field limit"),
-        ("file;label\na;b\n", "unknown column"),
+        ("file;label\na;b\n", "separated by commas, are: file;label"),
     ],
 )
 def test_odd_tables(tmp_path: Path, text: str, message: str) -> None:

@@ -3,13 +3,17 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+import linsep
+from linsep.data.scenarios import fingerprint
 from linsep.data.sources.folder import folder, list_folder
 from linsep.data.sources.table import table
 from linsep.errors import DataError
+from linsep.prepare import prepare
 from tests.helpers.made_data import noise, write_folder, write_image
 
 
@@ -133,10 +137,10 @@ def test_table_without_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "no column 'file'"),
+        ("", "no column 'file'; its columns, separated by commas, are: none"),
         ("file,label\n", "has a header and no lines"),
         ("file\nim/0.png\n", "no column 'label'"),
-        ("file,lable\nim/0.png,a\n", "Did you mean 'label'"),
+        ("file,lable\nim/0.png,a\n", "no column 'label'.*file, lable.*scenario.label=lable"),
         ("file,label\nim/0.png,a\nim/77.png,a\n", "line 3: there is no file"),
         ("file,label\nim/0.png,\n", "line 2: 'label' is empty"),
         ("file,label\nim/0.png\n", "line 2 does not have as many fields"),
@@ -151,6 +155,59 @@ def test_table_without_tasks(tmp_path: Path) -> None:
 def test_wrong_tables_are_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         table(write_table(tmp_path, text))
+
+
+LINES = [
+    f"{i % 2},im/{i}.png,{'ab'[i % 3 == 0]},,{'train' if i > 3 else 'test'}" for i in range(12)
+]
+
+
+def test_columns_of_a_table_may_be_called_otherwise_and_be_more(tmp_path: Path) -> None:
+    """The same data as with the usual names; a further column may even be empty."""
+    usual = "task,file,label,,split\n" + "\n".join(LINES)
+    other = "month,photo,class,note,part\n" + "\n".join(LINES)
+    one = table(write_table(tmp_path / "one", usual))
+    path = write_table(tmp_path / "two", other)
+    two = table(path, task="month", file="photo", label="class", split="part")
+    assert fingerprint(one) == fingerprint(two)
+    assert one.tasks is not None
+    bare = table(write_table(tmp_path / "three", usual), task="", split="")
+    assert bare.tasks is None
+    assert len(bare.train) + len(bare.test) == 12
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (
+            {"label": "kind"},
+            r"no column 'kind'; .* are: file, label, day\. .*scenario.label=COLUMN",
+        ),
+        ({"task": "days"}, r"no column 'days'; .* file, label, day\. .*scenario.task=day$"),
+        ({"file": ""}, "no column ''"),
+    ],
+)
+def test_a_column_that_was_named_must_be_there(
+    tmp_path: Path, names: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        table(write_table(tmp_path, "file,label,day\nim/0.png,a,1\n"), **names)
+
+
+def test_a_misspelt_column_is_not_ignored_in_silence(tmp_path: Path) -> None:
+    lines = [f"im/{i}.png,{'ab'[i % 2]},{i % 3}" for i in range(12)]
+    path = write_table(tmp_path, "file,label,tsak\n" + "\n".join(lines))
+    with pytest.warns(UserWarning, match="'tsak' is ignored; did you mean 'task'"):
+        table(path)
+
+
+def test_the_usual_columns_are_neither_in_key_nor_config(tmp_path: Path) -> None:
+    path = write_table(
+        tmp_path, "file,label\n" + "\n".join(f"im/{i}.png,{'ab'[i % 2]}" for i in range(12))
+    )
+    scenario = {"name": "table", "data": str(path), "per_task": 1, "label": "label"}
+    found = prepare(linsep.Config(scenario=scenario, memory=4, net="cnn")).config
+    assert set(found.scenario.options) == {"size", "test_share", "split_seed", "channels"}
 
 
 def test_table_that_is_not_text(tmp_path: Path) -> None:

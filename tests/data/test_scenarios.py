@@ -19,6 +19,7 @@ from linsep.data.tasks import Scenario, split, streamed
 from linsep.errors import DataError
 from linsep.learning.run import StepEnd
 from linsep.prepare import build
+from linsep.resolve import resolve
 from linsep.settings import sections
 from linsep.settings.config import from_settings
 from linsep.settings.sections import Schedule
@@ -124,6 +125,20 @@ def test_a_subset_is_the_same_for_every_run(order: str) -> None:
         assert images.y.bincount().tolist() == [n, n]
     whole = rows_learned(opened(data))
     assert set(rows_learned(few)) < set(whole)
+
+
+def test_a_subset_can_be_drawn_for_each_seed() -> None:
+    """Seeds then also vary the images; the same number gives the same ones."""
+    few = {
+        seed: rows_learned(opened(dataset(), per_task=2, per_class=4, subset_seed=seed))
+        for seed in (0, 1, 2)
+    }
+    assert len({tuple(rows) for rows in few.values()}) == 3
+    assert few[0] == rows_learned(opened(dataset(), per_task=2, per_class=4))
+    settings = {"scenario": {"name": "blobs", "per_class": 4, "subset_seed": "seed"}, "seed": 7}
+    assert resolve(from_settings(settings)).scenario.subset_seed == 7
+    plain = {"scenario": {"name": "blobs", "per_class": 4}}
+    assert "subset_seed" not in resolve(from_settings(plain)).scenario.model_dump()
 
 
 def test_a_smaller_subset_is_part_of_a_larger() -> None:

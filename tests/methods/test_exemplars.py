@@ -13,7 +13,16 @@ from torch import Tensor
 
 from linsep.data.images import Images
 from linsep.data.tasks import Task
-from linsep.learning.exemplars import Greedy, HeldOut, Herding, TaskShares, greedy, herd, hold_out
+from linsep.learning.exemplars import (
+    Greedy,
+    HeldOut,
+    Herding,
+    RawHerding,
+    TaskShares,
+    greedy,
+    herd,
+    hold_out,
+)
 from linsep.learning.memory import Memory
 from linsep.learning.predictors import NearestMean
 from linsep.nets.net import Output, Spec
@@ -80,6 +89,21 @@ def test_herding_keeps_the_best_when_it_must_drop_some() -> None:
     kept = [row for label, row in rows(memory) if label == 0]
     assert kept == order[:4]
     assert Counter(label for label, _ in rows(memory)) == dict.fromkeys(range(4), 4)
+
+
+def test_raw_herding_compares_features_as_they_are() -> None:
+    """Angles as before, lengths that grow with the row: normalising them changes the choice."""
+
+    def longer(images: Images) -> Output:
+        out = look(images)
+        rows = images.pixels()[:, 0, 0, :1].float()
+        return out._replace(features=out.features * (1 + rows))
+
+    memory = RawHerding(SHAPE, 2, 16)
+    memory.consolidate(task(0), longer, fresh(0))
+    z = longer(task(0).train.select([0])).features.double()
+    assert [row for label, row in rows(memory) if label == 0] == brute_force(z, 8)
+    assert brute_force(z, 8) != brute_force(F.normalize(z), 8)
 
 
 def test_herding_takes_what_there_is() -> None:

@@ -74,7 +74,7 @@ def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
 
     def loss() -> Tensor:
         logits = torch.cat([raw[:, :2], pair[0] * raw[:, 2:] + pair[1]], dim=1)
-        return F.cross_entropy(logits, data.y)
+        return F.cross_entropy(logits, data.y) + 0.1 * pair[1].square() / 2
 
     def closure() -> Tensor:
         solver.zero_grad()
@@ -83,8 +83,9 @@ def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
         return value
 
     solver.step(closure)
-    logits = learner.look(data).logits[:, :4]
-    assert float(F.cross_entropy(logits, data.y)) == pytest.approx(loss().item(), abs=2e-3)
+    logits, shift = learner.look(data).logits[:, :4], head.correction.shift.item()
+    reached = float(F.cross_entropy(logits, data.y)) + 0.1 * shift**2 / 2
+    assert reached == pytest.approx(loss().item(), abs=2e-3)
     changed = {k for k, v in learner.net.state_dict().items() if not torch.equal(v, frozen[k])}
     assert changed <= {"head.correction.slope", "head.correction.shift"}
 
@@ -297,11 +298,10 @@ def test_no_parameter_is_pulled_harder_than_asked_for(name: str) -> None:
 # --- what is refused, what is suggested ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("base", ["icarl", "lucir", "bic", "gdumb"])
 @pytest.mark.parametrize("term", TERMS)
-def test_a_term_on_draws_needs_a_method_that_makes_them(base: str, term: str) -> None:
+def test_a_term_on_draws_needs_a_method_that_makes_them(term: str) -> None:
     with pytest.raises(ConfigError, match="makes none"):
-        assemble(f"{base}+{term}", {term: {"on": "replay"}})
+        assemble(f"gdumb+{term}", {term: {"on": "replay"}})
 
 
 @pytest.mark.parametrize("base", ["lwf", "ewc", "si"])

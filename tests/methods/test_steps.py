@@ -196,7 +196,7 @@ def test_bics_distillation_counts_for_its_share(share: Any, part: float) -> None
     net: Any = None
     term = BalancedDistillation(Spec((1, 8, 8), (1, 6, 6), 6, {"features": 2}), share=share)
     found = term(Step(task, net, stream, None))
-    expected = (1 - part) * ce(logits, y) + part * 4 * soft_ce(logits[:, :4], old[:, :4], 2.0)
+    expected = (1 - part) * ce(logits, y) + part * soft_ce(logits[:, :4], old[:, :4], 2.0)
     assert_close(found, expected)
 
 
@@ -207,9 +207,8 @@ def test_bic() -> None:
     def loss(net: Net) -> Tensor:
         logits = net(s.batch.x).logits
         part = 0.5
-        return (1 - part) * ce(logits[:, SEEN], s.batch.y) + part * 4 * soft_ce(
-            logits[:, OLD], old, 2.0
-        )
+        kd = soft_ce(logits[:, OLD], old, 2.0)  # not times T^2
+        return (1 - part) * ce(logits[:, SEEN], s.batch.y) + part * kd
 
     expected = moved(s.net, loss)
     with torch.no_grad():  # the correction does not learn in this stage

@@ -23,6 +23,7 @@ from linsep.analysis.table import table
 from linsep.compare.arms import compare
 from linsep.compare.summaries import differences, summary
 from linsep.compare.tables import Spread
+from linsep.compare.titles import title
 from linsep.errors import ConfigError
 from linsep.report import style
 from linsep.report.canvas import Figure
@@ -392,7 +393,7 @@ def test_one_run_is_described_as_one(tmp_path: Path) -> None:
     shown = " ".join(text for tag in tags for text in read.texts[tag])
     for word in ("seeds", "runs", "arms", "±", "highest", "against"):
         assert word not in shown, word
-    assert "One finished run of ER w/ BFP on split-cifar10, with seed 0." in shown
+    assert "One finished run of ER w/ BFP on Split CIFAR-10, with seed 0." in shown
     assert "ER w/ BFP reaches a final average accuracy (FAA) in Class-IL of " in shown
     assert not [given for _, given in read.tags if given.get("id") == "legend"]
     assert "Paired" not in shown
@@ -402,7 +403,7 @@ def test_one_run_is_described_as_one(tmp_path: Path) -> None:
 
 def test_several_seeds_are_described_as_several(full: tuple[Gathered, str]) -> None:
     _, text = full
-    assert "4 finished runs on split-cifar10: 2 arms" in text
+    assert "4 finished runs on Split CIFAR-10: 2 arms" in text
     assert "with 2 seeds each." in text
     assert "The band is one standard deviation over seeds; dots are single seeds." in text
     assert 'id="legend"' in text
@@ -572,7 +573,7 @@ def test_a_method_has_one_colour_in_all_figures_of_all_reports(tmp_path: Path) -
     for report in (found, other):
         for name in names:
             for label, colour in line_colours(figure(report, name)).items():
-                known = {style.method_label(m): m for m in ("er", "er+bfp", "some_method")}
+                known = {title(m): m for m in ("er", "er+bfp", "some_method")}
                 assert colour == style.colour(known[label])
 
 
@@ -625,7 +626,7 @@ def test_names_stay_text(tmp_path: Path) -> None:
         assert not [e for e in tree.iter() if e.tag.endswith(("script", "foreignObject"))]
         assert one.name == style.slug(one.name)
     drawn = "".join(ElementTree.fromstring(figure(found, "cka").svg()).itertext())
-    assert style.method_label(HOSTILE) in drawn
+    assert style.clean(title(HOSTILE)) in drawn
 
 
 def test_nothing_is_loaded_from_anywhere(full: tuple[Gathered, str]) -> None:

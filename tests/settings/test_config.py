@@ -316,6 +316,7 @@ OTHER: Settings = {
     "scenario.order_seed": 3,
     "scenario.per_class": 7,
     "scenario.test_per_class": 7,
+    "scenario.subset_seed": 1,
     "scenario.validation": 0.1,
     "net.name": "mlp",
     "net.options": {"width": 3},
@@ -337,6 +338,7 @@ OTHER: Settings = {
     "evaluation.mask_unseen": False,
     "evaluation.rule": "logits",
     "evaluation.chunk": 100,
+    "evaluation.batchnorm": "reestimated",
     "compute.device": "mps",
     "compute.precision": "bf16",
     "compute.deterministic": False,
@@ -344,7 +346,7 @@ OTHER: Settings = {
     "compute.compile": True,
     "options": {"derpp": {"replay_ce": 0.4}},
 }
-EXEMPT = {"preset", "scenario.data", "compute.threads"}
+EXEMPT = {"preset", "scenario.data", "compute.threads", "name", "tags", "scenario.data_name"}
 
 
 def fields(model: BaseModel, path: str = "") -> Iterator[str]:

@@ -348,3 +348,18 @@ def test_a_backbone_of_your_own_is_part_of_the_key() -> None:
 def test_states_of_equal_runs_are_equal(tmp_path: Path) -> None:
     a, b = (files.unseal(straight(tmp_path / name) / "state.pt") for name in "ab")
     assert same(a, b)
+
+
+def test_the_weights_kept_are_those_that_were_evaluated(tmp_path: Path) -> None:
+    """Statistics estimated anew are in the file, so that it predicts as the results say."""
+    net = {"name": "cnn", "width": 2}
+    ready = prepared(net=net, evaluation={"batchnorm": "reestimated"})
+    with Session(ready, tmp_path) as session:
+        for _ in session:
+            pass
+        run = session.run
+        assert run is not None
+    kept = load_file(session.folder / "model.safetensors")
+    with run.learner.evaluating(run.scenario.tasks[-1]):
+        assert same(dict(run.learner.net.state_dict()), kept)
+    assert not same(dict(run.learner.net.state_dict()), kept)

@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
 from platform import node
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..data.images import Images, join
+from ..data.images import Dataset, Images, join
 from ..errors import ConfigError, StateError
 from ..learning.learner import Learner
 from ..nets.heads import DecidesLinearly
@@ -48,21 +49,35 @@ class Rule:
 
 
 def reopen(
-    folder: Path, *, opened: dict[str, Any] | None = None, data: str | None = None
+    folder: str | PathLike[str],
+    *,
+    opened: dict[str, Any] | None = None,
+    data: Dataset | str | PathLike[str] | None = None,
+    net: nn.Module | None = None,
 ) -> Prepared:
-    """Open a finished run's config and data again; `data` is where the images are now."""
+    """Open a finished run's config and data again.
+
+    `data` is where the images are now, or the data set that was handed in; `net` the backbone.
+    """
+    folder = Path(folder)
     run = RunFolder(folder)
     run.results()  # refuses what is not finished
     settings = gathered(run.config())
     scenario, name = settings.setdefault("scenario", {}), folder.resolve().name
-    if data is not None:
-        scenario["data"] = data
-    elif scenario.get("name") == "code":
+    own = data if isinstance(data, Dataset) else None
+    if not (data is None or isinstance(data, Dataset)):
+        scenario["data"] = os.fspath(data)
+    elif own is None and scenario.get("name") == "code":
         raise ConfigError(
             f"{name}: its images come from code, {scenario.get('data')}, which is not run unasked; "
             "name it with --data if you trust it"
         )
-    prepared = prepare(from_settings(settings), opened=opened, here=False)
+    elif own is None and scenario.get("name") == "arrays" and not scenario.get("data"):
+        raise ConfigError(
+            f"{name}: its images were handed over in Python; hand them over again as `data`"
+        )
+    config = from_settings(settings)
+    prepared = prepare(config, data=own, net=net, opened=opened, here=False)
     if prepared.name != name:
         raise ConfigError(
             f"{name}: this config and these data make another run, {prepared.name}; "
@@ -78,8 +93,12 @@ class Features:
     """A run's features, by snapshot and split, as memory-mapped matrices."""
 
     def __init__(
-        self, folder: Path, prepared: Prepared, say: Callable[[str], None] = lambda line: None
+        self,
+        folder: str | PathLike[str],
+        prepared: Prepared,
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
+        folder = Path(folder)
         self.folder, self.prepared, self.say = folder, prepared, say
         self.scenario = prepared.data.scenario  # the tasks, also of a run that learned jointly
         self.snapshots = snapshots.found(folder)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..compare.arms import Arm, spelled
+from ..compare.arms import Arm
 from ..compare.statistics import mean, std
 from ..compare.tables import Spread, Table, Value
 from .kinds import Content, find
@@ -23,9 +23,9 @@ def table(name: str, arms: Sequence[Arm], found: Mapping[Path, Content]) -> Tabl
                 by_place.setdefault(place, []).append(numbers)
         for place, seeds in by_place.items():
             columns = columns or list(seeds[0])
-            start: list[Value] = [spelled(arm.block)] if several else []
+            start: list[Value] = [arm.place] if several else []
             cells = [_spread([one.get(column) for one in seeds]) for column in columns]
-            rows.append([*start, arm.label, *place, len(seeds), *cells])
+            rows.append([*start, arm.title, *place, len(seeds), *cells])
     head = ["runs of"] if several else []
     return Table([*head, "method", *kind.places, "seeds", *columns], rows, caption=kind.title)
 

@@ -14,7 +14,8 @@ import typer
 from typer import Argument, Option
 
 from ..errors import ConfigError, printable
-from .flags import grouped
+from ..settings.layers import assignment, merged
+from .flags import Set, grouped
 from .terminal import open_console
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Given:
     size: Annotated[int | None, Option(help="Resize your own images to squares.")] = None
     test_share: Annotated[float | None, Option(help=HOLD_OUT)] = None
     channels: Annotated[int | None, Option(help="1 for grey, 3 for colour images.")] = None
+    set_: Set = None
 
     def scenario(self, per_task: int | None = None) -> Scenario:
         """Return the scenario that the options describe, as a config of a run would."""
@@ -49,6 +51,12 @@ class Given:
 
         given = vars(self) | {"name": full_name(self.name), "per_task": per_task}
         given["data"] = self.data and str(self.data)
+        fields = merged(*map(assignment, given.pop("set_") or ()))
+        if other := fields.keys() - {"scenario"}:
+            raise ConfigError(
+                f"--set {min(other)}: only fields of the scenario: scenario.label=..."
+            )
+        given |= fields.get("scenario", {})
         return validate(Scenario, {k: v for k, v in given.items() if v is not None}, "scenario")
 
 

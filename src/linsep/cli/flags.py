@@ -64,6 +64,8 @@ ANY = "Set a field: training.momentum=0.9, bfp.weight=3, ..."
 Set = Annotated[list[str] | None, Option("--set", metavar="FIELD=VALUE", help=ANY)]
 Runs = Annotated[Path, Option(help="Folder that holds the runs.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop.")]
+ALSO = "Folder of finished runs that need not be repeated; nothing is written there."
+Also = Annotated[list[Path] | None, Option("--also", metavar="DIR", help=ALSO)]
 Keep = Annotated[
     sections.Keep | None,
     Option(
@@ -82,6 +84,27 @@ def settings_from(
     settings = merged(read(config) if config else {}, *given, *map(assignment, set_ or ()))
     settings.pop("search", None)
     return settings
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the runs and their data are called. Giving a run another name does not repeat it."""
+
+    name: Annotated[str | None, Option(help="Name for tables and reports: 'ours'.")] = None
+    tag: Annotated[
+        list[str] | None,
+        Option(metavar="TAG", help="Tag to find it by: --where tag=TAG. May be repeated."),
+    ] = None
+    data_name: Annotated[
+        str | None, Option(help="Name of your data in tables and reports: 'product photos'.")
+    ] = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        given = {"name": self.name, "tags": self.tag, "data_name": self.data_name}
+        found = {name: value for name, value in given.items() if value is not None}
+        data_name = found.pop("data_name", None)
+        return found if data_name is None else found | {"scenario": {"data_name": data_name}}
 
 
 @dataclass(frozen=True)

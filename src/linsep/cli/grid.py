@@ -34,9 +34,11 @@ def grid(
     *,
     place: flags.Place,
     dry_run: flags.DryRun = False,
+    labels: flags.Labels,
     saving: flags.Saving,
     keep: flags.Keep = None,
     set_: flags.Set = None,
+    also: flags.Also = None,
 ) -> None:
     """Run every combination of the given values. Repeat the command to resume.
 
@@ -51,10 +53,10 @@ def grid(
     """
     from ..grids.plan import plan
 
-    settings = flags.settings_from(config, lists(over), set_)
-    if "over" not in settings:
+    settings = flags.settings_from(config, [*lists(over), labels.settings], set_)
+    if "over" not in settings and "parts" not in settings:
         raise ConfigError("nothing to vary: give --over seed=0..4, or a file with lists in [over]")
-    cells = plan(settings, saving.runs, here=place.here)
+    cells = plan(settings, saving.runs, here=place.here, also=also or ())
     make(cells, place, saving, keep, dry_run)
     if not dry_run:
         conclude(cells, saving.runs)
@@ -73,6 +75,7 @@ def make(
 ) -> None:
     """Carry out the runs of a plan, or list them."""
     from ..grids.grid import Grid
+    from ..storage.labels import given, relabel
 
     slots = place.slots([cell.settings["compute"] for cell in cells if cell.status != "failed"])
     engine = place.engine(saving.runs, slots)
@@ -82,7 +85,11 @@ def make(
     if dry_run:
         for cell in cells:
             say(console, f"{standing(cell):13}  {cell.name}")
-    elif any(cell.status == "waiting" for cell in cells):
+        return
+    for cell in cells:
+        if cell.status == "done":  # it will not be opened
+            relabel(cell.folder, given(cell.settings))
+    if any(cell.status == "waiting" for cell in cells):
         watch(work, len(slots), console)
 
 

@@ -1,6 +1,6 @@
 """`linsep paper`: the paper's tables beside our runs, the grids that fill them, and an audit."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from ..paper.tables import TABLES
 from . import flags
 from .store import Format, Output, publish
 
+PROTOCOL = "small"  # what `paper run` calls the protocol that decides the claims
 app = typer.Typer(no_args_is_help=True, help="Compare runs with the BFP paper's tables.")
 
 
@@ -66,35 +67,63 @@ for _number, _name in enumerate(TABLES, start=1):
 @app.command("run")
 @flags.grouped
 def run(
-    table: Annotated[str, Argument(help="table1 ... table6, or a name: faa, ff, gamma ...")],
+    table: Annotated[
+        str, Argument(help="table1 ... table6, or small: the protocol behind `paper evidence`.")
+    ],
     part: Part,
+    parts: Annotated[
+        list[str] | None, Option("--part", help="small: only this part, such as control.")
+    ] = None,
     data: Annotated[str | None, Option(help="Folder that holds the images.")] = None,
     *,
     place: flags.Place,
+    labels: flags.Labels,
     saving: flags.Saving,
     keep: flags.Keep = None,
     set_: flags.Set = None,
+    also: flags.Also = None,
     dry_run: flags.DryRun = False,
 ) -> None:
-    """Run what a table is missing. Repeat the command to resume.
+    """Run what a table or the evidence is missing. Repeat the command to resume.
 
-    [bold]Example[/bold]
+    [bold]Examples[/bold]
 
       linsep paper run table1 --scale small --scenario split-cifar10 --method derpp,derpp+bfp
+
+      linsep paper run small --part main --part control
     """
     from ..grids.plan import plan
     from ..settings.layers import assignment, merged
     from .grid import conclude, make
 
-    own = [{} if data is None else {"scenario": {"data": data}}, *map(assignment, set_ or ())]
-    wanted = [merged(settings, *own) for settings in _wanted(table, part, saving.quiet)]
-    if dry_run:
+    where = {} if data is None else {"scenario": {"data": data}}
+    own = [where, labels.settings, *map(assignment, set_ or ())]
+    if table == PROTOCOL:
+        found = _protocol(part, parts or ())
+    else:
+        found = _wanted(table, part, saving.quiet)
+    wanted = [merged(settings, *own) for settings in found]
+    if dry_run and table != PROTOCOL:
         typer.echo("\n".join(map(_experiment, wanted)))
         return
-    cells = plan(wanted, saving.runs, here=place.here)
+    cells = plan(wanted, saving.runs, here=place.here, also=also or ())
     make(cells, place, saving, keep, dry_run)
-    show(table, part, saving.runs)
+    if dry_run:
+        return
+    if table != PROTOCOL:
+        show(table, part, saving.runs)
     conclude(cells, saving.runs)
+
+
+def _protocol(part: Part, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The grids of the protocol, or of these parts of it."""
+    from ..grids.plan import in_parts
+    from ..paper.evidence import PROTOCOL as FILE
+    from ..paper.tables import read
+
+    if part != Part():
+        raise ConfigError("paper run small: choose with --part, not by scenario, memory or method")
+    return in_parts(read(FILE), names)
 
 
 def _wanted(table: str, part: Part, quiet: bool) -> list[dict[str, Any]]:
@@ -119,6 +148,51 @@ def _experiment(settings: Mapping[str, Any]) -> str:
     memory = str(settings.get("memory", {}).get("rows", ""))
     parts = filter(None, (settings["scenario"]["name"], memory, settings["method"]))
     return f"{'/'.join(parts)} seed {settings['seed']}"
+
+
+@app.command("evidence")
+def evidence(
+    runs: flags.Runs = Path("runs"),
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE.md", help="Write a page, and a figure beside it."),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        Option(metavar="README.md", help="Renew the table between the marks in this file."),
+    ] = None,
+) -> None:
+    """Decide the paper's claims by the runs of the protocol `small`.
+
+    [bold]Examples[/bold]
+
+      linsep paper evidence --runs results/small
+
+      linsep paper evidence --runs results/small -o evidence.md
+    """
+    from ..paper.claims import CLAIMS
+    from ..paper.evidence import Runs, findings
+    from ..paper.evidence_page import FIGURE, block, page, replaced, verdicts
+    from ..paper.evidence_picture import picture
+    from ..storage.files import reporting
+    from ..storage.store import Store
+
+    records = Store(runs).records()
+    found = findings(CLAIMS, records)
+    written = {}
+    if output is not None:
+        written[output] = page(found, Runs(records))
+        written[output.parent / FIGURE] = picture(found)
+    if into is not None:
+        with reporting(f"cannot read {into}"):
+            written[into] = replaced(into.read_text(encoding="utf-8"), block(found))
+    for path, text in written.items():
+        with reporting(f"cannot write {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        typer.echo(f"Written to {path}")
+    if not written:
+        publish([verdicts(found)], [], "terminal", None)
 
 
 @app.command("audit")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Exit, Option
 
 from ..errors import ConfigError
+from ..settings.layers import nested
 from . import flags
 from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 
@@ -42,6 +43,7 @@ def run(
     paper: Annotated[str | None, Option(metavar="CELL", help=CELL)] = None,
     device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None,
     threads: Annotated[int | None, Option(help="CPU threads per run. Default: 1.")] = None,
+    labels: flags.Labels,
     saving: flags.Saving,
     keep: flags.Keep = None,
     log: Annotated[list[str] | None, Option(metavar="LOGGER", help=flags.LOGGERS)] = None,
@@ -59,22 +61,26 @@ def run(
         "net.name": net, "net.width": width, "scenario.data": data, "preset": preset,
         "scenario.per_class": per_class, "compute.device": device, "compute.threads": threads,
     }  # fmt: skip
-    prepared = _prepared(config, given, set_, paper, saving.quiet)
+    layers = [nested(field, value) for field, value in given.items() if value is not None]
+    prepared = _prepared(config, [*layers, labels.settings], set_, paper, saving.quiet)
     _train(prepared, saving, keep, log or [])
 
 
 def _prepared(
-    config: Path | None, given: dict[str, Any], set_: flags.Set, paper: str | None, quiet: bool
+    config: Path | None,
+    given: Sequence[dict[str, Any]],
+    set_: flags.Set,
+    paper: str | None,
+    quiet: bool,
 ) -> Prepared:
     from ..paper.protocol import named
     from ..prepare import prepare
     from ..resolve import gathered
     from ..settings.config import from_settings
-    from ..settings.layers import merged, nested
+    from ..settings.layers import merged
     from .progress import counting
 
-    layers = [nested(field, value) for field, value in given.items() if value is not None]
-    settings = flags.settings_from(config, layers, set_)
+    settings = flags.settings_from(config, given, set_)
     if "over" in settings:
         raise ConfigError(f"{config}: has lists under [over]; use `linsep grid {config}`")
     if paper is not None:

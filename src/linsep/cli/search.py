@@ -36,6 +36,7 @@ def search(
     over: flags.Over = None,
     *,
     place: flags.Place,
+    labels: flags.Labels,
     saving: flags.Saving,
     set_: flags.Set = None,
 ) -> None:
@@ -50,7 +51,7 @@ def search(
     from ..grids.grid import Grid
     from ..grids.search import Search, on_validation, ranges
 
-    settings = on_validation(flags.settings_from(config, lists(over), set_))
+    settings = on_validation(flags.settings_from(config, [*lists(over), labels.settings], set_))
     file = read(config).get("search", {}) if config else {}
     wanted = ranges(file, over_range or ())
     slots = place.slots([settings.get("compute", {})])

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import ConfigError, unknown
+from ..errors import ConfigError, shortened, unknown
 from ..storage.files import reporting
 
 if TYPE_CHECKING:
@@ -71,29 +73,52 @@ def compare(
     against: Annotated[
         str | None, typer.Option(metavar="METHOD", help="Compare every method with this one.")
     ] = None,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Only these metrics: faa,ff,task_il.faa")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="FIELDS", help="Columns for each value of a setting: memory,seeds"),
+    ] = None,
+    spread: Annotated[
+        str | None, typer.Option(metavar="KIND", help="Beside the mean: std, interval or none.")
+    ] = None,
+    caption: Annotated[str | None, typer.Option(help="Caption of the table.")] = None,
+    label: Annotated[str | None, typer.Option(help="Label of the table in LaTeX: tab:main")] = None,
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
     """Compare methods seed by seed, with intervals and paired tests.
 
     Without --against, a method with an added term is compared with the method alone: derpp+bfp
-    with derpp.
+    with derpp. With --metrics, --columns or --spread, there is one table of what you chose.
 
     [bold]Examples[/bold]
 
       linsep compare --where "scenario=split-cifar10 and memory=200"
 
-      linsep compare --against er --format latex -o table.tex
+      linsep compare --metrics faa,ff --columns memory --format latex -o table.tex
     """
     from ..compare.arms import compare as compared
+    from ..compare.pivot import choose, pivot
     from ..compare.summaries import differences, long, notes, summary
     from .selection import selected
 
     check_format(format_)
+    check_label(label)
     comparison = compared(selected(run, where, runs), against)
-    in_full = format_ in ("csv", "json")
-    tables = [long(comparison)] if in_full else [summary(comparison), differences(comparison)]
-    publish([table for table in tables if table.rows], notes(comparison), format_, output)
+    if metrics is not None or columns is not None or spread is not None:
+        table, said = pivot(comparison, choose(comparison, metrics, columns, spread))
+        tables = [table]
+    elif format_ in ("csv", "json"):
+        tables, said = [long(comparison)], notes(comparison)
+    else:
+        wide = format_ == "terminal"  # a page has no room for the intervals
+        tables = [summary(comparison, intervals=wide), differences(comparison)]
+        said = notes(comparison)
+    if caption is not None:
+        tables[0] = replace(tables[0], caption=caption)
+    publish([table for table in tables if table.rows], said, format_, output, label)
 
 
 def show_arms(folders: Sequence[Path]) -> None:
@@ -112,9 +137,16 @@ def show_arms(folders: Sequence[Path]) -> None:
 
 
 def publish(
-    tables: Sequence[Table], notes: Sequence[str], format_: str, output: Path | None
+    tables: Sequence[Table],
+    notes: Sequence[str],
+    format_: str,
+    output: Path | None,
+    label: str | None = None,
 ) -> None:
-    """Print tables or write them to a file, with the notes where the format has room for them."""
+    """Print tables or write them to a file, with the notes where the format has room for them.
+
+    `label` is the first table's in LaTeX; the others have it with a number.
+    """
     check_format(format_)
     if format_ == "terminal" and output is None:
         from ..compare.tables import draw
@@ -125,7 +157,7 @@ def publish(
         for note in notes:
             console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
         return
-    text = _written(tables, notes, format_)
+    text = _written(tables, notes, format_, label)
     if format_ == "csv":
         for note in notes:
             typer.echo(note, err=True)
@@ -137,7 +169,7 @@ def publish(
     typer.echo(f"Written to {output}")
 
 
-def _written(tables: Sequence[Table], notes: Sequence[str], format_: str) -> str:
+def _written(tables: Sequence[Table], notes: Sequence[str], format_: str, label: str | None) -> str:
     match format_:
         case "terminal":
             return "\n".join([*(t.to_text() for t in tables), *(f"{n}\n" for n in notes)])
@@ -145,7 +177,9 @@ def _written(tables: Sequence[Table], notes: Sequence[str], format_: str) -> str
             return "\n".join([*(t.to_markdown() for t in tables), *(f"- {n}\n" for n in notes)])
         case "latex":
             comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
-            return comments + "\n".join(table.to_latex() for table in tables)
+            labels = [f"{label}-{n}" if n > 1 else label for n, _ in enumerate(tables, start=1)]
+            drawn = zip(tables, labels if label else [""] * len(tables), strict=True)
+            return comments + "\n".join(table.to_latex(name or "") for table, name in drawn)
         case "csv":
             return "".join(table.to_csv() for table in tables)
         case _:
@@ -156,6 +190,12 @@ def _written(tables: Sequence[Table], notes: Sequence[str], format_: str) -> str
 def check_format(format_: str) -> None:
     if format_ not in FORMATS:
         raise ConfigError(f"--format: {unknown('format', format_, FORMATS)}")
+
+
+def check_label(label: str | None) -> None:
+    if label is not None and not re.fullmatch(r"[\w:./+-]+", label, re.ASCII):
+        problem = "should be letters, digits and : . / + - _"
+        raise ConfigError(f"--label {shortened(label)}: {problem}")
 
 
 def wide_console() -> Console:

@@ -18,15 +18,19 @@ from ..errors import ConfigError, unknown
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..settings.names import NO_NUMBERS
 from ..storage.store import Record, Value
+from .naming import DATA, arm_titles, setting_words, telling
+from .naming import Fields as Fields
+from .naming import shown as shown
 from .statistics import Paired, Summary, all_paired, summarise
+from .titles import data_title
 
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
 # Fields that never tell arms apart: no number depends on them, or they identify a run in its arm.
 IGNORED = NO_NUMBERS | {
     "name", "key", "status", "progress", "seed", "method", "scenario.order_seed",
+    "scenario.subset_seed",
 }  # fmt: skip
 
-Fields = tuple[tuple[str, Value], ...]
 Values = dict[str, Value]
 
 
@@ -48,10 +52,24 @@ class Arm:
     method: str
     options: Fields  # of the method's parts, where they differ between arms
     runs: Mapping[Member, Record]
+    title: str = ""  # for people: "DER++ w/ BFP, γ=0.5", or the name that its runs were given
+    place: str = ""  # what tells its block from the others: "memory=200"
 
     @property
     def label(self) -> str:
+        """'derpp+bfp (bfp.weight=0.5)', as it is typed."""
         return f"{self.method} ({spelled(self.options)})" if self.options else self.method
+
+    @property
+    def by_name(self) -> bool:
+        """Whether the title is the name that the user gave, which need not tell the method."""
+        return {run.given_name for run in self.runs.values()} == {self.title}
+
+    @property
+    def data(self) -> Fields:
+        """What identifies the data set."""
+        facts = next(iter(self.runs.values())).facts
+        return tuple((name, facts.get(name)) for name in ("scenario.name", "data"))
 
     def values(self, setting: str, metric: str) -> dict[Member, float]:
         found = {member: run.facts.get(f"{setting}.{metric}") for member, run in self.runs.items()}
@@ -108,12 +126,40 @@ def compare(records: Iterable[Record], against: str | None = None) -> Comparison
     if against is not None and against not in methods:
         raise ConfigError(unknown("method among these runs", against, methods))
     common, differing, options, by_method = _sorted_fields(done)
-    arms = _arms(done, differing, options)
+    arms = named(_arms(done, differing, options))
     estimates = [_estimates(arm, _rival(arm, arms, against)) for arm in arms]
     left_out = [record.name for record in given if not record.finished]
     counted = {record.folder for arm in arms for record in arm.runs.values()}
     repeated = [record.name for record in done if record.folder not in counted]
     return Comparison(arms, estimates, common, differing, by_method, left_out, repeated)
+
+
+def named(arms: Sequence[Arm], by_data: bool = True) -> list[Arm]:
+    """The arms with titles and places that tell them from each other, perhaps by their data."""
+    called = data_names(arms)
+    blocks = {
+        arm.block: dict(arm.block) | ({DATA: called[arm.data]} if by_data else {}) for arm in arms
+    }
+    rows = list(blocks.values())
+    told = telling(rows, (name for row in rows for name in row))
+    titles = arm_titles([(arm.method, arm.options, _given_name(arm)) for arm in arms])
+    return [
+        replace(arm, title=title, place=setting_words(blocks[arm.block], told))
+        for arm, title in zip(arms, titles, strict=True)
+    ]
+
+
+def data_names(arms: Sequence[Arm]) -> dict[Fields, str]:
+    """What each data set is called, by the first of its runs that has a name for it."""
+    runs = [(arm.data, run.facts) for arm in arms for run in arm.runs.values()]
+    runs.sort(key=lambda pair: not pair[1].get("scenario.data_name"))
+    return {data: data_title(facts) for data, facts in reversed(runs)}
+
+
+def _given_name(arm: Arm) -> str | None:
+    """The name that the user gave all runs of the arm."""
+    names = {run.given_name for run in arm.runs.values()}
+    return names.pop() if len(names) == 1 else None
 
 
 def pooled(arms: Iterable[Arm]) -> bool:
@@ -133,12 +179,6 @@ def spelled(fields: Fields) -> str:
     """'memory=200, bfp.weight=3'."""
     usual = {"memory.rows": "memory=", "scenario.name": "", "net.name": "net="}
     return ", ".join(usual.get(name, f"{name}=") + shown(value) for name, value in fields)
-
-
-def shown(value: Value) -> str:
-    if isinstance(value, float):
-        return f"{value:g}"
-    return "-" if value is None else str(value)
 
 
 def _sorted_fields(done: list[Record]) -> tuple[Values, list[str], list[str], dict[str, Values]]:
@@ -173,7 +213,7 @@ def _arms(done: Sequence[Record], differing: list[str], options: list[str]) -> l
         runs = found.setdefault((block, str(record.facts["method"]), own), {})
         runs.setdefault(_member(record), record)
     arms = [Arm(block, method, own, runs) for (block, method, own), runs in found.items()]
-    return sorted(arms, key=lambda a: (_ranks(a.block), a.method.split("+"), _ranks(a.options)))
+    return sorted(arms, key=lambda a: (ranks(a.block), a.method.split("+"), ranks(a.options)))
 
 
 def _member(record: Record) -> Member:
@@ -181,7 +221,7 @@ def _member(record: Record) -> Member:
     return Member(order if record.facts.get("scenario.order") == "shuffled" else None, seed)
 
 
-def _ranks(fields: Fields) -> list[Any]:
+def ranks(fields: Fields) -> list[Any]:
     """A sort key: numbers before text, and what is missing first."""
     return [(name, isinstance(v, str), -math.inf if v is None else v) for name, v in fields]
 

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from .arms import Arm, Comparison, Fields, matching, spelled
+from .naming import option_name, option_words
 from .summaries import BEST, counted, located, spread
 from .tables import Table, Value
+from .titles import title
 
 
 class Point(NamedTuple):
@@ -37,6 +39,21 @@ class Curve:
     @property
     def label(self) -> str:
         return f"{self.method} ({spelled(self.options)})" if self.options else self.method
+
+    @property
+    def title(self) -> str:
+        """'ER w/ BFP, BFP init=identity', for people."""
+        words = option_words(self.method, dict(self.options), [name for name, _ in self.options])
+        return ", ".join(filter(None, [title(self.method), words]))
+
+    @property
+    def weight(self) -> str:
+        """What the weight is called: γ."""
+        return option_name(self.method, self.field)
+
+    @property
+    def place(self) -> str:
+        return self.points[0].arm.place
 
 
 def tradeoff(comparison: Comparison) -> list[Curve]:
@@ -68,7 +85,7 @@ def table(curves: Sequence[Curve]) -> Table:
     rows: list[list[Value]] = []
     for setting in SETTINGS:
         for curve in curves:
-            place = f"{located(setting, curve.block)}, {curve.label} over {curve.field}"
+            place = f"{located(setting, curve.place)}, {curve.title} over {curve.weight}"
             for point in curve.points:
                 cells = [spread(point.arm.summary(setting, metric)) for metric in REPORTED]
                 rows.append([place, f"{point.weight:g}", len(point.arm.runs), *cells])

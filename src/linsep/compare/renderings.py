@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -31,6 +32,13 @@ class Layout:
     rows: list[list[Cell]]
     numeric: list[bool]  # columns that are set flush right
     ends: set[int]  # the last row of each group
+    upper: list[str]  # a heading above each column, or ""
+
+    @property
+    def lower(self) -> list[str]:
+        """The columns' names without the headings above them."""
+        named = zip(self.columns, self.upper, strict=True)
+        return [name.removeprefix(head).strip() if head else name for name, head in named]
 
     def parted(self, row: int) -> bool:
         """Whether another group follows the row."""
@@ -54,8 +62,10 @@ def rich(layout: Layout) -> "RichTable":
 
     title = Text(layout.caption) if layout.caption else None
     drawn = RichTable(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for name, numeric in zip(layout.columns, layout.numeric, strict=True):
-        drawn.add_column(Text(name), justify="right" if numeric else "left")
+    upper = layout.upper if any(layout.upper) else None
+    for i, (name, numeric) in enumerate(zip(layout.lower, layout.numeric, strict=True)):
+        head = f"{_one_line(upper[i])}\n{name}" if upper else name
+        drawn.add_column(Text(head), justify="right" if numeric else "left", overflow="fold")
     for i, row in enumerate(layout.rows):
         cells = [Text(cell.text, style="bold" if cell.best else "") for cell in row]
         drawn.add_row(*cells, end_section=i in layout.ends)
@@ -109,16 +119,34 @@ def html(layout: Layout, marked: Collection[tuple[int, int]]) -> str:
 
 def latex(layout: Layout, label: str) -> str:
     sides = "".join("r" if numeric else "l" for numeric in layout.numeric)
-    head = "  " + " & ".join(map(_latex, layout.columns)) + r" \\"
+    head = "  " + " & ".join(map(_latex, layout.lower)) + r" \\"
     lines = [r"\begin{table}", r"\centering"]
     lines += [rf"\caption{{{_latex(layout.caption)}}}"] if layout.caption else []
     lines += [rf"\label{{{label}}}"] if label else []
-    lines += [rf"\begin{{tabular}}{{{sides}}}", r"  \toprule", head, r"  \midrule"]
+    lines += [rf"\begin{{tabular}}{{{sides}}}", r"  \toprule"]
+    lines += [*_upper(layout.upper), head, r"  \midrule"]
     for i, row in enumerate(layout.rows):
         lines.append("  " + " & ".join(_marked(row, _latex, r"\textbf{", "}")) + r" \\")
         if layout.parted(i):
             lines.append(r"  \midrule")
     return "\n".join([*lines, r"  \bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+
+
+def _upper(heads: list[str]) -> list[str]:
+    """LaTeX's line of headings above the columns that share them, and the rules below these."""
+    if not any(heads):
+        return []
+    cells, rules, first = [], [], 1
+    for head, group in groupby(heads):
+        count = len(list(group))
+        last = first + count - 1
+        if head:
+            cells.append(rf"\multicolumn{{{count}}}{{c}}{{{_latex(head)}}}")
+            rules.append(rf"\cmidrule(lr){{{first}-{last}}}")
+        else:
+            cells += [""] * count
+        first = last + 1
+    return ["  " + " & ".join(cells).strip() + r" \\", "  " + " ".join(rules)]
 
 
 def csv_text(rows: Iterable[Iterable[str | float | None]]) -> str:

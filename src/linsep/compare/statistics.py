@@ -125,6 +125,19 @@ def sign_flips(samples: Sequence[Sequence[float]]) -> list[SignFlip]:
     return [found[i] for i in range(len(arrays))]
 
 
+def holm(chances: Sequence[float]) -> list[float]:
+    """The p-values of several tests, adjusted so that one false alarm among all is as rare.
+
+    Holm (1979): the smallest of m is multiplied by m, the next by m - 1, and so on; none may be
+    smaller than one before it.
+    """
+    found, least = [0.0] * len(chances), 0.0
+    for rank, i in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):
+        least = max(least, min(1.0, (len(chances) - rank) * chances[i]))
+        found[i] = least
+    return found
+
+
 def _flip_p(arrays: Sequence[NDArray[np.float64]], exact: bool) -> NDArray[np.float64]:
     rows = np.stack(arrays)  # (samples, n)
     if rows.shape[1] == 1:

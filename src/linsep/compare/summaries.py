@@ -11,40 +11,48 @@ from dataclasses import astuple
 
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..storage.store import Record
-from .arms import Arm, Comparison, Estimate, Fields, pooled, shown, spelled
+from .arms import Arm, Comparison, Estimate, data_names, pooled, shown, spelled
+from .naming import short_names
 from .statistics import Summary
 from .tables import Best, Spread, Table, Value
+from .titles import data_title, is_bound, title
 
 TITLES = {name: METRICS[name].title for name in REPORTED}
 BEST: Mapping[str, Best] = {title: METRICS[name].better for name, title in TITLES.items()}
 
 
 def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
-    """A row for each run; `extra` names further columns."""
+    """A row for each run; `extra` names further columns. Labels have one if a run has them."""
     metrics = {"Class-IL FAA": "class_il.faa", "FF": "class_il.ff", "Task-IL FAA": "task_il.faa"}
-    named = [*("scenario", "method", "memory", "seed"), *extra]
+    named = [*("method", "memory", "seed"), *extra]
+    labels = {"name": [record.given_name for record in records]}
+    labels["tags"] = [", ".join(record.tags) or None for record in records]
+    labels = {name: found for name, found in labels.items() if any(found) and name not in named}
     rows: list[list[Value]] = []
-    for record in records:
+    for i, record in enumerate(records):
         state = ": ".join(str(record[name]) for name in ("status", "progress") if record[name])
+        own = [found[i] for found in labels.values()]
         values = [record[name] for name in (*named, *metrics.values())]
-        rows.append([record.name, state, *values])
+        rows.append([record.name, state, *own, data_title(record.facts, {}) or None, *values])
     caption = f"{len(records)} runs, {sum(record.finished for record in records)} finished"
-    return Table(["name", "status", *named, *metrics], rows, caption=caption)
+    return Table(["run", "status", *labels, "scenario", *named, *metrics], rows, caption=caption)
 
 
 def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
-    """Mean ± std of every arm, and the 95 % interval for its mean."""
-    columns = ["setting", "method", counted(comparison.arms)]
-    for title in TITLES.values():
-        columns += [title, f"{title} 95 %"] if intervals else [title]
-    rows = []
+    """Mean ± std of every arm, and the 95 % interval for its mean. A bound is never the best."""
+    runs, wide = counted(comparison.arms), [f"{name} 95 %" for name in TITLES.values()]
+    columns = ["setting", "method", runs]
+    for name in TITLES.values():
+        columns += [name, f"{name} 95 %"] if intervals else [name]
+    rows, bounds = list[list[Value]](), list[int]()
     for place, arm, estimates in _placed(comparison):
-        cells: list[Value] = [place, arm.label, len(arm.runs)]
+        bounds += [len(rows)] if is_bound(arm.method) else []
+        cells: list[Value] = [place, arm.title, len(arm.runs)]
         for found in (estimate.summary for estimate in estimates):
             cells += [spread(found), _interval(found)] if intervals else [spread(found)]
         rows.append(cells)
-    scenario = comparison.common.get("scenario.name")
-    return Table(columns, rows, caption=str(scenario or ""), best=BEST, group="setting")
+    spare = [wide] * intervals + [["setting"], [runs], [TITLES["ala"]]]
+    return Table(columns, rows, caption(comparison), BEST, "setting", unranked=bounds, spare=spare)
 
 
 def differences(comparison: Comparison) -> Table:
@@ -60,19 +68,20 @@ def differences(comparison: Comparison) -> Table:
             if pairs is None or score is None or estimate.against is None:
                 continue
             gap = pairs.difference
-            row: list[Value] = [place, arm.label, estimate.against.label, TITLES[estimate.metric]]
+            row: list[Value] = [place, arm.title, estimate.against.title, TITLES[estimate.metric]]
             row += [gap.n, spread(gap), _interval(gap)]
             row += [_chance(pairs.p), _chance(pairs.sign_flip.p), "/".join(map(str, score))]
             rows.append(row)
     by = "class order and seed" if pooled(comparison.arms) else "seed"
-    return Table(columns, rows, caption=f"Paired differences by {by}", group="setting")
+    spare = [["p (flips)"], ["better/worse/same"], ["setting"], ["p (t)"], ["pairs"]]
+    return Table(columns, rows, f"Paired differences by {by}", group="setting", spare=spare)
 
 
 def long(comparison: Comparison) -> Table:
     """Every estimate with all digits, a row each: for CSV and JSON."""
     columns = (
-        "setting", *comparison.differing, "method", "options", "metric", "seeds", "mean", "std",
-        "low", "high", "against", "pairs", "difference", "difference_std", "difference_low",
+        "setting", *comparison.differing, "label", "method", "options", "metric", "seeds", "mean",
+        "std", "low", "high", "against", "pairs", "difference", "difference_std", "difference_low",
         "difference_high", "t", "p_t", "p_flips", "flips_exact", "better", "worse", "same",
     )  # fmt: skip
     every = [estimate for estimates in comparison.estimates for estimate in estimates]
@@ -94,10 +103,14 @@ def remarks(comparison: Comparison) -> list[str]:
     """How runs were sorted into arms, and which were left out."""
     said = []
     if comparison.differing:
-        said.append(f"grouped by the fields that differ: {', '.join(comparison.differing)}")
+        fields = ", ".join(short_names(comparison.differing).values())
+        said.append(f"grouped by the fields that differ: {fields}")
+    own = {arm.title: title(arm.method) for arm in comparison.arms if arm.by_name}
+    said += [f"{name} is {method}" for name, method in own.items()]
+    short = short_names(list(comparison.by_method))
     for name, values in comparison.by_method.items():
-        each = ", ".join(f"{method} {shown(value)}" for method, value in values.items())
-        said.append(f"{name} goes with the method: {each}")
+        each = ", ".join(f"{title(method)} {shown(value)}" for method, value in values.items())
+        said.append(f"{short[name]} goes with the method: {each}")
     if pooled(comparison.arms):
         said.append("runs with different shuffled class orders are pooled")
     again = "with the settings and seed of another"
@@ -113,9 +126,15 @@ def counted(arms: Sequence[Arm]) -> str:
     return "runs" if pooled(arms) else "seeds"
 
 
-def located(setting: str, block: Fields) -> str:
+def located(setting: str, place: str) -> str:
     """'Class-IL, memory=200'."""
-    return ", ".join(filter(None, [SETTINGS[setting], spelled(block)]))
+    return ", ".join(filter(None, [SETTINGS[setting], place]))
+
+
+def caption(comparison: Comparison) -> str:
+    """What the data is called, if all runs have the same."""
+    names = set(data_names(comparison.arms).values())
+    return names.pop() if len(names) == 1 else ""
 
 
 def spread(found: Summary | None) -> Spread | None:
@@ -127,13 +146,13 @@ def _placed(comparison: Comparison) -> Iterator[tuple[str, Arm, list[Estimate]]]
     for setting in SETTINGS:
         for arm, estimates in zip(comparison.arms, comparison.estimates, strict=True):
             here = [estimate for estimate in estimates if estimate.setting == setting]
-            yield located(setting, arm.block), arm, here
+            yield located(setting, arm.place), arm, here
 
 
 def _long_row(estimate: Estimate) -> list[Value]:
     arm, found, pairs, score = estimate.arm, estimate.summary, estimate.pairs, estimate.score
     row: list[Value] = [estimate.setting, *(shown(value) for _, value in arm.block)]
-    row += [arm.method, spelled(arm.options), estimate.metric]
+    row += [arm.title, arm.method, spelled(arm.options), estimate.metric]
     row += astuple(found) if found else [0, None, None, None, None]
     if pairs is None or score is None or estimate.against is None:
         return row + [None] * 13

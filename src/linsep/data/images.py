@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ import torch
 from torch import Tensor
 
 from ..errors import DataError
+
+SHOWN = 5  # classes that a repr names
+LISTED = 30  # classes that a notebook lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,9 @@ class Images:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def __repr__(self) -> str:
+        return f"Images({len(self)} of {_sized(self.shape)})"
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -86,7 +93,16 @@ class Tasks(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """Training and test images with their classes: what every source returns."""
+    """Training and test images with their classes: what every source returns.
+
+    >>> import numpy as np
+    >>> import linsep
+    >>> x, y = np.random.default_rng(0).integers(0, 256, (40, 8, 8)), np.arange(40) % 4
+    >>> data = linsep.from_arrays(x.astype(np.uint8), y, names=("cat", "dog", "elk", "fox"))
+    >>> data
+    Dataset(32 training and 8 test images of 1x8x8, 4 classes: cat, dog, elk, fox)
+    >>> run = linsep.build(linsep.Config(scenario={"per_task": 2}, net="cnn"), data=data)
+    """
 
     train: Images
     test: Images
@@ -94,6 +110,25 @@ class Dataset(NamedTuple):
     digest: str | None = None  # of the content, where the source already knows it
     tasks: Tasks | None = None  # None: the scenario decides
     cached: Path | None = None  # the folder of the prepared images, where they are mapped from one
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.train)} training and {len(self.test)} test images"
+        more = ", ..." if len(self.names) > SHOWN else ""
+        names = f"{len(self.names)} classes: {', '.join(self.names[:SHOWN])}{more}"
+        tasks = f", {len(self.tasks.names)} tasks" if self.tasks else ""
+        return f"Dataset({counts} of {_sized(self.train.shape)}, {names}{tasks})"
+
+    def _repr_html_(self) -> str:
+        """A notebook shows how many images each class has."""
+        counts = [part.y.bincount(minlength=len(self.names)).tolist() for part in self[:2]]
+        rows = [
+            f"<tr><td>{escape(name)}</td><td>{train}</td><td>{test}</td></tr>"
+            for name, train, test in zip(self.names, *counts, strict=True)
+        ]
+        more = [f"<tr><td>and {len(rows) - LISTED} more</td></tr>"] if len(rows) > LISTED else []
+        head = "<tr><th>class</th><th>training</th><th>test</th></tr>"
+        body = "".join([head, *rows[:LISTED], *more])
+        return f"<div><p>{escape(repr(self))}</p><table>{body}</table></div>"
 
 
 def check(data: Dataset, where: str = "") -> None:
@@ -123,6 +158,10 @@ def check(data: Dataset, where: str = "") -> None:
             f"{prefix}training images are {data.train.shape}, test images {data.test.shape}: "
             "they must have one shape"
         )
+
+
+def _sized(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape))
 
 
 class Batch(NamedTuple):

@@ -104,14 +104,15 @@ def reduced(data: Dataset, wanted: sections.Scenario) -> Dataset:
     """Hold out validation images instead of the test images, and keep fewer per class, if asked."""
     train, test = data.train, data.test
     if wanted.validation:
-        rows = _rows_by_class(train, len(data.names), "validation")
+        rows = _rows_by_class(train, len(data.names), "validation", Randomness(0))
         held = {c: max(1, round(wanted.validation * len(r))) for c, r in enumerate(rows)}
         if any(n >= len(rows[c]) for c, n in held.items()):
             raise ConfigError("scenario.validation: leaves a class without training images")
         test = train.take(torch.cat([r[: held[c]] for c, r in enumerate(rows)]).sort().values)
         train = train.take(torch.cat([r[held[c] :] for c, r in enumerate(rows)]).sort().values)
-    train = _few(train, wanted.per_class, len(data.names), "train")
-    test = _few(test, wanted.test_per_class, len(data.names), "test")
+    randomness = Randomness(int(wanted.subset_seed))
+    train = _few(train, wanted.per_class, len(data.names), "train", randomness)
+    test = _few(test, wanted.test_per_class, len(data.names), "test", randomness)
     return data._replace(train=train, test=test)
 
 
@@ -160,16 +161,18 @@ def _counts(wanted: sections.Scenario, found: Source, classes: int) -> list[int]
     return [first] + [per_task] * (rest // per_task)
 
 
-def _few(images: Images, n: int | None, classes: int, name: str) -> Images:
+def _few(images: Images, n: int | None, classes: int, name: str, randomness: Randomness) -> Images:
     if n is None:
         return images
-    rows = _rows_by_class(images, classes, f"subset/{name}")
+    rows = _rows_by_class(images, classes, f"subset/{name}", randomness)
     return images.take(torch.cat([r[:n] for r in rows]).sort().values)
 
 
-def _rows_by_class(images: Images, classes: int, name: str) -> list[torch.Tensor]:
-    """Return each class's rows in a random order of its own, the same whatever the run's seed."""
-    randomness, found = Randomness(0), []
+def _rows_by_class(
+    images: Images, classes: int, name: str, randomness: Randomness
+) -> list[torch.Tensor]:
+    """Return each class's rows in a random order of its own."""
+    found = []
     for c in range(classes):
         rows = (images.y == c).nonzero()[:, 0]
         found.append(rows[torch.from_numpy(randomness.at(name, c).permutation(len(rows)))])

@@ -1,5 +1,7 @@
 """The runs of a grid: every combination of lists over fields, each run once.
 
+A grid may have parts, tables that each go over the rest of its settings, with lists of their own.
+
 Knows settings and what lies in the runs' folder. Knows nothing of how runs are made.
 """
 
@@ -12,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError, LinsepError, StateError
+from ..errors import ConfigError, LinsepError, StateError, unknown
 from ..prepare import prepare
 from ..resolve import gathered
 from ..settings.config import from_settings
@@ -21,6 +23,20 @@ from ..settings.names import SHORT
 from ..storage.folder import RunFolder
 
 MOST = 100_000  # runs of one grid
+
+
+def in_parts(settings: Mapping[str, Any], names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The grids that a file with [[parts]] stands for: those with these names, or all."""
+    whole = {name: value for name, value in settings.items() if name != "parts"}
+    parts = settings.get("parts", [{}])
+    if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
+        raise ConfigError("parts: should be tables, each under a line [[parts]]")
+    known = [str(part["part"]) for part in parts if "part" in part]
+    for name in names:
+        if name not in known:
+            raise ConfigError(unknown("part of this grid", name, known))
+    chosen = [part for part in parts if not names or part.get("part") in names]
+    return [merged(whole, {k: v for k, v in part.items() if k != "part"}) for part in chosen]
 
 
 def expand(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -82,21 +98,26 @@ class Cell:
 
 
 def plan(
-    settings: Mapping[str, Any] | Sequence[Mapping[str, Any]], runs: Path, *, here: bool = True
+    settings: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    runs: Path,
+    *,
+    here: bool = True,
+    also: Sequence[Path] = (),
 ) -> list[Cell]:
     """The runs of a grid, or of several, each marked as finished, begun, new or impossible.
 
-    Raises the first mistake if no run is possible. Unless the runs are to be made `here`, a device
-    need not be there.
+    A run that is finished in one of the folders `also`, to which nothing is written, counts as
+    finished. Raises the first mistake if no run is possible. Unless the runs are to be made `here`,
+    a device need not be there.
     """
     opened: dict[str, Any] = {}
     cells: dict[str, Cell] = {}
     wrong: list[LinsepError] = []
-    several = [settings] if isinstance(settings, Mapping) else settings
+    several = in_parts(settings) if isinstance(settings, Mapping) else settings
     combinations = [(one, grid) for grid in several for one in expand(grid)]
     for number, (combination, grid) in enumerate(combinations):
         try:
-            cell = _cell(combination, runs, here, opened)
+            cell = _cell(combination, (runs, *also), here, opened)
         except LinsepError as error:
             wrong.append(error)
             name = _spelled(combination, grid) or f"combination {number + 1}"
@@ -118,13 +139,17 @@ def time_left(cells: Sequence[Cell], at_once: int) -> float | None:
     return sum(rest) * sum(timed) / len(timed) / max(1, min(at_once, len(rest)))
 
 
-def _cell(settings: dict[str, Any], runs: Path, here: bool, opened: dict[str, Any]) -> Cell:
+def _cell(
+    settings: dict[str, Any], places: Sequence[Path], here: bool, opened: dict[str, Any]
+) -> Cell:
+    """One run: in the first of the places, or in another one if it is finished there."""
     prepared = prepare(from_settings(settings), lenient=True, here=here, opened=opened)
     device = prepared.config.compute.device
     # Written out, since "auto" might be another one where the run is done, and so another run.
     settings = merged(settings, {"compute": {"device": device}})
-    cell = Cell(settings, prepared.name, runs / prepared.name)
-    run = RunFolder(cell.folder)
+    folders = [RunFolder(place / prepared.name) for place in places]
+    run = next((folder for folder in folders if folder.finished), folders[0])
+    cell = Cell(settings, prepared.name, run.path)
     if run.finished:
         cell.finish()
     else:

@@ -19,6 +19,7 @@ from ..learning.metrics import METRICS
 from ..optional import needed
 from ..settings.config import from_settings
 from ..settings.layers import flat, merged, nested, parsed, split
+from ..settings.names import LABELS
 from ..storage.folder import RunFolder
 from .grid import Grid
 from .plan import Cell, plan
@@ -148,7 +149,8 @@ class Search:
         """Named by what is asked, so that another question is another study."""
         optuna = self._optuna
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        asked = repr((sorted(flat(self.settings).items(), key=str), self.over, self.worth))
+        question = {k: v for k, v in flat(self.settings).items() if k not in LABELS}
+        asked = repr((sorted(question.items(), key=str), self.over, self.worth))
         name = f"search-{blake2b(asked.encode(), digest_size=5).hexdigest()}"
         self.runs.mkdir(parents=True, exist_ok=True)
         storage = f"sqlite:///{(self.runs / 'search.db').absolute()}"

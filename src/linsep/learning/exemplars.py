@@ -23,6 +23,8 @@ HELD_OUT = 0.1  # share of a class's rows that `HeldOut` keeps from training
 class Herding(Memory):
     """As many rows of each class, those whose running mean tracks the class's mean feature.
 
+    Features are normalised first, or taken as they are (`RawHerding`, the authors' program).
+
     Algorithms 4 and 5 of Rebuffi et al. (2017). Rows are kept in the order they were chosen in, so
     that dropping the last ones leaves the best.
     """
@@ -32,8 +34,18 @@ class Herding(Memory):
         kept = [of_class(old, c, share) for c in task.earlier]
         for c in task.classes:
             images = task.train.select([c])
-            kept.append(images.take(herd(F.normalize(look(images).features.cpu()), share)))
+            kept.append(images.take(herd(self._compared(look(images).features.cpu()), share)))
         self._refill(columns_of(join(kept)))
+
+    def _compared(self, features: Tensor) -> Tensor:
+        return F.normalize(features)
+
+
+class RawHerding(Herding):
+    """Herding by features as they are."""
+
+    def _compared(self, features: Tensor) -> Tensor:
+        return features
 
 
 def columns_of(images: Images) -> dict[str, Tensor]:
@@ -129,6 +141,11 @@ class HeldOut(Memory):
         held = self.columns["held"][: self.size]
         return self.images().take((~held).nonzero()[:, 0]), self.images().take(held.nonzero()[:, 0])
 
+    def sample(self, n: int, rng: np.random.Generator) -> Tensor:
+        """Row numbers of a draw, none of them held out."""
+        rows = (~self.columns["held"][: self.size]).nonzero()[:, 0]
+        return rows[torch.from_numpy(rng.choice(len(rows), min(n, len(rows)), replace=False))]
+
     def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
         share = self.capacity // len(task.seen)
         spare = min(max(1, round(HELD_OUT * share)), share - 1)
@@ -168,6 +185,7 @@ POLICIES: Mapping[str, type[Memory]] = {
     "held_out": HeldOut,
     "herding": Herding,
     "plain": Reservoir,
+    "raw_herding": RawHerding,
     "task_shares": TaskShares,
 }
 

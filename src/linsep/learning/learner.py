@@ -4,17 +4,19 @@ Knows how a step is made: draw, step, observe. Knows no schedule: which batch co
 often, is the run's business.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..data.augment import Augment
-from ..data.images import Batch, Images
+from ..data.images import Batch, Images, join
 from ..data.tasks import Scenario, Task
-from ..nets.net import Backbone, Net, Spec, frozen, untracked
+from ..nets.net import Backbone, Net, Spec, frozen, reestimate, untracked
 from ..randomness import Cursor, Randomness
 from ..settings import sections
 from .exemplars import make_memory
@@ -99,8 +101,7 @@ class Learner(Model):
     def end_task(self, task: Task) -> None:
         if not any(stage.settled for stage in self.method.stages):
             self._settle(task)
-        if len(self.memory):
-            self.predictor.fit(self.memory.images(), self.look)
+        self._fit_predictor()
         for name, term in self.terms.items():
             with self.randomness.initialising(f"term/{name}/end", task.index):
                 term.end_task(self._moment(task))
@@ -153,6 +154,41 @@ class Learner(Model):
         if at.stage.observes:
             self.memory.observe(batch.images, logits, self.randomness.at("memory", *cursor))
 
+    # --- evaluation ------------------------------------------------------------------------------
+
+    @contextmanager
+    def evaluating(self, task: Task) -> Iterator[None]:
+        """Inside, predictions are those to report; training goes on afterwards as if nothing was.
+
+        With `evaluation.batchnorm = "reestimated"` BatchNorm's statistics are averages over rows of
+        every class seen, as many of each as an old class has in the memory.
+        """
+        if self.evaluation.batchnorm == "running":
+            yield
+            return
+        before = copy.deepcopy((self.net.state_dict(), self.predictor.state_dict()))
+        reestimate(self.net, map(self.inputs, self._balanced(task).chunks(self.evaluation.chunk)))
+        self._fit_predictor()
+        try:
+            yield
+        finally:
+            self.net.load_state_dict(before[0])
+            self.predictor.load_state_dict(before[1])
+
+    def _balanced(self, task: Task) -> Images:
+        """Stored rows and rows of the task, about as many of each class seen."""
+        stored = self.memory.images()
+        if not len(stored) or not task.earlier:
+            return task.train
+        old = stored.select(task.earlier)
+        share = max(1, len(old) // len(task.earlier))
+        order = torch.from_numpy(
+            self.randomness.at("balanced rows", task.index).permutation(len(task.train))
+        )
+        mixed = task.train.take(order)
+        new = [mixed.take((mixed.y == c).nonzero()[:share, 0]) for c in task.classes]
+        return join([old, *new])
+
     # --- state -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
@@ -178,6 +214,10 @@ class Learner(Model):
         self.optimizers.load_state_dict(state["optimizers"])
 
     # --- the inside ------------------------------------------------------------------------------
+
+    def _fit_predictor(self) -> None:
+        if len(self.memory):
+            self.predictor.fit(self.memory.images(), self.look)
 
     def _moment(self, task: Task) -> Moment:
         return Moment(task, self.net, self.look, self.inputs)

@@ -82,6 +82,7 @@ class Stage:
 class Method:
     summands: tuple[Summand, ...]
     lr: float = 0.03  # where neither the user nor the scenario gives one
+    rate_factor: float = 1.0  # times the scenario's learning rate, if that gives one
     suggests: Mapping[str, Any] = field(default_factory=dict)  # other training settings, likewise
     net_options: Mapping[str, Any] = field(default_factory=dict)  # for nets that have them
     memories: tuple[str, ...] = ()  # policies it can work with, its own first; none: no memory

@@ -4,6 +4,12 @@ An accuracy matrix is (T, T): row = after learning task t, column = on the class
 entries in [0, 1], NaN where nothing was measured (above the diagonal; in joint training all but the
 last row). Metrics are in percent, None where undefined; docs/metrics.md has the equations.
 
+>>> import linsep
+>>> nan = float("nan")
+>>> matrix = [[0.9, nan, nan], [0.6, 0.8, nan], [0.5, 0.7, 0.6]]
+>>> round(linsep.metrics.final_average(matrix), 2), round(linsep.metrics.forgetting(matrix), 2)
+(60.0, 25.0)
+
 Knows tensors, and imports no torch by itself: tables and listings read the metrics' names here.
 """
 
@@ -11,10 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+def _of_any_matrix(metric: Callable[[Tensor], float | None]) -> Callable[[Any], float | None]:
+    """Let a metric take an array or nested lists as well as a tensor."""
+
+    @wraps(metric)
+    def of(matrix: Any) -> float | None:
+        import torch
+
+        return metric(torch.as_tensor(matrix))
+
+    return of
 
 
 def accuracy(scores: Tensor, y: Tensor, classes: Sequence[int] | None = None) -> float:
@@ -36,11 +55,13 @@ def confusion(scores: Tensor, y: Tensor) -> Tensor:
     return pairs.bincount(minlength=classes**2).view(classes, classes).cpu()
 
 
+@_of_any_matrix
 def final_average(matrix: Tensor) -> float | None:
     """FAA: mean of the last row."""
     return _percent(matrix[-1].mean())
 
 
+@_of_any_matrix
 def forgetting(matrix: Tensor) -> float | None:
     """FF: mean over all tasks but the last of (best before the end - at the end).
 
@@ -52,11 +73,13 @@ def forgetting(matrix: Tensor) -> float | None:
     return _percent((_peak(matrix[:-1, :-1]) - matrix[-1, :-1]).mean())
 
 
+@_of_any_matrix
 def learning_accuracy(matrix: Tensor) -> float | None:
     """ALA: mean of the diagonal, each task's accuracy just after it was learned."""
     return _percent(matrix.diagonal().mean())
 
 
+@_of_any_matrix
 def backward_transfer(matrix: Tensor) -> float | None:
     """BWT: mean over all tasks but the last of (at the end - just after it was learned)."""
     if len(matrix) < 2:
@@ -64,12 +87,14 @@ def backward_transfer(matrix: Tensor) -> float | None:
     return _percent((matrix[-1, :-1] - matrix.diagonal()[:-1]).mean())
 
 
+@_of_any_matrix
 def incremental_average(matrix: Tensor) -> float | None:
     """AIA: mean over rows of the mean accuracy on the tasks seen so far."""
     rows = [float(matrix[t, : t + 1].mean()) for t in range(len(matrix))]
     return _percent(matrix.new_tensor(rows).mean())
 
 
+@_of_any_matrix
 def mean_peak(matrix: Tensor) -> float | None:
     """Mean over tasks of the best accuracy: before the end for all but the last task.
 
@@ -88,7 +113,7 @@ class Metric:
     title: str  # in tables
     better: Literal["max", "min"]
     meaning: str
-    of: Callable[[Tensor], float | None]
+    of: Callable[[Any], float | None]
 
 
 METRICS: Mapping[str, Metric] = {

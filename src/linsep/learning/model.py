@@ -13,6 +13,7 @@ from torch import Tensor
 from ..data.augment import Augment
 from ..data.images import Images
 from ..errors import ConfigError
+from ..nets.heads import CorrectedHead
 from ..nets.net import Net, Output, Spec, fits_channels_last
 from ..settings import sections
 from .predictors import Predictor
@@ -50,9 +51,8 @@ class Model:
 
     def predict(self, images: Images) -> Tensor:
         """Scores (n, classes), -inf where unseen: the only door to evaluation."""
-        own = self.evaluation.rule == "method"
-        parts = [self.predictor(o) if own else o.logits for o in self.outputs(images)]
-        scores = torch.cat(parts).float()
+        rule = self.predictor if self.evaluation.rule == "method" else self._bare_logits
+        scores = torch.cat([rule(out) for out in self.outputs(images)]).float()
         return scores.masked_fill(~self.seen, -torch.inf) if self.evaluation.mask_unseen else scores
 
     @torch.no_grad()
@@ -62,6 +62,12 @@ class Model:
         for part in images.chunks(self.evaluation.chunk):
             with self._precision():
                 yield self.net(self.inputs(part))
+
+    @torch.no_grad()
+    def _bare_logits(self, out: Output) -> Tensor:
+        """What the head gives without a correction that a method may have put behind it (D12)."""
+        head = self.net.head
+        return head.bare(out.features) if isinstance(head, CorrectedHead) else out.logits
 
     def _place(self, net: Net) -> Net:
         wanted = self.compute.channels_last

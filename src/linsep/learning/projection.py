@@ -28,7 +28,9 @@ class BackwardProjection(nn.Module):
     p is an affine map (BFP, eq. 4), the identity (FD) or two layers with a ReLU (BFP-2). Use it in
     any training loop; `old` comes from a frozen copy of the network before the new task:
 
-    >>> bfp = BackwardProjection(features=512)
+    >>> import torch
+    >>> import linsep
+    >>> bfp = linsep.BackwardProjection(features=512)
     >>> optimizer = bfp.optimizer()  # the paper's: SGD, lr 0.1, momentum 0.9; None for the identity
     >>> new, old = torch.randn(32, 512, requires_grad=True), torch.randn(32, 512)
     >>> loss = bfp(new, old)  # add it to yours, then step both optimisers

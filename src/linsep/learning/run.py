@@ -6,6 +6,7 @@ state is whole at every yield: the cursor already points at what comes next.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import torch
@@ -24,6 +25,14 @@ READ_EVERY = 50  # steps between checks of the losses on an accelerator: reading
 
 @dataclass(frozen=True)
 class StepEnd:
+    """One training step has ended.
+
+    >>> import linsep
+    >>> step = next(iter(linsep.build(linsep.Config(scenario="blobs", method="er"))))
+    >>> step.cursor.task, sorted(step.losses)
+    (0, ['ce'])
+    """
+
     cursor: Cursor  # the step that has ended
     losses: dict[str, Tensor]  # unweighted scalars, left on the device
     images: int  # in the stream's batch
@@ -31,6 +40,15 @@ class StepEnd:
 
 @dataclass(frozen=True)
 class EpochEnd:
+    """One epoch has ended; the losses are its averages.
+
+    >>> import linsep
+    >>> config = linsep.Config(scenario="blobs", method="er", training={"epochs": 1})
+    >>> epochs = [e for e in linsep.build(config) if isinstance(e, linsep.EpochEnd)]
+    >>> len(epochs), sorted(epochs[-1].losses)
+    (5, ['ce', 'replay_ce'])
+    """
+
     cursor: Cursor  # of the epoch; its step is the number of steps it took
     stage: str
     losses: dict[str, float]  # each term's mean over the steps in which it spoke
@@ -38,6 +56,15 @@ class EpochEnd:
 
 @dataclass(frozen=True)
 class TaskEnd:
+    """One task has been learned, and every task so far has been tested.
+
+    >>> import linsep
+    >>> config = linsep.Config(scenario="blobs", method="er", training={"epochs": 1})
+    >>> ends = [e for e in linsep.build(config) if isinstance(e, linsep.TaskEnd)]
+    >>> [len(end.class_il) for end in ends]
+    [1, 2, 3, 4, 5]
+    """
+
     task: int  # index of the newest group of classes in it
     class_il: tuple[float, ...]  # accuracy on each task so far, among all classes seen
     task_il: tuple[float, ...]  # the same, among the classes of the image's own task
@@ -47,6 +74,21 @@ Event = StepEnd | EpochEnd | TaskEnd
 
 
 class Run:
+    """A run that can be iterated over: each event is yielded when it has happened.
+
+    >>> import linsep
+    >>> run = linsep.build(linsep.Config(scenario="blobs", method="er", training={"epochs": 1}))
+    >>> run
+    Run(blobs, task 1 of 5, step 0 of 20)
+    >>> events = list(run)
+    >>> run.class_il.shape  # after task, on task
+    torch.Size([5, 5])
+    >>> run
+    Run(blobs, finished, step 20 of 20)
+
+    Nothing is written; `linsep.train` keeps a run in a folder.
+    """
+
     def __init__(self, scenario: Scenario, learner: Learner) -> None:
         self.scenario, self.learner = scenario, learner
         self.cursor = Cursor()
@@ -78,6 +120,17 @@ class Run:
             self.cursor = Cursor(self.cursor.task + 1)
             rows = (m[task.index, : task.index + 1] for m in (self.class_il, self.task_il))
             yield TaskEnd(task.index, *(tuple(row.tolist()) for row in rows))
+
+    def __repr__(self) -> str:
+        done, total = self.steps()
+        tasks = len(self.scenario.tasks)
+        place = "finished" if self.finished else f"task {self.cursor.task + 1} of {tasks}"
+        return f"Run({self.scenario.name}, {place}, step {done} of {total})"
+
+    def _repr_html_(self) -> str:
+        done, total = self.steps()
+        bar = f'<progress value="{done}" max="{total}"></progress>'
+        return f"<div>{bar} {escape(repr(self))}</div>"
 
     def epochs(self, stage: Stage) -> int:
         """How many a stage takes."""
@@ -145,11 +198,12 @@ class Run:
 
     def _evaluate(self, now: int) -> None:
         self.confusion.zero_()
-        for i, group in enumerate(self.scenario.groups[: now + 1]):
-            scores = self.learner.predict(group.test)
-            self.confusion += confusion(scores, group.test.y)
-            self.class_il[now, i] = accuracy(scores, group.test.y)
-            self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
+        with self.learner.evaluating(self.scenario.tasks[self.cursor.task]):
+            for i, group in enumerate(self.scenario.groups[: now + 1]):
+                scores = self.learner.predict(group.test)
+                self.confusion += confusion(scores, group.test.y)
+                self.class_il[now, i] = accuracy(scores, group.test.y)
+                self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
 
     def state_dict(self) -> dict[str, Any]:
         self.check_losses()

@@ -83,3 +83,11 @@ def assemble(name: str, options: Mapping[str, Mapping[str, object]]) -> Method:
     for extra in extras:
         method += TERMS[extra].recipe(**options.get(extra, {}))
     return method
+
+
+# How often the numbers of a method have changed for the same options: a part of its runs' keys.
+REVISED: Mapping[str, int] = {"bic": 1, "icarl": 1, "lucir": 1}
+
+
+def revisions(name: str) -> int:
+    return REVISED.get(parts(name)[0], 0)

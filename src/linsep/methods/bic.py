@@ -20,16 +20,17 @@ from ..learning.terms import Moment, SeenCrossEntropy, Step, Term
 from ..learning.updates import Descent
 from ..nets.heads import CorrectedHead
 from ..nets.net import Spec
-from ..settings.sections import Rate
+from ..settings.sections import Rate, Weight
 
 Share = Literal["old_classes", "one_over_tasks"]
 
 
 class BalancedDistillation(Term):
-    """(1 - l) CE + l T^2 KD, the first over seen classes, the second over earlier ones.
+    """(1 - l) CE + l KD, the first over seen classes, the second over earlier ones.
 
-    l is the share of old classes among those seen; the public programs have 1 / (t + 1) instead,
-    with t tasks before this one, which falls where the other rises.
+    l is the share of old classes among those seen; the BFP authors' program has 1 / (t + 1)
+    instead, with t tasks before this one, which falls where the other rises. Neither the paper nor
+    Wu et al.'s program multiplies the distillation by T^2.
     """
 
     looks_back = True
@@ -45,11 +46,19 @@ class BalancedDistillation(Term):
         ce = cross_entropy_among(p.out.logits, p.batch.y, task.seen)
         if p.before is None or not task.earlier:
             return ce
-        t, old = self.temperature, p.before.logits
         kept = len(task.earlier) / len(task.seen)
         part = kept if self.share == "old_classes" else 1 / (task.index + 1)
-        kd = soft_cross_entropy(p.out.logits, old, task.earlier, t)
-        return (1 - part) * ce + part * t**2 * kd
+        kd = soft_cross_entropy(p.out.logits, p.before.logits, task.earlier, self.temperature)
+        return (1 - part) * ce + part * kd
+
+
+class ShiftPenalty(Term):
+    """b^2 / 2, of the shift that is being fitted; the slope is free (Wu et al.'s program)."""
+
+    def forward(self, step: Step) -> Tensor:
+        head = step.net.head
+        assert isinstance(head, CorrectedHead)
+        return 0.5 * head.correction.shift.square()
 
 
 def trained_on(task: Task, memory: Memory, rng: Fresh) -> Images:
@@ -85,6 +94,7 @@ def bic(
     share: Share = "old_classes",
     bias_epochs: Annotated[int, Field(ge=0)] = 250,
     bias_lr: Rate = 1e-2,
+    bias_penalty: Weight = 0.1,
 ) -> Method:
     """Distillation on new and stored rows, then a o + b for the newest classes' logits o.
 
@@ -96,7 +106,6 @@ def bic(
         "train",
         rows=Rows(trained_on, NEW_AND_STORED.expected),
         trains=("backbone", "head.linear"),
-        draws=False,
         observes=False,
         begin=turn_to_new_classes,
     )
@@ -113,5 +122,6 @@ def bic(
     summands = (
         Summand("distilled_ce", 1.0, distilled),
         Summand("bias_ce", 1.0, SeenCrossEntropy, stages=("bias",)),
+        Summand("bias_penalty", bias_penalty, ShiftPenalty, stages=("bias",)),
     )
     return Method(summands, memories=("held_out",), head=CorrectedHead, stages=(train, bias))

@@ -26,7 +26,7 @@ class ReplayProbabilities(Term):
 
 
 def fdr(
-    *, replay_probabilities: Weight = 0.3, update: Literal["sum", "two_steps"] = "sum"
+    *, replay_probabilities: Weight = 1.0, update: Literal["sum", "two_steps"] = "sum"
 ) -> Method:
     """Cross-entropy on the stream and a weighted distance to stored outputs.
 

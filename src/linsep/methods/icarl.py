@@ -3,6 +3,8 @@
 Rebuffi et al., 2017. Herding is in exemplars.py, the nearest mean in predictors.py.
 """
 
+from typing import Literal
+
 from torch import Tensor
 
 from ..learning.losses import distilled_bce
@@ -22,13 +24,17 @@ class DistilledBCE(Term):
         return distilled_bce(p.out.logits, p.batch.y, task.seen, old, task.earlier)
 
 
-def icarl() -> Method:
-    """Binary cross-entropies on new and stored rows; prediction by the nearest exemplar mean."""
+def icarl(*, herd_by: Literal["direction", "feature"] = "direction") -> Method:
+    """Binary cross-entropies on new and stored rows; prediction by the nearest exemplar mean.
+
+    A mean over classes has small gradients: its learning rate is five times the scenario's.
+    """
     return Method(
         (Summand("distilled_bce", 1.0, DistilledBCE),),
         lr=0.1,
+        rate_factor=5.0,
         suggests={"weight_decay": 1e-5},
-        memories=("herding",),
+        memories=("herding" if herd_by == "direction" else "raw_herding",),
         predictor=NearestMean,
-        stages=(Stage("train", rows=NEW_AND_STORED, draws=False, observes=False),),
+        stages=(Stage("train", rows=NEW_AND_STORED, observes=False),),
     )

@@ -4,7 +4,7 @@ Hou et al., 2019. The head is in heads.py; features come without the last block'
 """
 
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..learning.losses import less_forget, margin_ranking
 from ..learning.method import NEW_AND_STORED, STORED, Method, Stage, Summand
-from ..learning.terms import Moment, SeenCrossEntropy, Step, Term
+from ..learning.terms import CrossEntropy, Moment, SeenCrossEntropy, Step, Term
 from ..learning.updates import Descent
 from ..nets.heads import CosineHead
 from ..nets.net import Spec
@@ -88,15 +88,25 @@ def lucir(
     scale: Rate = 1.0,
     fitting_epochs: Annotated[int, Field(ge=0)] = 20,
     fitting_lr: Rate = 0.01,
+    ce_among: Literal["seen", "all"] = "seen",
+    fit_by: Literal["ce", "all"] = "ce",
+    last_relu: bool = False,
 ) -> Method:
-    """Cosine logits on new and stored rows, then a fitting of the head on stored rows alone."""
+    """Cosine logits on new and stored rows, then a fitting of the head on stored rows alone.
+
+    The authors' program takes the cross-entropy among all classes, fits the head by the whole loss
+    and keeps the last ReLU: `ce_among`, `fit_by` and `last_relu` under the preset `authors`.
+    """
+    everywhere = ("train", "fit")
+    ce = SeenCrossEntropy if ce_among == "seen" else CrossEntropy
+    others = everywhere if fit_by == "all" else ("train",)
     ranking = partial(MarginRanking, nearest=nearest, margin=margin)
     summands = (
-        Summand("ce", 1.0, SeenCrossEntropy, stages=("train", "fit")),
-        Summand("less_forget", less_forget, LessForget),
-        Summand("margin_ranking", margin_ranking, ranking),
+        Summand("ce", 1.0, ce, stages=everywhere),
+        Summand("less_forget", less_forget, LessForget, stages=others),
+        Summand("margin_ranking", margin_ranking, ranking, stages=others),
     )
-    train = Stage("train", rows=NEW_AND_STORED, draws=False, observes=False, begin=imprint)
+    train = Stage("train", rows=NEW_AND_STORED, observes=False, begin=imprint)
     fit = Stage(
         "fit",
         fitting_epochs,
@@ -111,7 +121,7 @@ def lucir(
     return Method(
         summands,
         suggests={"momentum": 0.9},
-        net_options={"last_relu": False},
+        net_options={"last_relu": last_relu},
         memories=("herding",),
         head=partial(CosineHead, scale=scale),
         stages=(train, fit),

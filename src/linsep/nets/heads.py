@@ -100,6 +100,11 @@ class CorrectedHead(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         return self.correction(self.linear(z))
 
+    def bare(self, z: Tensor) -> Tensor:
+        """The logits before their correction."""
+        logits: Tensor = self.linear(z)
+        return logits
+
     def as_linear(self) -> tuple[Tensor, Tensor]:
         weight, bias = self.linear.as_linear()
         a, b = self.correction.pairs()

@@ -6,7 +6,7 @@ which classes have been seen is somebody else's knowledge.
 
 import copy
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -236,3 +236,21 @@ def untracked(net: Net) -> Iterator[None]:
     finally:
         for layer in layers:
             layer.track_running_stats = True
+
+
+@torch.no_grad()
+def reestimate(net: Net, batches: Iterable[Tensor]) -> None:
+    """Make BatchNorm's running statistics the averages over these batches, each counted once."""
+    layers = [m for m in net.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+    if not layers:
+        return
+    momenta = [layer.momentum for layer in layers]
+    net.train()
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # a cumulative average
+    for x in batches:
+        net(x)
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    net.eval()

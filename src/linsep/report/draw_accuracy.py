@@ -11,6 +11,7 @@ import numpy as np
 
 from ..compare import statistics
 from ..compare.tables import Table, Value
+from ..compare.titles import is_bound
 from ..learning.metrics import SETTINGS
 from . import style
 from .canvas import Axes, Canvas, Figure, Room
@@ -29,7 +30,7 @@ DARK_TEXT, LIGHT_TEXT = "#111111", "#ffffff"
 
 def over_tasks(block: Block) -> Figure | None:
     """Mean accuracy on the tasks seen so far, after each task."""
-    bound = any(style.is_bound(arm.arm.method) for arm in block.arms)
+    bound = any(is_bound(arm.arm.method) for arm in block.arms)
     joint = " Joint training (JT) sees all data at once, so it is a single point." if bound else ""
     return lines_figure(
         block.named("accuracy-over-tasks"),

@@ -15,7 +15,7 @@ LOOKS = {
 
 
 def tradeoff(curve: Curve) -> Figure:
-    label, place = style.arm_label(curve.method, spelled(curve.options)), spelled(curve.block)
+    label, place = style.clean(curve.title), style.clean(curve.place)
     weights = [f"{point.weight:g}" for point in curve.points]
 
     panels = {shown: _lines(curve, setting) for setting, shown in SETTINGS.items()}
@@ -24,15 +24,15 @@ def tradeoff(curve: Curve) -> Figure:
         canvas = Canvas("whole", 3.6)
         row = canvas.panels(panels)
         for axes, lines in zip(row, panels.values(), strict=True):
-            plot(canvas, axes, lines, lambda i: f"{curve.field} = {weights[int(i)]}")
+            plot(canvas, axes, lines, lambda i: f"{curve.weight} = {weights[int(i)]}")
             axes.set_xticks(range(len(weights)), weights)
-            axes.set_xlabel(style.clean(curve.field))
+            axes.set_xlabel(style.clean(curve.weight))
         row[0].set_ylabel("%")
         legend(canvas, row[:1])
         return canvas
 
-    name = style.slug("tradeoff", place, curve.label, curve.field)
-    title = f"{label} over {style.clean(curve.field)}{f' ({place})' if place else ''}"
+    name = style.slug("tradeoff", spelled(curve.block), curve.label, curve.field)
+    title = f"{label} over {style.clean(curve.weight)}{f' ({place})' if place else ''}"
     caption = (
         "FAA and ALA in %, higher is better; FF in %, lower is better. Weight 0 is the method "
         "without the term. Weights are not to scale."

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from ..analysis import ANALYSES
 from ..analysis.kinds import Content, stored
-from ..compare.arms import Arm, Comparison, Fields, compare, spelled
+from ..compare.arms import Arm, Comparison, Fields, compare, data_names, spelled
+from ..compare.titles import is_bound
 from ..errors import ConfigError, StateError
 from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record
@@ -101,12 +102,12 @@ class ArmRuns:
 
     @property
     def label(self) -> str:
-        return style.arm_label(self.arm.method, spelled(self.arm.options))
+        return style.labelled(self.arm.title, bound=is_bound(self.arm.method))
 
     @property
     def title(self) -> str:
         """The label, and which block the arm is of if there are several."""
-        return _in_block(self.label, self.arm.block)
+        return f"{self.label} ({self.arm.place})" if self.arm.place else self.label
 
     def named(self, kind: str, part: str = "") -> str:
         """The name of a figure of this kind about this arm alone, or about a part of it."""
@@ -132,18 +133,14 @@ class Block:
 
     @property
     def title(self) -> str:
-        return spelled(self.settings)
+        return self.arms[0].arm.place
 
     def titled(self, text: str) -> str:
-        return _in_block(text, self.settings)
+        return f"{text} ({self.title})" if self.title else text
 
     def named(self, kind: str) -> str:
         """The name of a figure of this kind about this block."""
-        return style.slug(kind, self.title)
-
-
-def _in_block(text: str, settings: Fields) -> str:
-    return f"{text} ({spelled(settings)})" if settings else text
+        return style.slug(kind, spelled(self.settings))
 
 
 @dataclass(frozen=True)
@@ -154,7 +151,7 @@ class Gathered:
 
     @property
     def scenarios(self) -> str:
-        return ", ".join(sorted({str(run.record["scenario"]) for run in self.runs}))
+        return ", ".join(sorted(set(data_names(self.comparison.arms).values())))
 
     @property
     def arms(self) -> list[ArmRuns]:

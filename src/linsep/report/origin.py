@@ -16,6 +16,7 @@ SHOWN = (
     "linsep", "python", "torch", "numpy", "system", "cpu", "cores", "threads", "device", "commit",
 )  # fmt: skip
 PINNED = ("torch", "numpy")
+NAMES = {"name", "tags"}  # which may differ between runs of one grid
 
 
 @dataclass(frozen=True)
@@ -81,14 +82,14 @@ def _grid(gathered: Gathered) -> Recipe | None:
     whole: dict[str, Any] = {}
     for run in runs:
         for section, value in run.settings.items():
-            if section in ("method", "seed"):
+            if section in ("method", "seed", *NAMES):
                 continue
             if section == "memory" and not value.get("rows"):
                 continue  # a method without one: a grid leaves memory settings out for it
             if whole.setdefault(section, value) != value:
                 return None  # something else differs
     parts = {part for method in methods for part in method.split("+")}
-    own = {name for run in runs for name in run.settings} & parts
+    own = {name for run in runs for name in run.settings} & parts | NAMES
     if any(set(run.settings) - own != set(runs[0].settings) - own for run in runs):
         return None
     over = {"method": methods, "seed": seeds}

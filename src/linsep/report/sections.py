@@ -14,6 +14,7 @@ from ..compare.curves import table as tradeoff_table
 from ..compare.curves import tradeoff
 from ..compare.summaries import differences, notes, summary
 from ..compare.tables import Table
+from ..compare.titles import is_bound
 from . import (
     draw_accuracy,
     draw_gains,
@@ -21,7 +22,6 @@ from . import (
     draw_tradeoff,
     draw_training,
     origin,
-    style,
     words,
 )
 from .canvas import Figure, Room, numbered
@@ -118,7 +118,7 @@ def _headline(gathered: Gathered) -> Section:
         "FAA and ALA, lower for FF."
     )
     text += " The ± is the standard deviation over seeds." if several else ""
-    if any(style.is_bound(arm.method) for arm in comparison.arms):
+    if any(is_bound(arm.method) for arm in comparison.arms):
         text += " JT trains on all tasks at once: a bound, which is not ranked with the others."
     figures = draw_gains.figures(gathered)
     return Section("numbers", "Results", [text], tables, figures, notes=said)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from ..compare.titles import title
 from ..optional import needed
 
 INK, GREY = "#000000", "#999999"
@@ -48,7 +47,6 @@ MARKERS = {
 }
 MORE = ("D", "p", "<", ">", "*", "X", "H")  # of further arms of one method
 DASHES = ("-", "--", ":", "-.")
-BOUND = "jt"  # all data at once: what the others could reach at most, and no competitor
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 TEXT = 9.0  # points of the smallest text
@@ -73,17 +71,9 @@ class Look:
     arm: str = ""  # the entry of the page's legend that it is of
 
 
-def method_label(method: str) -> str:
-    """'derpp+bfp' -> 'DER++ w/ BFP', 'jt' -> 'JT (bound)'."""
-    return clean(title(method) + (" (bound)" if is_bound(method) else ""))
-
-
-def is_bound(method: str) -> bool:
-    return method.partition("+")[0] == BOUND
-
-
-def arm_label(method: str, options: str) -> str:
-    return f"{method_label(method)} ({clean(options)})" if options else method_label(method)
+def labelled(title: str, *, bound: bool) -> str:
+    """An arm's title, and whether it is a bound for the others: 'JT (bound)'."""
+    return clean(title) + (" (bound)" if bound else "")
 
 
 def colour(method: str) -> str:

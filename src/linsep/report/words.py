@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from ..compare.arms import Arm, shown, spelled
+from ..compare.arms import Arm, shown
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
 from ..compare.tables import Table, Value
+from ..compare.titles import is_bound
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..learning.metrics import audit as flaws
 from .gather import Block, Gathered
-from .style import arm_label, is_bound
+from .style import labelled
 
 METRIC = "final average accuracy (FAA) in Class-IL"
 MOST_PAIRS = 6  # that are spelled out; the table has them all
@@ -96,7 +97,7 @@ def _said(arm: Arm, against: Arm, gap: Summary) -> str:
 
 
 def called(arm: Arm) -> str:
-    return arm_label(arm.method, spelled(arm.options))
+    return labelled(arm.title, bound=is_bound(arm.method))
 
 
 def spread(found: Summary) -> str:
@@ -107,22 +108,17 @@ def spread(found: Summary) -> str:
 
 
 def named(table: Table) -> Table:
-    """The same table with methods called as in the figures, metrics in words, bounds not ranked."""
+    """The same table with methods called as in the figures and metrics spelled out."""
     columns = list(table.columns)
-    places = [columns.index(name) for name in ("method", "against") if name in columns]
-    rows = [
-        [_called(value) if i in places else value for i, value in enumerate(row)]
-        for row in table.rows
-    ]
     method = columns.index("method")
-    bounds = [i for i, row in enumerate(table.rows) if is_bound(str(row[method]).partition(" ")[0])]
+    rows = [list(row) for row in table.rows]
+    for i, row in enumerate(rows):
+        row[method] = labelled(str(row[method]), bound=i in table.unranked)
+    ranked = {row[method] for i, row in enumerate(rows) if i not in table.unranked}
     spelled_out = {METRICS[name].title: full(name) for name in REPORTED}
-    ranked = {row[method] for i, row in enumerate(table.rows) if i not in bounds}
     best = {spelled_out.get(name, name): way for name, way in table.best.items()}
     heads = [spelled_out.get(name, name) for name in columns]
-    return replace(
-        table, columns=heads, rows=rows, best=best if len(ranked) > 1 else {}, unranked=bounds
-    )
+    return replace(table, columns=heads, rows=rows, best=best if len(ranked) > 1 else {}, spare=())
 
 
 def full(metric: str) -> str:
@@ -131,28 +127,25 @@ def full(metric: str) -> str:
     return f"{about.meaning.capitalize()} ({about.title})"
 
 
-def _called(label: Value) -> Value:
-    """An arm's label, 'derpp+bfp (bfp.weight=3)'."""
-    method, _, options = str(label).partition(" (")
-    return arm_label(method, options.removesuffix(")"))
-
-
 def differing(gathered: Gathered) -> tuple[Table, set[tuple[int, int]]]:
     """A row for each arm, a column for each setting that is not the same in all; and which cells
     differ from what most arms have."""
     comparison = gathered.comparison
     names = list(dict.fromkeys([*comparison.differing, *comparison.by_method]))
     names += list(dict.fromkeys(n for arm in comparison.arms for n, _ in arm.options))
+    names += ["method"] * any(arm.by_name for arm in comparison.arms)
+    names += ["tags"] * any(run.record.tags for run in gathered.runs)
     rows: list[list[Value]] = []
     for arm in comparison.arms:
-        facts = next(iter(arm.runs.values())).facts
+        tags = {tag: None for run in arm.runs.values() for tag in run.tags}
+        facts = {**next(iter(arm.runs.values())).facts, "tags": ", ".join(tags) or None}
         seeds = ", ".join(map(str, sorted(arm.runs)))
         rows.append([called(arm), seeds, *(shown(facts.get(name)) for name in names)])
     marked = set()
     for column in range(2, 2 + len(names)):
         usual, _ = Counter(row[column] for row in rows).most_common(1)[0]
         marked |= {(i, column) for i, row in enumerate(rows) if row[column] != usual}
-    return Table(["method", "seeds", *names], rows), marked
+    return Table(["arm", "seeds", *names], rows), marked
 
 
 def own_options(gathered: Gathered) -> Table:

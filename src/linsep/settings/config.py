@@ -5,7 +5,8 @@ scenarios and the methods.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from html import escape
+from typing import Any, ClassVar, Literal
 
 import tomli_w
 from pydantic import Field, ValidationError, model_validator
@@ -21,8 +22,17 @@ class Config(sections.Section):
 
     `scenario="blobs"` and `net="cnn"` are short for `{"name": ...}`, `memory=200` for
     `{"rows": 200}`.
+
+    >>> import linsep
+    >>> linsep.Config(scenario="blobs", method="er", memory=50, training={"epochs": 2})
+    Config(method='er', seed=0, scenario={'name': 'blobs'}, training={'epochs': 2}, \
+memory={'rows': 50})
     """
 
+    added: ClassVar[Mapping[str, Any]] = {"name": None, "tags": None}
+
+    name: sections.Label | None = None  # what tables and reports call the run
+    tags: sections.Tags | None = None  # words to find it by: `--where tag=ablation`
     method: str = "derpp+bfp"
     seed: sections.Seed = 0
     preset: Literal["paper", "authors"] | None = None
@@ -39,6 +49,16 @@ class Config(sections.Section):
             super().__init__(**fields)
         except ValidationError as error:
             raise ConfigError(problem(error, model=Config)) from None
+
+    def __repr__(self) -> str:
+        """What differs from the defaults, and always the method and the seed."""
+        changed = self.model_dump(exclude_defaults=True)
+        named = {name: changed.get(name) for name in type(self).model_fields if name in changed}
+        fields = {"method": self.method, "seed": self.seed} | named
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(to_toml(self))}</pre>"
 
     @model_validator(mode="before")
     @classmethod

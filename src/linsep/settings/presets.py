@@ -35,7 +35,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
             "er": _PROGRAM_REPLAY,
             **dict.fromkeys(("der", "derpp"), _PROGRAM_REPLAY | _PROGRAM_LOGITS),
             "fdr": {"update": "two_steps"},  # D15
-            "bic": {"share": "one_over_tasks", "bias_lr": 1e-3},
+            "bic": {"share": "one_over_tasks", "bias_lr": 1e-3, "bias_penalty": 0.0},
+            "icarl": {"herd_by": "feature"},
+            "lucir": {"ce_among": "all", "fit_by": "all", "last_relu": True},
             **dict.fromkeys(("bfp", "bfp2", "fd"), _PROGRAM_FEATURES),
         },
     },

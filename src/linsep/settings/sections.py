@@ -5,10 +5,18 @@ torch, no files, and no recipe: `prepare.resolve` fills in what the user left op
 scenario and the method suggest, before these defaults.
 """
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_serializer,
+    model_validator,
+)
 
 MOST = 10**9  # of anything that is counted
 LARGEST = 1e30  # a float32 overflows not far above
@@ -20,12 +28,42 @@ Weight = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]  # that a file can hold
 
+
+def _label(text: str) -> str:
+    if text != text.strip() or not text.isprintable() or not 0 < len(text) <= 80:
+        raise ValueError("should be 1 to 80 printable characters, without spaces around them")
+    return text
+
+
+def _tag(text: str) -> str:
+    if "," in text:
+        raise ValueError("should have no comma")
+    return _label(text)
+
+
+# What people call things. No number depends on it, so it is not part of a run's key.
+Label = Annotated[Text, AfterValidator(_label)]
+Tags = Annotated[
+    tuple[Annotated[Text, AfterValidator(_tag)], ...],
+    Field(strict=False),
+    BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
+]
+
 # Which snapshots of a run to keep: the last task's, all tasks', or all epochs'.
 Keep = Literal["end", "tasks", "epochs"]
 
 
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", validate_default=True)
+
+    # Fields that were added later, and what every run was before: at that they are not written, so
+    # that keys and files of earlier runs stay.
+    added: ClassVar[Mapping[str, Any]] = {}
+
+    @model_serializer(mode="wrap")
+    def _without_added(self, serialize: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        content: dict[str, Any] = serialize(self)
+        return {k: v for k, v in content.items() if k not in self.added or v != self.added[k]}
 
 
 class Named(Section):
@@ -49,14 +87,19 @@ class Named(Section):
 class Scenario(Named):
     """Which classes come when, and from which images."""
 
+    added = {"subset_seed": 0, "data_name": None}
+
     name: str = "fashion-mini"
     data: Text | None = None  # the folder or file that holds the images; not part of a run's key
+    data_name: Label | None = None  # what tables and reports call the data: "product photos"
     per_task: Count | None = None  # classes per task; None: what is usual for the data
     first_task: Count | None = None  # classes of the first task, where that is larger
     order: Literal["natural", "shuffled"] = "natural"
     order_seed: Seed = 0
     per_class: Count | None = None  # training images of each class, for quick studies; None: all
     test_per_class: Count | None = None
+    # Which images those are: a number, or "seed" for others with each seed of a run.
+    subset_seed: Seed | Literal["seed"] = 0
     validation: Share = 0.0  # share of the training images to test on, instead of the test images
 
 
@@ -109,20 +152,22 @@ class Memory(Section):
 
 
 class Evaluation(Section):
+    added = {"batchnorm": "running"}
+
     mask_unseen: bool = True  # classes not seen yet cannot be predicted
     rule: Literal["method", "logits"] = "method"  # the method's own predictor, or the bare head
     chunk: Count = 256  # images at once where there is no gradient
+    # BatchNorm's statistics at evaluation: those of training's last steps, or estimated anew on the
+    # memory and the task's images. Training is the same either way.
+    batchnorm: Literal["running", "reestimated"] = "running"
 
 
 class Compute(Section):
+    added = {"deterministic": True}
+
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     threads: Count | None = None  # of the CPU; None: one, or as many as the run was begun with
     precision: Literal["fp32", "bf16"] = "fp32"
     deterministic: bool = True  # on CUDA: the same bits every time, at some cost
     channels_last: bool | Literal["auto"] = "auto"  # faster for convolutions; auto: where it can be
     compile: bool = False
-
-    @model_serializer(mode="wrap")
-    def _chosen(self, serialize: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        """Leave out what every run was before there was a choice, so that keys and files stay."""
-        return {k: v for k, v in serialize(self).items() if (k, v) != ("deterministic", True)}

@@ -68,6 +68,8 @@ class Scenario(TypedDict):
 
 @_checked
 class Config(TypedDict):
+    name: NotRequired[Text]
+    tags: NotRequired[list[Text]]
     method: Text
     seed: Whole
     scenario: NotRequired[Scenario]
@@ -151,8 +153,8 @@ Record = dict[str, Any]
 class RunFolder:
     """The files of one run, each read and checked when it is asked for."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
 
     @property
     def exists(self) -> bool:

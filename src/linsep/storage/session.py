@@ -13,6 +13,7 @@ import time
 import tomllib
 import warnings
 from collections.abc import Iterator
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.names import NO_NUMBERS
 from ..settings.sections import Keep
-from . import environment, files, snapshots, states
+from . import environment, files, labels, snapshots, states
 from .folder import CONFIG, ENVIRONMENT, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line
 from .lease import Lease
 from .store import flat
@@ -44,14 +45,14 @@ class Session:
     def __init__(
         self,
         prepared: Prepared,
-        runs: Path,
+        runs: str | PathLike[str],
         *,
         save_every: float = SAVE_EVERY,
         keep: Keep | None = None,
     ) -> None:
         """`keep` chooses snapshots; None: those of all tasks if the net is small, else the last."""
         self.prepared, self.save_every, self.keep = prepared, save_every, keep
-        self.folder = runs / prepared.name
+        self.folder = Path(runs) / prepared.name
         self.files = RunFolder(self.folder)
         self.run: Run | None = None
         self.lease = Lease(self.folder)
@@ -67,6 +68,7 @@ class Session:
 
     def __enter__(self) -> Session:
         if self.finished:
+            self._relabel()
             return self
         with files.reporting(f"cannot use {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -150,8 +152,13 @@ class Session:
                         f"{said[name]!r}, and the run has {mine.get(name)!r}; delete the file to "
                         "have it written again, or the folder to start afresh"
                     )
+            self._relabel()
         else:
             self._write(CONFIG, to_toml(self.prepared.config).encode())
+
+    def _relabel(self) -> None:
+        """Take over the labels that this command gives a run that was begun before."""
+        labels.relabel(self.folder, labels.given(self.prepared.config.model_dump(mode="json")))
 
     def _restore(self) -> bool:
         """Resume from the newest state that is whole; False if there is none yet."""
@@ -213,7 +220,8 @@ class Session:
         keep = self.keep or ("tasks" if run.learner.spec.parameters <= snapshots.SMALL else "end")
         if isinstance(event, TaskEnd) and (keep != "end" or run.finished):
             self.lease.check()
-            snapshots.write(self.folder, run.learner, event.task)
+            with run.learner.evaluating(run.scenario.tasks[run.cursor.task - 1]):
+                snapshots.write(self.folder, run.learner, event.task)
         if isinstance(event, EpochEnd) and keep == "epochs":
             self.lease.check()
             task = run.scenario.tasks[event.cursor.task].index
@@ -221,8 +229,11 @@ class Session:
             snapshots.write(self.folder, run.learner, task, place)
 
     def _finish(self, run: Run) -> None:
-        net = run.learner.net.state_dict()
-        weights = {name: value.detach().cpu().contiguous() for name, value in net.items()}
+        with run.learner.evaluating(run.scenario.tasks[-1]):
+            net = run.learner.net.state_dict()
+            weights = {
+                name: value.detach().cpu().contiguous().clone() for name, value in net.items()
+            }
         whole = {MODEL: safetensors_bytes(weights), EVENTS: self._events}
         for name, content in whole.items():
             self._write(name, content)

@@ -29,11 +29,11 @@ from ..settings.names import full_name as full_setting
 from . import files, where
 from .folder import CONFIG, EVENTS, RESULTS, RunFolder
 
-VERSION = 2  # raise it when facts are made otherwise than before
+VERSION = 3  # raise it when facts are made otherwise than before
 Value = where.Scalar | None
 
 # What a person says for what is stored.
-SHORT = SHORT_SETTINGS | {metric: f"class_il.{metric}" for metric in METRICS}
+SHORT = SHORT_SETTINGS | {metric: f"class_il.{metric}" for metric in METRICS} | {"tag": "tags"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,18 @@ class Record:
 
     @property
     def name(self) -> str:
-        return str(self.facts["name"])
+        """The name of the run's folder, which no other run beside it has."""
+        return printable(self.folder.name)
+
+    @property
+    def given_name(self) -> str | None:
+        """What the user calls the run; several may have the same name. None: nothing."""
+        name = str(self.facts["name"])
+        return None if name == self.name else name
+
+    @property
+    def tags(self) -> list[str]:
+        return [tag for tag in str(self.facts.get("tags") or "").split(", ") if tag]
 
     @property
     def finished(self) -> bool:
@@ -82,7 +93,7 @@ class Store:
 
     def select(self, condition: str | None = None, sort: str | None = None) -> list[Record]:
         """The runs that a condition holds for, by name, or sorted: 'method,-faa'."""
-        parsed = where.parse(condition, full_name) if condition is not None else None
+        parsed = where.parse(condition, full_name, {"tags"}) if condition is not None else None
         records = self.records()
         if parsed is not None and records:
             check_names(parsed.fields, records)
@@ -103,7 +114,10 @@ def read_facts(folder: Path) -> dict[str, Value]:
     facts: dict[str, Value] = {"name": printable(folder.name), "status": "unfinished"}
     run = RunFolder(folder)
     try:
-        facts |= flat(run.config())
+        config = run.config()
+        facts |= flat(config)
+        if tags := config.get("tags"):
+            facts["tags"] = ", ".join(tags)
         if run.finished:
             results = run.results()
             facts |= {"key": results["key"], "data": results["data"]} | flat(results["metrics"])

@@ -10,7 +10,7 @@ A field that something does not have equals nothing: `=`, `<` and `in` are false
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
@@ -45,14 +45,16 @@ TOKEN = re.compile(
 )
 
 
-def parse(text: str, full: Callable[[str], str] = str) -> Condition:
+def parse(text: str, full: Callable[[str], str] = str, lists: Collection[str] = ()) -> Condition:
     """Parse a condition; `full` gives a field's name in the facts.
+
+    A field in `lists` holds several words, "a, b", and equals each of them.
 
     A ConfigError states what is wrong, and where.
     """
     if not text.strip():
         raise ConfigError("--where is empty: it should look like memory=200 and seed<3")
-    parser = _Parser(text, full)
+    parser = _Parser(text, full, lists)
     holds = parser.either()
     if parser.kind != "end":
         parser.expected("'and' or 'or'")
@@ -72,8 +74,8 @@ def value_of(word: str) -> Scalar:
 class _Parser:
     """Recursive descent; `kind`, `word` and `start` are those of the token it has come to."""
 
-    def __init__(self, text: str, full: Callable[[str], str]) -> None:
-        self.text, self.full, self.depth = text, full, 0
+    def __init__(self, text: str, full: Callable[[str], str], lists: Collection[str]) -> None:
+        self.text, self.full, self.lists, self.depth = text, full, lists, 0
         self.fields: list[str] = []
         self.tokens = TOKEN.finditer(text)
         self.advance()
@@ -112,19 +114,22 @@ class _Parser:
         name = self.one_of("field", "word")
         self.fields.append(name)
         field = self.full(name)
+        equal = _among if field in self.lists else _equal
         if without := self.takes("not"):
             self.expect("in")
         if without or self.takes("in"):
             self.expect("(")
             values = self.several(self.value, ",")
             self.expect(")")
-            return lambda facts: any(_equal(facts.get(field), v) for v in values) != without
+            return lambda facts: any(equal(facts.get(field), v) for v in values) != without
         sign = self.word
         if self.kind != "sign":
             self.expected(f"one of {' '.join(SIGNS)} or in after {name!r}")
         self.advance()
         typed, value = self.word, self.value()
-        return lambda facts: _compare(field, facts.get(field), sign, value, typed)
+        if sign not in ORDERED:
+            return lambda facts: equal(facts.get(field), value) == (sign != "!=")
+        return lambda facts: _ordered(field, facts.get(field), sign, value, typed)
 
     def value(self) -> Scalar:
         quoted, word = self.kind == "quoted", self.one_of("value", "word", "quoted")
@@ -163,9 +168,7 @@ class _Parser:
         raise ConfigError(f"--where {self.text!r}, character {self.start + 1}: {problem}")
 
 
-def _compare(field: str, found: Scalar | None, sign: str, value: Scalar, typed: str) -> bool:
-    if sign not in ORDERED:
-        return _equal(found, value) == (sign != "!=")
+def _ordered(field: str, found: Scalar | None, sign: str, value: Scalar, typed: str) -> bool:
     if found is None:
         return False
     if isinstance(found, bool) or isinstance(value, bool):
@@ -181,3 +184,9 @@ def _equal(found: Scalar | None, value: Scalar) -> bool:
     if isinstance(found, bool) or isinstance(value, bool):
         return found is value
     return found == value
+
+
+def _among(found: Scalar | None, value: Scalar) -> bool:
+    """Whether a word of "a, b" is the value, as text or as the number or the truth it spells."""
+    words = [] if found is None else str(found).split(", ")
+    return any(word == value or _equal(value_of(word), value) for word in words)

@@ -50,6 +50,13 @@ def from_torch(
     Images are pictures, or tensors or arrays of bytes or of floats from 0 to 1: a Dataset whose
     transform normalises or augments is not what you want here. `size` is for pictures, as in a
     folder.
+
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> import linsep
+    >>> images = torch.randint(0, 256, (40, 3, 16, 16), dtype=torch.uint8)
+    >>> linsep.from_torch(TensorDataset(images, torch.arange(40) % 2), names=("cat", "dog"))
+    Dataset(32 training and 8 test images of 3x16x16, 2 classes: cat, dog)
     """
     parts: list[Any] = []
     with reading("the Dataset"):
@@ -75,6 +82,15 @@ def from_huggingface(
     """Read a Hugging Face Dataset or DatasetDict, or the folder that `save_to_disk` wrote.
 
     `image` and `label` name its columns.
+
+    >>> import numpy as np
+    >>> import datasets
+    >>> import linsep
+    >>> pictures = [np.full((16, 16, 3), i, np.uint8) for i in range(20)]
+    >>> columns = {"image": pictures, "label": ["cat", "dog"] * 10}
+    >>> features = datasets.Features(image=datasets.Image(), label=datasets.Value("string"))
+    >>> linsep.from_huggingface(datasets.Dataset.from_dict(columns, features=features))
+    Dataset(16 training and 4 test images of 3x16x16, 2 classes: cat, dog)
     """
     try:
         import datasets

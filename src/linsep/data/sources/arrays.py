@@ -8,6 +8,7 @@ the like for images, y or labels for labels, test, val for the test part; or x a
 import math
 import zipfile
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,8 +30,11 @@ IMAGES, LABELS = ("x", "images", "image", "data"), ("y", "labels", "label", "tar
 PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}
 
 
-def arrays(path: Path, *, test_share: TestShare = 0.2, split_seed: Seed = 0) -> Dataset:
+def arrays(
+    path: str | PathLike[str], *, test_share: TestShare = 0.2, split_seed: Seed = 0
+) -> Dataset:
     """Read images and labels from an .npz file, or from a folder of .npy files."""
+    path = Path(path)
     found = _from_npz(path) if path.suffix == ".npz" else _from_folder(path)
     train, test = (_pair(found, part, path) for part in ("train", "test"))
     if not train:
@@ -59,6 +63,12 @@ def from_arrays(
     Pixels are bytes, or floats from 0 to 1 that are rounded to bytes. Labels are numbers from 0 on
     where `names` are given, else text or numbers that are not negative. Without test images a share
     of every class is held out.
+
+    >>> import numpy as np
+    >>> import linsep
+    >>> x = np.random.default_rng(0).integers(0, 256, (40, 16, 16, 3), dtype=np.uint8)
+    >>> linsep.from_arrays(x, ["cat", "dog"] * 20)
+    Dataset(32 training and 8 test images of 3x16x16, 2 classes: cat, dog)
     """
     if (x_test is None) != (y_test is None):
         missing = "labels" if y_test is None else "images"

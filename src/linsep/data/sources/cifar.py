@@ -5,6 +5,7 @@ labels, images per class), so a copy that was written again is fine and a wrong 
 """
 
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,17 +62,17 @@ CIFAR100 = Layout(
 )
 
 
-def cifar10(root: Path) -> Dataset:
+def cifar10(root: str | PathLike[str]) -> Dataset:
     """60 000 photographs of 10 things, 32x32: 5000 for training and 1000 for testing of each."""
     return read(root, CIFAR10)
 
 
-def cifar100(root: Path) -> Dataset:
+def cifar100(root: str | PathLike[str]) -> Dataset:
     """60 000 photographs of 100 things, 32x32: 500 for training and 100 for testing of each."""
     return read(root, CIFAR100)
 
 
-def read(root: Path, layout: Layout) -> Dataset:
+def read(root: str | PathLike[str], layout: Layout) -> Dataset:
     """Read a data set from its folder, from the folder above, or from its archive there."""
     folder = layout.published.find(root)
     *train, test, meta = layout.published.files

@@ -21,7 +21,7 @@ TESTS = ("test", "val", "valid", "validation")
 
 
 def folder(
-    root: Path,
+    root: str | os.PathLike[str],
     progress: Progress | None = None,
     *,
     size: Count | None = None,
@@ -36,7 +36,7 @@ def folder(
     folder. Decoded once, then read from the cache.
     """
     how = Treatment(size, channels, upright=True)
-    return prepared(list_folder(root, test_share, split_seed), how, progress)
+    return prepared(list_folder(Path(root), test_share, split_seed), how, progress)
 
 
 def list_folder(root: Path, test_share: float = 0.2, seed: int = 0) -> Listing:

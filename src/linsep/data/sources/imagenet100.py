@@ -5,7 +5,7 @@ ids, shuffled by numpy's legacy generator with the seed 1993, the first hundred 
 natural order here is the list's. Images are kept at 256x256 and read at 224x224.
 """
 
-from pathlib import Path
+from os import PathLike
 
 from ..images import Dataset
 from .cache import Listing, Progress, Treatment, prepared
@@ -38,7 +38,7 @@ IMAGENET100 = Published(
 )
 
 
-def imagenet100(root: Path, progress: Progress | None = None) -> Dataset:
+def imagenet100(root: str | PathLike[str], progress: Progress | None = None) -> Dataset:
     """About 130 000 photographs of 100 things, 256x256: 1300 and 50 of most."""
     folder = IMAGENET100.find(root)
     parts = (labelled(folder / part / wnid for wnid in CLASSES) for part in ("train", "val"))

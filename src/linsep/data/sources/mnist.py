@@ -5,6 +5,7 @@ same file names, so the number of images per class decides which of the two was 
 """
 
 import gzip
+from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,17 +84,17 @@ FASHION_MNIST = Layout(
 )
 
 
-def mnist(root: Path) -> Dataset:
+def mnist(root: str | PathLike[str]) -> Dataset:
     """70 000 handwritten digits, 28x28 grey: 60 000 for training and 10 000 for testing."""
     return read(root, MNIST)
 
 
-def fashion_mnist(root: Path) -> Dataset:
+def fashion_mnist(root: str | PathLike[str]) -> Dataset:
     """70 000 pictures of 10 kinds of clothes, 28x28 grey: 6000 and 1000 of each."""
     return read(root, FASHION_MNIST)
 
 
-def read(root: Path, layout: Layout) -> Dataset:
+def read(root: str | PathLike[str], layout: Layout) -> Dataset:
     """Read the four files and check that they are the ones of this data set."""
     folder = layout.published.find(root)
     paths = [path_of(folder, name) or folder for name in FILES]

@@ -4,6 +4,7 @@ Knows folders, archives and downloads. Knows nothing of what the files hold.
 """
 
 import os
+from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +22,9 @@ class Published(NamedTuple):
     remotes: tuple[Remote, ...] = ()
     limits: Limits | None = None  # of the archive that the first remote is, if it is one
 
-    def find(self, root: Path) -> Path:
+    def find(self, root: str | PathLike[str]) -> Path:
         """Return the folder that holds the files, unpacked from the archive if need be."""
+        root = Path(root)
         archive = self._archive(root)
         if self.limits and archive and not self._complete(root):
             unpack(archive, root / self.folders[0], self.limits)

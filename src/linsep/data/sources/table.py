@@ -4,17 +4,21 @@
     day1/0001.jpg,cat,0,train
 
 `file` is taken from the CSV's own folder; `task` and `split` (train or test) may be left out. Tasks
-are learned in the order of their numbers, or, where they are words, in that of the file.
+are learned in the order of their numbers, or, where they are words, in that of the file. The
+columns may have other names, and there may be more of them.
 """
 
 import csv
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from ...errors import DataError, unknown
+from ...errors import DataError
 from ...settings.sections import Count
 from ..images import Dataset, Tasks
 from .cache import File, Listing, Progress, Treatment, prepared
@@ -22,7 +26,8 @@ from .decode import Channels
 from .holdout import Seed, TestShare, hold_out
 from .reading import reading
 
-COLUMNS = ("file", "label", "task", "split")
+COLUMNS = {"file": "file", "label": "label", "task": "task", "split": "split"}  # what is in which
+NEEDED = ("file", "label")
 SPLITS = ("train", "test")
 
 
@@ -34,19 +39,26 @@ class _Row(NamedTuple):
 
 
 def table(
-    path: Path,
+    path: str | PathLike[str],
     progress: Progress | None = None,
     *,
     size: Count | None = None,
     test_share: TestShare = 0.2,
     split_seed: Seed = 0,
     channels: Channels = 3,
+    file: str = "file",
+    label: str = "label",
+    task: str = "task",
+    split: str = "split",
 ) -> Dataset:
     """Read images listed in a CSV with the columns file, label and perhaps task and split.
 
-    `size`, `test_share` and the rest are those of a folder of images.
+    `file`, `label`, `task` and `split` name the columns, if they are called otherwise; "" leaves
+    task or split out. Other columns are ignored. `size`, `test_share` and the rest are those of a
+    folder of images.
     """
-    rows = read_rows(path)
+    path = Path(path)
+    rows = read_rows(path, {"file": file, "label": label, "task": task, "split": split})
     names = _in_order(sorted({r.label for r in rows}))
     tasks = _in_order(r.task for r in rows)
     if rows[0].split:
@@ -65,36 +77,50 @@ def table(
     return data._replace(tasks=Tasks(tasks, train, test))
 
 
-def read_rows(path: Path) -> list[_Row]:
+def read_rows(path: Path, columns: Mapping[str, str] = COLUMNS) -> list[_Row]:
     """Read every line of the CSV and check it; an error names the line."""
     with (
         reading(path, "cannot be read as a table"),
         path.open(encoding="utf-8-sig", newline="") as file,
     ):
         reader = csv.DictReader(file, strict=True)
-        _check_columns(path, reader.fieldnames or ())
-        rows = [_row(path, reader.line_num, entry) for entry in reader]
+        used = _found(path, reader.fieldnames or (), columns)
+        rows = [_row(path, reader.line_num, entry, used) for entry in reader]
     if not rows:
         raise DataError(f"{path} has a header and no lines")
     return rows
 
 
-def _check_columns(path: Path, found: Sequence[str]) -> None:
-    for name in found:
-        if name not in COLUMNS:
-            raise DataError(f"{path}: {unknown('column', name, COLUMNS)}")
-        if found.count(name) > 1:
+def _found(path: Path, there: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """The columns to read, by what is in them: all that were named, and task and split if there."""
+    used = {}
+    for what, name in columns.items():
+        close = get_close_matches(name, [n for n in there if n not in columns.values()], n=1)
+        if name and there.count(name) > 1:
             raise DataError(f"{path} has the column {name!r} twice")
-    if gone := [name for name in COLUMNS[:2] if name not in found]:
-        raise DataError(f"{path} has no column {gone[0]!r}; its first line should name them")
+        if name and name in there:  # a data frame's index has no name
+            used[what] = name
+        elif what in NEEDED or name not in ("", COLUMNS[what]):
+            listed = ", ".join(there) or "none"
+            raise DataError(
+                f"{path} has no column {name!r}; its columns, separated by commas, are: {listed}. "
+                f"Choose one with --set scenario.{what}={close[0] if close else 'COLUMN'}"
+            )
+        elif name and close:
+            warnings.warn(
+                f"{path}: the column {close[0]!r} is ignored; did you mean {name!r}?", stacklevel=2
+            )
+    return used
 
 
-def _row(path: Path, number: int, entry: dict[str | None, str | None]) -> _Row:
+def _row(
+    path: Path, number: int, entry: dict[str | None, str | None], used: Mapping[str, str]
+) -> _Row:
     where = f"{path}, line {number}"
     if None in entry or None in entry.values():
         raise DataError(f"{where} does not have as many fields as the first line")
-    values = {str(name): str(value).strip() for name, value in entry.items()}
-    if empty := [name for name, value in values.items() if not value]:
+    values = {what: str(entry[name]).strip() for what, name in used.items()}
+    if empty := [used[what] for what, value in values.items() if not value]:
         raise DataError(f"{where}: {empty[0]!r} is empty")
     if values.get("split", "train") not in SPLITS:
         raise DataError(f"{where}: split is {values['split']!r}; should be train or test")

@@ -4,6 +4,7 @@ Knows that layout, and the other one that people make of it (val/<class>/images)
 validation images are the test set, as the official test images have no labels.
 """
 
+from os import PathLike
 from pathlib import Path
 
 from ...errors import DataError
@@ -25,12 +26,12 @@ TINYIMAGENET = Published(
 )
 
 
-def tinyimagenet(root: Path, progress: Progress | None = None) -> Dataset:
+def tinyimagenet(root: str | PathLike[str], progress: Progress | None = None) -> Dataset:
     """110 000 photographs of 200 things, 64x64: 500 for training and 50 for testing of each."""
     return prepared(list_tinyimagenet(root), Treatment(), progress)
 
 
-def list_tinyimagenet(root: Path, classes: int = 200) -> Listing:
+def list_tinyimagenet(root: str | PathLike[str], classes: int = 200) -> Listing:
     """List the images of both layouts."""
     folder = TINYIMAGENET.find(root)
     ids = _ids(folder, classes)

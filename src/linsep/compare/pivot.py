@@ -1,0 +1,221 @@
+"""A table for a paper: methods down, chosen metrics across, once for each value of a setting.
+
+    choice = choose(comparison, metrics="faa,ff", columns="memory")
+    table, notes = pivot(comparison, choice)
+
+A setting that always changes with one that makes columns, like the epochs of each data set, goes
+with it. A method without a memory has the same numbers in every column of memory sizes. Knows arms
+and their names. Knows nothing of formats.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Literal, get_args
+
+from ..errors import ConfigError, unknown
+from ..learning.metrics import METRICS, SETTINGS
+from ..storage.store import Value as Fact
+from ..storage.store import check_names, full_name
+from .arms import IGNORED, Arm, Comparison, Member, data_names, named, ranks
+from .naming import DATA, MEMORY, Fields, option_name, setting_words, short_names, shown
+from .summaries import caption, counted, remarks
+from .tables import Best, Interval, Spread, Table, Value
+from .titles import is_bound
+
+Beside = Literal["std", "interval", "none"]  # the mean
+USUAL = "faa,ff"
+SEEDS = "seeds"
+Key = tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a table shows."""
+
+    metrics: Sequence[tuple[str, str]]  # (setting, metric)
+    columns: Sequence[str]  # fields whose values make columns
+    seeds: bool  # whether the number of runs has a column
+    spread: Beside
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: an arm that stands for all of it, and the arm in each column."""
+
+    arm: Arm
+    cells: dict[Key, Arm]
+
+
+def choose(
+    comparison: Comparison,
+    metrics: str | None = None,
+    columns: str | None = None,
+    spread: str | None = None,
+) -> Choice:
+    """Check what was asked for: 'faa,task_il.faa', 'memory,seeds', 'interval'."""
+    beside = next((kind for kind in get_args(Beside) if kind == (spread or "std")), None)
+    if beside is None:
+        raise ConfigError(f"--spread: {unknown('spread', spread, get_args(Beside))}")
+    wanted = [_metric(name) for name in _words("--metrics", USUAL if metrics is None else metrics)]
+    names = _words("--columns", columns) if columns is not None else []
+    fields = [full_name(name) for name in names if name != SEEDS]
+    for field in fields:
+        if field in IGNORED:
+            raise ConfigError(f"--columns: {field!r} makes no columns; name a setting, like memory")
+    check_names(fields, [run for arm in comparison.arms for run in arm.runs.values()])
+    unique = list(dict.fromkeys(wanted)), list(dict.fromkeys(fields))
+    return Choice(*unique, SEEDS in names, beside)
+
+
+def pivot(comparison: Comparison, choice: Choice) -> tuple[Table, list[str]]:
+    """The table, and what a reader should know beside it."""
+    called = data_names(comparison.arms)
+    keyed = [(arm, _key(arm, choice, called)) for arm in comparison.arms]
+    along = _along(keyed, choice)
+    settled = {*choice.columns, *along}
+    rows = _rows(keyed, settled)
+    names = [name for name in short_names(along).values() if name != "data"]
+    notes = [f"{', '.join(names)} goes with the columns"] if names and choice.columns else []
+    for at, field in enumerate(choice.columns):
+        if _repeat(rows, at, field):
+            name = _column_name(comparison.arms, field)
+            notes.append(f"methods without {name} have the same numbers in every column of it")
+    others = [field for field in comparison.differing if field not in settled]
+    notes += remarks(replace(comparison, differing=others))
+    return _table(comparison, choice, rows), notes
+
+
+def _table(comparison: Comparison, choice: Choice, rows: Sequence[Row]) -> Table:
+    placed, runs = any(row.arm.place for row in rows), counted(comparison.arms)
+    settings = {setting for setting, _ in choice.metrics}
+    columns = ["setting"] * placed + ["method"] + [runs] * choice.seeds
+    across = sorted({key for row in rows for key in row.cells}, key=_order(choice))
+    upper: dict[str, str] = {}
+    best: dict[str, Best] = {}
+    for head in [_head(comparison.arms, choice, key) for key in across]:
+        for setting, metric in choice.metrics:
+            il = SETTINGS[setting] if len(settings) > 1 else ""
+            above, below = (head, il) if head else (il, "")
+            name = " ".join(filter(None, [above, below, METRICS[metric].title]))
+            columns.append(name)
+            best[name] = METRICS[metric].better
+            upper |= {name: above} if above else {}
+    body: list[list[Value]] = []
+    for row in rows:
+        line: list[Value] = [*[row.arm.place] * placed, row.arm.title]
+        line += [_count(row.cells)] * choice.seeds
+        for key, (setting, metric) in product(across, choice.metrics):
+            line.append(_cell(row.cells.get(key), setting, metric, choice.spread))
+        body.append(line)
+    only = SETTINGS[settings.pop()] if len(settings) == 1 else ""
+    text = ", ".join(filter(None, [caption(comparison), only]))
+    bounds = [i for i, row in enumerate(rows) if is_bound(row.arm.method)]
+    group = "setting" if placed else None
+    spare = [["setting"]] * placed + [[runs]] * choice.seeds
+    return Table(columns, body, text, best, group, unranked=bounds, upper=upper, spare=spare)
+
+
+def _metric(name: str) -> tuple[str, str]:
+    setting, _, metric = full_name(name.lower()).partition(".")
+    if setting not in SETTINGS or metric not in METRICS:
+        allowed = [*METRICS, *(f"task_il.{metric}" for metric in METRICS)]
+        raise ConfigError(f"--metrics: {unknown('metric', name, allowed)}")
+    return setting, metric
+
+
+def _words(flag: str, text: str) -> list[str]:
+    found = [word.strip() for word in text.split(",")]
+    if not all(found):
+        raise ConfigError(f"{flag} {text!r}: should be names separated by commas")
+    return list(dict.fromkeys(found))
+
+
+def _key(arm: Arm, choice: Choice, called: Mapping[Fields, str]) -> Key:
+    """The column that an arm belongs to."""
+    facts = next(iter(arm.runs.values())).facts
+    return tuple(called[arm.data] if f == DATA else facts.get(f) for f in choice.columns)
+
+
+def _along(keyed: Sequence[tuple[Arm, Key]], choice: Choice) -> list[str]:
+    """Fields that have one value for each method in each column: they go with the columns."""
+    fields = {name: None for arm, _ in keyed for name, _ in (*arm.block, *arm.options)}
+    found = []
+    for field in fields.keys() - set(choice.columns):
+        values: dict[tuple[str, Key], set[Fact]] = {}
+        for arm, key in keyed:
+            value = dict((*arm.block, *arm.options)).get(field)
+            values.setdefault((arm.method, key), set()).add(value)
+        if all(len(several) == 1 for several in values.values()):
+            found.append(field)
+    return sorted(found)
+
+
+def _rows(keyed: Sequence[tuple[Arm, Key]], settled: set[str]) -> list[Row]:
+    """Arms that differ in `settled` fields alone share a row."""
+    found: dict[tuple[Fields, str, Fields], dict[Key, Arm]] = {}
+    for arm, key in keyed:
+        block, options = (
+            tuple(pair for pair in pairs if pair[0] not in settled)
+            for pairs in (arm.block, arm.options)
+        )
+        found.setdefault((block, arm.method, options), {})[key] = arm
+    whole = []
+    for (block, method, options), cells in found.items():
+        runs = [run for arm in cells.values() for run in arm.runs.values()]
+        numbered = {Member(None, i): run for i, run in enumerate(runs)}
+        whole.append(Arm(block, method, options, numbered))
+    titled = named(whole, by_data=not settled & {DATA, "data"})
+    return [Row(arm, cells) for arm, cells in zip(titled, found.values(), strict=True)]
+
+
+def _repeat(rows: Sequence[Row], at: int, field: str) -> bool:
+    """Repeat methods that lack a field, such as a memory, in all columns of it; whether any did."""
+
+    def lacks(key: Key) -> bool:
+        return key[at] is None or (field == MEMORY and key[at] == 0)
+
+    every = {key for row in rows for key in row.cells if not lacks(key)}
+    repeated = False
+    for row in rows:
+        for key in [key for key in row.cells if lacks(key)]:
+            alike = [k for k in every if k[:at] + k[at + 1 :] == key[:at] + key[at + 1 :]]
+            if alike and not any(other in row.cells for other in alike):
+                row.cells.update(dict.fromkeys(alike, row.cells.pop(key)))
+                repeated = True
+    return repeated
+
+
+def _order(choice: Choice) -> Callable[[Key], list[Any]]:
+    return lambda key: ranks(tuple(zip(choice.columns, key, strict=True)))
+
+
+def _column_name(arms: Sequence[Arm], field: str) -> str:
+    """A field as in the methods' names, if it is an option of theirs: γ."""
+    owners = [arm.method for arm in arms if any(field == name for name, _ in arm.options)]
+    return option_name(owners[0], field) if owners else short_names([field])[field]
+
+
+def _head(arms: Sequence[Arm], choice: Choice, key: Key) -> str:
+    """'Split CIFAR-10, memory=200'."""
+    row = dict(zip(choice.columns, key, strict=True))
+    return ", ".join(
+        setting_words(row, [field])
+        if field in (DATA, "net.name", "data")
+        else f"{_column_name(arms, field)}={shown(row[field])}"
+        for field in choice.columns
+    )
+
+
+def _count(cells: Mapping[Key, Arm]) -> Value:
+    found = sorted({len(arm.runs) for arm in cells.values()})
+    return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def _cell(arm: Arm | None, setting: str, metric: str, beside: Beside) -> Value:
+    found = arm.summary(setting, metric) if arm is not None else None
+    if found is None:
+        return None
+    if beside == "interval":
+        return Interval(found.mean, found.low, found.high)
+    return Spread(found.mean, found.std) if beside == "std" else found.mean

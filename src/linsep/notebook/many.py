@@ -1,0 +1,158 @@
+"""Several runs: selected by their settings and results, as a frame, a comparison, a plot, a report.
+
+Knows the store's records and hands them on. Knows no statistics and draws nothing itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, overload
+
+from ..compare.arms import Comparison, compare
+from ..compare.summaries import differences, listing, long, notes, summary
+from ..compare.tables import Table
+from ..optional import needed
+from ..storage.files import reporting
+from ..storage.store import Store
+from . import shown
+from .saved import SavedRun
+
+ROWS = 40  # that a notebook shows of a long list
+
+
+def runs(
+    where: str | None = None,
+    *,
+    sort: str | None = None,
+    runs: str | PathLike[str] = "runs",
+) -> Runs:
+    """List the runs in a folder; `where` and `sort` are those of `linsep runs`.
+
+    >>> import linsep
+    >>> for method in ("er", "er+bfp"):
+    ...     run = linsep.train({"scenario": "blobs", "method": method, "training.epochs": 1})
+    >>> found = linsep.runs(where="scenario=blobs and epochs=1", sort="-faa")
+    >>> len(found.compare().comparison.arms) >= 2
+    True
+    """
+    return Runs(SavedRun(record) for record in Store(Path(runs)).select(where, sort))
+
+
+class Runs(Sequence[SavedRun]):
+    """A list of runs that can be compared, plotted and reported.
+
+    >>> import linsep
+    >>> settings = {"scenario": "blobs", "training.epochs": 1}
+    >>> two = linsep.Runs(linsep.train(settings | {"method": method}) for method in ("er", "ft"))
+    >>> two
+    Runs(2 runs, 2 finished)
+    >>> [run.config.method for run in two]
+    ['er', 'ft']
+    """
+
+    def __init__(self, runs: Iterable[SavedRun]) -> None:
+        self._runs = list(runs)
+
+    @overload
+    def __getitem__(self, place: int) -> SavedRun: ...
+    @overload
+    def __getitem__(self, place: slice) -> Runs: ...
+    def __getitem__(self, place: int | slice) -> SavedRun | Runs:
+        return Runs(self._runs[place]) if isinstance(place, slice) else self._runs[place]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a row for each run: its settings, status and metrics."""
+        pandas = needed("pandas", "to_frame")
+        rows = [dict(run.record.facts) for run in self]
+        return pandas.DataFrame(rows, index=[run.name for run in self])
+
+    def compare(self, against: str | None = None) -> Compared:
+        """Compare methods seed by seed, as `linsep compare` does."""
+        return Compared(compare((run.record for run in self), against))
+
+    def plot(self, setting: str = "class_il", axes: Any = None) -> Any:
+        """Draw each method's average accuracy after each task; return matplotlib's axes."""
+        from ..report.gather import gather
+        from .plots import arms
+
+        return arms(gather(run.record for run in self), setting, axes)
+
+    def report(self, path: str | PathLike[str] = "report.html") -> Path:
+        """Write the HTML report that `linsep report` writes, and return its path."""
+        from ..report.gather import gather
+        from ..report.page import page
+
+        target = Path(path)
+        content = page(gather(run.record for run in self))
+        with reporting(f"cannot write {target}"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(content, encoding="utf-8")
+        return target
+
+    def __repr__(self) -> str:
+        done = sum(run.finished for run in self)
+        return f"Runs({len(self)} run{'s' * (len(self) != 1)}, {done} finished)"
+
+    def __str__(self) -> str:
+        return self._listing(len(self)).to_text() if self else repr(self)
+
+    def _repr_html_(self) -> str:
+        more = [f"and {len(self) - ROWS} more"] if len(self) > ROWS else []
+        return shown.block("", [self._listing(ROWS)], more) if self else shown.block(repr(self), [])
+
+    def _listing(self, most: int) -> Table:
+        return listing([run.record for run in self._runs[:most]])
+
+
+class Compared:
+    """Methods compared seed by seed: tables of means, of paired differences, and notes.
+
+    >>> import linsep
+    >>> settings = {"scenario": "blobs", "training.epochs": 1}
+    >>> two = linsep.Runs(linsep.train(settings | {"method": m}) for m in ("er", "er+bfp"))
+    >>> two.compare()
+    Compared(er, er+bfp)
+    >>> two.compare().summary.columns[:3]
+    ['setting', 'method', 'seeds']
+    """
+
+    def __init__(self, comparison: Comparison) -> None:
+        self.comparison = comparison
+
+    @property
+    def summary(self) -> Table:
+        """Mean ± std of every method, with intervals; `.to_latex()`, `.to_markdown()` and more."""
+        return summary(self.comparison)
+
+    @property
+    def differences(self) -> Table:
+        """Each method minus the one it is paired with, with intervals and p values."""
+        return differences(self.comparison)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know beside the tables."""
+        return notes(self.comparison)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a row for each method and metric, all digits kept."""
+        pandas = needed("pandas", "to_frame")
+        table = long(self.comparison)
+        return pandas.DataFrame(list(table.rows), columns=list(table.columns))
+
+    def __repr__(self) -> str:
+        return f"Compared({', '.join(dict.fromkeys(a.label for a in self.comparison.arms))})"
+
+    def __str__(self) -> str:
+        return "\n".join([*(table.to_text() for table in self._tables()), *self.notes])
+
+    def _repr_html_(self) -> str:
+        return shown.block("", self._tables(), self.notes)
+
+    def _tables(self) -> list[Table]:
+        return [table for table in (self.summary, self.differences) if table.rows]

@@ -1,0 +1,277 @@
+"""One run in its folder: its settings and results, its net, its predictions.
+
+Knows folders of runs, through their one reader. Changes nothing in them.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..compare.tables import Table, Value
+from ..errors import ConfigError, DataError, StateError, unknown
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from ..optional import needed
+from ..resolve import gathered
+from ..settings.config import Config, from_settings
+from ..storage.folder import RunFolder
+from ..storage.store import Record, open_record
+from . import shown
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ..data.images import Dataset, Images
+    from ..learning.learner import Learner
+    from ..nets.net import Net
+    from ..prepare import Prepared
+
+Matrix = NDArray[np.float64]
+MOST_TASKS = 20  # whose accuracies a notebook shows
+
+
+def load(
+    run: str | PathLike[str],
+    *,
+    runs: str | PathLike[str] = "runs",
+    data: Dataset | str | PathLike[str] | None = None,
+    net: nn.Module | None = None,
+) -> SavedRun:
+    """Open a finished run by its folder, or by its name or key under `runs`.
+
+    >>> import linsep
+    >>> config = {"scenario": "blobs", "method": "er", "memory": 20, "training": {"epochs": 1}}
+    >>> name = linsep.train(config).name
+    >>> run = linsep.load(name)
+    >>> run.accuracy.shape
+    (5, 5)
+
+    Results are read at once. The net and `predict` also need the data that the run was made with:
+    `data` is where the images are now if they were moved, or the data set that was handed to
+    `train`; `net` is the backbone that was.
+    """
+    record = open_record(Path(run), Path(runs))
+    if record["status"] == "damaged":
+        raise StateError(f"{record.folder} is damaged: {record['progress']}")
+    if not record.finished:
+        raise StateError(
+            f"{record.name} is not finished ({record['progress']}); "
+            "train it with the same settings to resume it"
+        )
+    return SavedRun(record, data=data, net=net)
+
+
+class SavedRun:
+    """A run in its folder, as `linsep.train`, `linsep.load` and `linsep.runs` give it.
+
+    >>> import numpy as np
+    >>> import linsep
+    >>> run = linsep.train({"scenario": "blobs", "method": "er", "training.epochs": 1})
+    >>> sorted(run.metrics)
+    ['class_il', 'task_il']
+    >>> run.metrics["class_il"]["faa"] > 0
+    True
+    >>> run.predict(np.zeros((2, 8, 8), np.uint8)).shape  # images of the size it was trained on
+    (2,)
+    """
+
+    def __init__(
+        self,
+        record: Record,
+        *,
+        prepared: Prepared | None = None,
+        data: Dataset | str | PathLike[str] | None = None,
+        net: nn.Module | None = None,
+    ) -> None:
+        self.record = record
+        self._prepared, self._data, self._module = prepared, data, net
+
+    # --- what it is ------------------------------------------------------------------------------
+
+    @property
+    def folder(self) -> Path:
+        return self.record.folder
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def key(self) -> str:
+        """The digest of everything that decides the run's numbers."""
+        return str(self.results["key"])
+
+    @property
+    def finished(self) -> bool:
+        return self.record.finished
+
+    @cached_property
+    def config(self) -> Config:
+        """Every setting of the run, including those that were left at their defaults."""
+        return from_settings(gathered(RunFolder(self.folder).config()))
+
+    # --- what came out ---------------------------------------------------------------------------
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """The content of results.json; StateError if the run is not finished."""
+        if self.record["status"] == "unfinished":
+            raise StateError(f"{self.name} is not finished: {self.record['progress']}")
+        return RunFolder(self.folder).results()
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float | None]]:
+        """In percent, by setting and name: `run.metrics["class_il"]["faa"]`; docs/metrics.md."""
+        return {setting: dict(found) for setting, found in self.results["metrics"].items()}
+
+    @property
+    def accuracy(self) -> Matrix:
+        """Class-IL accuracy (T, T) from 0 to 1: row = after task t, column = on task i.
+
+        NaN where nothing was measured. `linsep.metrics` computes every metric from it.
+        """
+        return self._matrix("class_il")
+
+    @property
+    def task_il_accuracy(self) -> Matrix:
+        """The same in Task-IL."""
+        return self._matrix("task_il")
+
+    def accuracy_frame(self, setting: str = "class_il") -> Any:
+        """The accuracy matrix in percent as a pandas DataFrame; `setting` may be "task_il"."""
+        pandas = needed("pandas", "accuracy_frame")
+        matrix = 100 * self._matrix(setting)
+        after, on = (
+            [f"{word} task {t + 1}" for t in range(len(matrix))] for word in ("after", "on")
+        )
+        return pandas.DataFrame(matrix, index=after, columns=on)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order in which they were learned."""
+        return tuple(self._recorded("classes"))
+
+    @property
+    def tasks(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the classes of each task."""
+        names = self.classes
+        return tuple(tuple(names[c] for c in group) for group in self._recorded("groups"))
+
+    def plot(self, setting: str = "class_il", axes: Any = None) -> Any:
+        """Draw the accuracy on each task after each task; return matplotlib's axes."""
+        from .plots import one_run
+
+        return one_run(self._matrix(setting), f"{self.name}, {SETTINGS[setting]}", axes)
+
+    # --- the net ---------------------------------------------------------------------------------
+
+    @property
+    def net(self) -> Net:
+        """The network with its final weights, in evaluation mode; it reads normalised images."""
+        return self._learner.net.eval()
+
+    def predict(self, images: Any) -> NDArray[np.str_]:
+        """Name the class of each image, as the method predicts, among all classes learned.
+
+        `images` are bytes or floats from 0 to 1 of shape (n, h, w), (n, h, w, c) or (n, c, h, w),
+        as an array or a tensor, of the size that the run was trained on; or a data set, whose test
+        images are meant.
+        """
+        scores = self._learner.predict(self._readable(images))
+        names = np.array(self.prepared.data.scenario.names)
+        return names[scores.argmax(1).cpu().numpy()]
+
+    # --- the inside ------------------------------------------------------------------------------
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The run's config with its data, opened again."""
+        from ..analysis.features import reopen
+
+        return self._prepared or reopen(self.folder, data=self._data, net=self._module)
+
+    @cached_property
+    def _learner(self) -> Learner:
+        from ..storage import snapshots
+
+        ends = [s for s in snapshots.found(self.folder) if s.ends_task]
+        last = len(self._recorded("groups"))
+        if not ends or ends[-1].task != last - 1:
+            raise StateError(
+                f"{self.folder} was kept without its final weights: there is no "
+                f"{snapshots.FOLDER}/task{last:02}.safetensors; results can be read, but `net` and "
+                "`predict` need it"
+            )
+        learner = self.prepared.build().learner
+        snapshots.restore(ends[-1], learner)
+        return learner
+
+    def _readable(self, images: Any) -> Images:
+        import torch
+
+        from ..data.images import Dataset, Images
+        from ..data.sources.arrays import pixels_of
+        from ..data.sources.reading import reading
+
+        if isinstance(images, Dataset):
+            images = images.test
+        if not isinstance(images, Images):
+            with reading("predict", "takes images of one shape"):
+                pixels: Tensor = pixels_of(images, "predict")
+            images = Images.of(pixels, torch.zeros(len(pixels), dtype=torch.int64))
+        expected = self.prepared.data.scenario.shape
+        if images.shape != expected:
+            found, wanted = ("x".join(map(str, shape)) for shape in (images.shape, expected))
+            raise DataError(
+                f"predict: images are {found} (channels, height, width); {self.name} was trained "
+                f"on {wanted}"
+            )
+        return images
+
+    def _matrix(self, setting: str) -> Matrix:
+        if setting not in SETTINGS:
+            raise ConfigError(unknown("setting", setting, SETTINGS))
+        rows = self._recorded("matrices").get(setting, [])
+        return np.array(rows, dtype=np.float64)  # None becomes NaN
+
+    def _recorded(self, name: str) -> Any:
+        """A part of the results that very old folders lack."""
+        if name not in self.results:
+            raise StateError(f"{self.folder}: results.json was written without {name!r}")
+        return self.results[name]
+
+    def __repr__(self) -> str:
+        if not self.finished:
+            return f"SavedRun({self.name!r}, {self.record['status']}: {self.record['progress']})"
+        found = ", ".join(f"{METRICS[m].title} {_two(self.record[m])}" for m in REPORTED)
+        return f"SavedRun({self.name!r}, {found})"
+
+    def _repr_html_(self) -> str:
+        if not self.finished:
+            return shown.block(repr(self), [])
+        titles = [METRICS[name].title for name in REPORTED]
+        rows: list[list[Value]] = [
+            [spelled, *(self.metrics[setting][name] for name in REPORTED)]
+            for setting, spelled in SETTINGS.items()
+        ]
+        tables = [Table(["in %", *titles], rows)]
+        if len(self.results.get("groups", ())) in range(1, MOST_TASKS + 1):
+            tables.append(self._accuracy_table())
+        return shown.block(self.name, tables)
+
+    def _accuracy_table(self) -> Table:
+        rows: list[list[Value]] = [
+            [f"after task {t}", *(None if np.isnan(v) else 100 * float(v) for v in row)]
+            for t, row in enumerate(self.accuracy, start=1)
+        ]
+        columns = ["Class-IL accuracy, %", *(f"on task {t + 1}" for t in range(len(rows)))]
+        return Table(columns, rows, digits=1)
+
+
+def _two(value: object) -> str:
+    return f"{value:.2f}" if isinstance(value, float | int) else "-"

@@ -1,0 +1,121 @@
+"""The evidence as text: docs/evidence.md, and the block of README.md that comes from it.
+
+The prose is in evidence.md. Every number of ours is computed from stored runs, and every number of
+the paper's tables is read from them. Knows findings. Reads no run.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+
+from ..compare.tables import Table
+from ..compare.titles import title
+from .evidence import FEWEST, Finding, Outcome, Runs
+from .evidence_picture import contrast_title
+from .tables import Place, at
+
+FIGURE = "figures/evidence.svg"
+START, END = "<!-- evidence -->", "<!-- end of evidence -->"
+
+
+def page(found: Sequence[Finding], runs: Runs) -> str:
+    """The page in Markdown."""
+    template = files("linsep.paper").joinpath("evidence.md").read_text(encoding="utf-8")
+    return template.format(
+        verdicts=verdicts(found).to_markdown(),
+        disagreements=_disagreements(found),
+        fewest=FEWEST,
+        parts=_parts(runs.counts()),
+        printed=at(Place("split-cifar10", 200, "derpp+bfp")).mean,
+        every_run=_every_run(runs),
+    )
+
+
+def block(found: Sequence[Finding]) -> str:
+    """The table of the main comparison, for README.md."""
+    rows = [o for f in found if f.claim.name in ("er", "derpp", "control") for o in f.outcomes]
+    head = "| Class-IL final average accuracy, paired by seed | ours | paper |\n|---|---:|---:|\n"
+    lines = [f"| {contrast_title(o)} | {_gap(o)} | {_signed(o.printed)} |" for o in rows]
+    return head + "\n".join(line.replace(", Class-IL FAA", "") for line in lines) + "\n"
+
+
+def replaced(text: str, content: str) -> str:
+    """A text whose part between the two marks is the content."""
+    before, _, rest = text.partition(f"{START}\n")
+    _, _, after = rest.partition(END)
+    return f"{before}{START}\n{content}{END}{after}"
+
+
+def verdicts(found: Sequence[Finding]) -> Table:
+    """A row for each test, with the verdict on its claim."""
+    columns = ("claim", "verdict", "test", "difference (95 %)", "pairs", "p (Holm)", "paper")
+    rows = []
+    for finding in found:
+        for i, outcome in enumerate(finding.outcomes):
+            first = (finding.claim.text, finding.verdict) if i == 0 else ("", "")
+            rows.append([*first, *_cells(outcome)])
+    return Table(columns, rows)
+
+
+def _cells(outcome: Outcome) -> Iterator[str]:
+    pairs, chance = outcome.pairs, outcome.chance
+    yield contrast_title(outcome)
+    yield _gap(outcome)
+    yield f"{pairs.difference.n if pairs else 0} of {outcome.expected}"
+    yield "" if chance is None else "<0.0001" if chance < 1e-4 else f"{chance:.4f}"
+    yield _signed(outcome.printed)
+
+
+def _gap(outcome: Outcome) -> str:
+    if outcome.pairs is None:
+        return "not run"
+    gap = outcome.pairs.difference
+    interval = "" if gap.low is None else f" ({gap.low:+.2f} to {gap.high:+.2f})"
+    return f"{gap.mean:+.2f}{interval}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}"
+
+
+def _disagreements(found: Sequence[Finding]) -> str:
+    """The claims that do not hold, with what was checked."""
+    wrong = [finding.claim for finding in found if finding.verdict == "does not hold"]
+    lines = [f"- **{claim.text}** This does not hold here. {claim.checked}" for claim in wrong]
+    return "\n".join(["## Where linsep and the paper disagree\n", *lines, "", ""]) if wrong else ""
+
+
+def _parts(counts: Mapping[str, tuple[int, int]]) -> str:
+    lines = ["| part of the protocol | runs there | runs asked for |", "|---|---:|---:|"]
+    lines += [f"| {name} | {there} | {wanted} |" for name, (there, wanted) in counts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _every_run(runs: Runs) -> str:
+    """Class-IL FAA of every run of the protocol, by seed."""
+    parts = []
+    for name, every in runs.parts.items():
+        table = _by_seed(name, every, runs)
+        if table is not None:
+            parts += [f"### Part: {name}\n", table.to_markdown()]
+    return "\n".join(parts)
+
+
+def _by_seed(name: str, every: Sequence[Mapping[str, object]], runs: Runs) -> Table | None:
+    rows: dict[str, dict[str, float]] = {}
+    for settings in every:
+        record = runs.run(settings)
+        if record is None:
+            continue
+        options = record.facts
+        weight = f", weight {options['bfp.weight']:g}" if name in ("gamma", "control") else ""
+        order = options["scenario.order_seed"]
+        column = f"order {order}" if name == "shuffled" else f"seed {options['seed']}"
+        label = title(str(options["method"])) + weight
+        rows.setdefault(label, {})[column] = float(options["class_il.faa"] or 0.0)
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    body = [[label, *(_digits(row.get(c)) for c in columns)] for label, row in rows.items()]
+    return Table(["method", *columns], body) if rows else None
+
+
+def _digits(value: float | None) -> str | None:
+    return None if value is None else f"{value:.2f}"

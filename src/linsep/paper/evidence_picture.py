@@ -1,0 +1,117 @@
+"""All paired differences of the evidence in one drawing: an SVG without a library, byte for byte.
+
+Knows outcomes. Knows nothing of how they were found.
+"""
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from ..compare.titles import title
+from .claims import Side
+from .evidence import Finding, Outcome, Verdict
+
+WIDTH, LABELS, RIGHT, ROW, TOP, BOTTOM = 900, 470, 30, 26, 54, 58  # pixels
+COLOURS: dict[Verdict, str] = {
+    "holds": "#0072b2", "does not hold": "#d55e00", "undecided": "#767676",
+}  # fmt: skip
+MEASURES = {
+    "class_il.faa": "Class-IL FAA", "class_il.ff": "Class-IL FF", "class_il.ala": "Class-IL ALA",
+    "task_il.faa": "Task-IL FAA", "probe.accuracy": "linear probe", "cka.seen": "CKA, seen classes",
+    "cka.unseen": "CKA, new classes",
+}  # fmt: skip
+WHERE = {
+    "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
+    "cifar100": "Split CIFAR-100", "shuffled": "shuffled classes", "resnet": "ResNet-18",
+}  # fmt: skip
+
+
+def side_title(side: Side) -> str:
+    """'DER++ w/ BFP', 'DER++ w/ BFP at weight 0'."""
+    weight = 0 if side.part == "control" else side.fields.get("bfp.weight")
+    return title(side.method) + (f" at weight {weight:g}" if weight is not None else "")
+
+
+def contrast_title(outcome: Outcome) -> str:
+    """'DER++ w/ BFP − DER++, Class-IL FAA'."""
+    contrast = outcome.contrast
+    parts = [
+        f"{side_title(contrast.arm)} − {side_title(contrast.against)}",
+        MEASURES[contrast.measure],
+    ]
+    where = WHERE.get(contrast.arm.part) or WHERE.get(contrast.against.part)
+    return ", ".join([*parts, *([where] if where else [])])
+
+
+def picture(found: Sequence[Finding]) -> str:
+    """Every test that was run: its mean difference, its interval and the paper's own figure."""
+    rows = [o for finding in found for o in finding.outcomes if o.pairs is not None]
+    ends = [0.0, *(v for o in rows for v in _ends(o))]
+    low, high = min(ends), max(ends)
+    step = next(s for s in (1, 2, 5, 10, 20, 50) if (high - low) / s <= 10)
+    low, high = step * (low // step), -step * (-high // step)
+    height = TOP + ROW * len(rows) + BOTTOM
+
+    def x(value: float) -> float:
+        return LABELS + (WIDTH - LABELS - RIGHT) * (value - low) / (high - low)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}" font-family="Arial, sans-serif" font-size="13">',
+        "<title>Paired differences of the evidence, with 95 % intervals</title>",
+        f'<rect width="{WIDTH}" height="{height}" rx="6" fill="#ffffff"/>',
+        _text(16, 28, "Paired differences in percentage points, with 95 % intervals", "bold"),
+    ]
+    foot = TOP + ROW * len(rows)
+    for i in range(round((high - low) / step) + 1):
+        at = low + i * step
+        colour = "#333333" if at == 0 else "#dddddd"
+        parts.append(f'<path d="M{x(at):.1f} {TOP}V{foot}" stroke="{colour}"/>')
+        parts.append(_text(x(at), foot + 18, f"{at:+g}" if at else "0", anchor="middle"))
+    for i, outcome in enumerate(rows):
+        parts.append(_row(outcome, x, TOP + ROW * (i + 0.5)))
+    parts.append(_legend(height - 16))
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _ends(outcome: Outcome) -> list[float]:
+    assert outcome.pairs is not None
+    gap = outcome.pairs.difference
+    values = (gap.mean, gap.low, gap.high, outcome.printed)
+    return [value for value in values if value is not None]
+
+
+def _row(outcome: Outcome, x: Callable[[float], float], y: float) -> str:
+    assert outcome.pairs is not None
+    gap, colour = outcome.pairs.difference, COLOURS[outcome.verdict]
+    label = f"{contrast_title(outcome)} (n = {gap.n})"
+    parts = [_text(LABELS - 12, y + 4, label, anchor="end")]
+    if gap.low is not None and gap.high is not None:
+        line = f"M{x(gap.low):.1f} {y:.1f}H{x(gap.high):.1f}"
+        parts.append(f'<path d="{line}" stroke="{colour}" stroke-width="2.5"/>')
+    parts.append(f'<circle cx="{x(gap.mean):.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
+    if outcome.printed is not None:
+        parts.append(_diamond(x(outcome.printed), y))
+    return "".join(parts)
+
+
+def _diamond(x: float, y: float) -> str:
+    shape = f"M{x:.1f} {y - 6:.1f}l6 6l-6 6l-6 -6z"
+    return f'<path d="{shape}" fill="none" stroke="#333333" stroke-width="1.5"/>'
+
+
+def _legend(y: float) -> str:
+    parts, x = [], 16.0
+    for verdict, colour in COLOURS.items():
+        parts.append(f'<circle cx="{x + 5:.1f}" cy="{y - 4:.1f}" r="5" fill="{colour}"/>')
+        words = verdict if verdict == "undecided" else f"claim {verdict}"
+        parts.append(_text(x + 16, y, words))
+        x += 46 + 7 * len(words)
+    return "".join([*parts, _diamond(x + 6, y - 4), _text(x + 20, y, "the paper's figure")])
+
+
+def _text(x: float, y: float, text: str, weight: str = "", anchor: str = "start") -> str:
+    bold = f' font-weight="{weight}"' if weight else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#222222"{bold}>'
+        f"{escape(text)}</text>"
+    )

@@ -1,0 +1,100 @@
+"""Several runs in Python: the same selection, comparison and report as on the command line."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import linsep
+from linsep.notebook.many import ROWS
+from tests.helpers.command import command
+from tests.helpers.made_runs import make_run
+from tests.helpers.real_runs import SETTINGS
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for method, faa in (("er", 50.0), ("er+bfp", 60.0)):
+        for seed in range(3):
+            make_run(tmp_path / "runs", method, seed, faa + seed)
+    make_run(tmp_path / "runs", "ft")
+    return tmp_path / "runs"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> linsep.Runs:
+    runs = tmp_path_factory.mktemp("trained")
+    for method in ("er", "er+bfp"):
+        for seed in range(2):
+            linsep.train({**SETTINGS, "method": method, "seed": seed}, runs=runs)
+    return linsep.runs(runs=runs)
+
+
+def test_it_is_a_list_selected_and_sorted_as_by_linsep_runs(runs: Path) -> None:
+    found = linsep.runs(where="method in (er, er+bfp) and faa > 50", sort="-faa", runs=runs)
+    assert [run.metrics["class_il"]["faa"] for run in found] == [62, 61, 60, 52, 51]
+    assert isinstance(found[:2], linsep.Runs)
+    assert [run.name for run in found[:2]] == [run.name for run in list(found)[:2]]
+    assert len(linsep.runs(runs=str(runs))) == 7
+    with pytest.raises(linsep.LinsepError, match="unknown field 'metod'"):
+        linsep.runs(where="metod=er", runs=runs)
+    assert len(linsep.runs(runs=runs / "nowhere")) == 0
+
+
+def test_a_comparison_is_that_of_linsep_compare(runs: Path) -> None:
+    compared = linsep.runs(runs=runs).compare()
+    said = command("compare", "--format", "markdown", cwd=runs.parent).stdout
+    assert said.startswith(compared.summary.to_markdown())
+    assert compared.differences.to_markdown() in said
+    assert all(note in said for note in compared.notes)
+    assert repr(compared) == "Compared(er, er+bfp)"
+    assert "er+bfp" in str(compared)
+    assert compared._repr_html_().count("<table>") == 2
+
+
+def test_reprs_are_short_and_a_long_list_is_cut_in_a_notebook(runs: Path) -> None:
+    found = linsep.runs(runs=runs)
+    assert repr(found) == "Runs(7 runs, 6 finished)"
+    assert "er+bfp-200-s2" in str(found)
+    assert found._repr_html_().count("<tr>") == 1 + 7
+    many = linsep.Runs(found[i % 7] for i in range(ROWS + 9))
+    assert many._repr_html_().count("<tr>") == 1 + ROWS
+    assert "and 9 more" in many._repr_html_()
+    assert repr(linsep.Runs([])) in linsep.Runs([])._repr_html_()
+
+
+def test_the_report_is_that_of_linsep_report(trained: linsep.Runs, tmp_path: Path) -> None:
+    path = trained.report(tmp_path / "new" / "mine.html")
+    folder = str(trained[0].folder.parent)
+    command("report", "--runs", folder, "-o", str(tmp_path / "theirs.html"), cwd=tmp_path)
+    assert path.read_bytes() == (tmp_path / "theirs.html").read_bytes()
+
+
+def test_plot_draws_each_methods_average(trained: linsep.Runs) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    axes = trained.plot()
+    finals = {line.get_label(): line.get_ydata()[-1] for line in axes.get_lines()}
+    faa = [run.metrics["class_il"]["faa"] or 0.0 for run in trained]
+    expected = {"ER w/ BFP": (faa[0] + faa[1]) / 2, "ER": (faa[2] + faa[3]) / 2}
+    assert finals == pytest.approx(expected)
+    with pytest.raises(linsep.LinsepError, match="unknown setting 'task'"):
+        trained.plot("task")
+    pyplot.close("all")
+
+
+def test_a_frame_has_a_row_for_each_run(runs: Path) -> None:
+    pytest.importorskip("pandas")
+    found = linsep.runs(runs=runs)
+    frame = found.to_frame()
+    assert list(frame.index) == [run.name for run in found]
+    assert frame.groupby("method")["class_il.faa"].mean()["er+bfp"] == 61
+    long = found.compare().to_frame()
+    row = long[(long.method == "er+bfp") & (long.metric == "faa") & (long.setting == "class_il")]
+    assert row["difference"].item() == 10
+
+
+def test_without_pandas_the_extra_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(linsep.LinsepError, match=r"to_frame needs pandas: pip install 'linsep\[p"):
+        linsep.runs(runs=runs).to_frame()

@@ -1,0 +1,139 @@
+"""The evidence: the right runs, the right verdicts, and pages that are up to date."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from linsep.compare.statistics import holm, paired
+from linsep.errors import ConfigError
+from linsep.grids.plan import expand, in_parts, plan
+from linsep.paper.claims import CLAIMS, FAA, Claim, Contrast, Side
+from linsep.paper.evidence import Finding, Outcome, Runs, findings, protocol, verdict_on
+from linsep.paper.evidence_page import END, START, block, page, replaced
+from linsep.paper.evidence_picture import picture
+from linsep.storage.store import Store
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "small"
+HIGHER = Contrast(Side("main", "er+bfp"), Side("main", "er"), FAA, "higher")
+
+
+def test_holm_worked_by_hand() -> None:
+    # sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2, 0.04 x 1, which may not fall below the one before
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "gaps", "chance", "verdict"),
+    [
+        ("higher", [5.0, 6.0, 5.5, 6.5], 0.001, "holds"),
+        ("higher", [5.0, 6.0, 5.5, 6.5], 0.2, "undecided"),  # not after Holm's correction
+        ("higher", [0.1, -0.1, 0.2, -0.2], 1.0, "does not hold"),  # surely less than a point
+        ("higher", [-5.0, -6.0, -5.5, -6.5], 0.001, "does not hold"),
+        ("higher", [9.0, -9.0, 8.0, -8.0], 1.0, "undecided"),
+        ("lower", [-5.0, -6.0, -5.5, -6.5], 0.001, "holds"),
+        ("lower", [5.0, 6.0, 5.5, 6.5], 0.001, "does not hold"),
+        ("not higher", [-0.1, 0.1, -0.2, 0.2], 1.0, "holds"),
+        ("not higher", [5.0, 6.0, 5.5, 6.5], 0.001, "does not hold"),
+        ("not higher", [9.0, -9.0, 8.0, -8.0], 1.0, "undecided"),
+    ],
+)
+def test_verdicts(wanted: str, gaps: list[float], chance: float, verdict: str) -> None:
+    test = replace(HIGHER, wanted=wanted)  # type: ignore[arg-type]
+    pairs = paired(dict(enumerate(gaps)), dict.fromkeys(range(4), 0.0))
+    assert verdict_on(test, 4, pairs, chance) == verdict
+    assert verdict_on(test, 5, pairs, chance) == "undecided"  # a pair is missing
+    assert verdict_on(test, 4, None, None) == "not run"
+
+
+def test_a_claim_is_as_good_as_its_tests() -> None:
+    def verdict(*found: str) -> str:
+        outcomes = [Outcome(HIGHER, 4, None, None, None, one) for one in found]  # type: ignore[arg-type]
+        return Finding(Claim("name", "text", (HIGHER,) * len(found)), tuple(outcomes)).verdict
+
+    assert verdict("holds", "holds") == "holds"
+    assert verdict("holds", "undecided") == "undecided"
+    assert verdict("holds", "does not hold") == "does not hold"
+    assert verdict("holds", "not run") == "undecided"
+    assert verdict("not run", "not run") == "not run"
+
+
+def test_the_protocol_has_runs_for_every_test() -> None:
+    runs = Runs([])
+    for claim in CLAIMS:
+        for contrast in claim.contrasts:
+            assert runs.expected(contrast) >= 3, (claim.name, contrast)
+    for name in ("main", "control"):
+        assert {settings["seed"] for settings in runs.parts[name]} == set(range(2, 12))
+
+
+def test_only_runs_of_the_protocol_count(tmp_path: Path) -> None:
+    every = Store(RESULTS).records()
+    right = [r for r in every if r["method"] == "er" and r["seed"] == 2]
+    counted = Runs(every).counts()
+    assert counted["main"][0] > 0
+    assert Runs(right).counts()["main"] == (1, 40)
+    folder = tmp_path / right[0].name
+    shutil.copytree(right[0].folder, folder)
+    results = json.loads((folder / "results.json").read_text())
+    (folder / "results.json").write_text(json.dumps(results | {"key": "0123456789"}))
+    assert Runs(Store(tmp_path).records()).counts()["main"] == (0, 40)
+
+
+def test_committed_runs_need_not_be_repeated(tmp_path: Path) -> None:
+    settings = {"scenario": "blobs", "training": {"epochs": 1}, "over": {"seed": [0, 1]}}
+    _, second = plan(settings, tmp_path / "runs")
+    folder = tmp_path / "results" / second.name
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text("{}")
+    again = plan(settings, tmp_path / "runs", also=[tmp_path / "results"])
+    assert [cell.status for cell in again] == ["waiting", "done"]
+    assert again[1].folder == folder
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_grid_in_parts() -> None:
+    settings = {
+        "memory": 100,
+        "over": {"seed": [0, 1]},
+        "parts": [
+            {"part": "a", "over": {"method": ["er", "derpp"]}},
+            {"part": "b", "method": "ft", "memory": 50, "over": {"seed": [7]}},
+        ],
+    }
+    first, second = in_parts(settings)
+    assert [(c["method"], c["seed"], c["memory"]["rows"]) for c in expand(first)] == [
+        ("er", 0, 100), ("derpp", 0, 100), ("er", 1, 100), ("derpp", 1, 100),
+    ]  # fmt: skip
+    assert [(c["method"], c["seed"], c["memory"]["rows"]) for c in expand(second)] == [
+        ("ft", 7, 50)
+    ]
+    assert in_parts(settings, ["b"]) == [second]
+    assert in_parts({"seed": 1}) == [{"seed": 1}]
+    with pytest.raises(ConfigError, match="part of this grid 'c'"):
+        in_parts(settings, ["c"])
+    with pytest.raises(ConfigError, match="parts: should be tables"):
+        in_parts({"parts": 3})
+
+
+def test_the_pages_are_what_the_results_give() -> None:
+    """linsep paper evidence --runs results/small -o docs/evidence.md --into README.md"""
+    records = Store(RESULTS).records()
+    found = findings(CLAIMS, records)
+    docs = ROOT / "docs"
+    assert (docs / "evidence.md").read_text(encoding="utf-8") == page(found, Runs(records))
+    assert (docs / "figures" / "evidence.svg").read_text(encoding="utf-8") == picture(found)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert START in readme
+    assert END in readme
+    assert readme == replaced(readme, block(found))
+
+
+def test_the_results_stay_small() -> None:
+    assert sum(path.stat().st_size for path in RESULTS.rglob("*") if path.is_file()) < 5e6
+    assert set(protocol()) >= {"main", "control", "stream", "ablation", "cifar100"}
