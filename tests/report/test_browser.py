@@ -5,8 +5,9 @@ Needs selenium, Chromium and its driver; skipped with a reason where one is miss
 
 import json
 import shutil
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from tests.helpers.made_reports import HOSTILE, hostile_run, make_full_run
 pytestmark = pytest.mark.slow
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+DOWNLOADS = {"svg": b"<svg", "png": b"\x89PNG", "csv": b"data,method"}  # how each file starts
+PATIENCE = 60  # seconds, on a machine with other work
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +41,9 @@ def browser() -> Iterator[Any]:
     flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
     for flag in (*flags, "--window-size=1400,900"):
         options.add_argument(flag)
+    # A page may not ask whether it may save several files: nobody is there to answer.
+    allowed = {"profile.default_content_setting_values.automatic_downloads": 1}
+    options.add_experimental_option("prefs", allowed)
     logs = {"browser": "ALL", "performance": "ALL"}
     options.set_capability("goog:loggingPrefs", logs)
     started = webdriver.Chrome(options=options, service=Service(driver))
@@ -58,10 +64,24 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def opened(browser: Any, report: Path) -> Any:
+    browser.get("about:blank")  # a page that is loaded again may still be there for a moment
     browser.get_log("performance")
     browser.get_log("browser")
     browser.get(report.as_uri())
+    settle(browser)
     return browser
+
+
+def settle(browser: Any) -> None:
+    """Wait until a page is loaded and its script has run."""
+    script = "return document.readyState === 'complete' && !!document.querySelector('th button')"
+    wait_for(browser, lambda: bool(browser.execute_script(script)), lambda: said(browser))
+
+
+def reload(browser: Any) -> None:
+    browser.execute_script("document.querySelectorAll('th button').forEach(b => b.remove())")
+    browser.refresh()
+    settle(browser)
 
 
 def column(browser: Any, number: int) -> list[str]:
@@ -69,31 +89,60 @@ def column(browser: Any, number: int) -> list[str]:
     return browser.execute_script(script + "row => row.cells[arguments[0]].textContent)", number)
 
 
-def hover(browser: Any, element: Any) -> None:
-    from selenium.webdriver.common.action_chains import ActionChains
-
-    # Scrolling hides what is shown, in a frame after the call: the mouse moves when that is over.
+def centre(browser: Any, element: Any) -> None:
+    """Scroll an element to the middle, and wait until the page is still."""
     browser.execute_async_script(
         "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'});"
         "requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(arguments[1], 50)))",
         element,
     )
-    ActionChains(browser).move_to_element(element).perform()
+
+
+def hover(browser: Any, element: Any, expected: str) -> None:
+    """Point at an element until the text that is shown there contains what is expected.
+
+    Scrolling hides what is shown, in a frame that may come late: then the mouse moves once more.
+    """
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    centre(browser, element)
+    ways = cycle((-1, 1))
+
+    def shown() -> bool:
+        ActionChains(browser).move_to_element_with_offset(element, next(ways), 0).perform()
+        return expected in tip(browser)
+
+    wait_for(browser, shown, lambda: f"no {expected!r} in {tip(browser)!r}")
 
 
 def tip(browser: Any) -> str:
-    """What is shown, as soon as anything is; '' if nothing comes."""
     script = "const tip = document.getElementById('tip'); return tip.hidden ? '' : tip.textContent"
-    for _ in range(50):
-        shown = str(browser.execute_script(script))
-        if shown:
-            return shown
-        time.sleep(0.1)
-    return ""
+    return str(browser.execute_script(script))
+
+
+def wait_for(
+    browser: Any, holds: Callable[[], bool], otherwise: Callable[[], str] = lambda: ""
+) -> None:
+    """Until something holds; a failure tells what `otherwise` found instead."""
+    from selenium.common.exceptions import TimeoutException
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    try:
+        WebDriverWait(browser, PATIENCE, poll_frequency=0.1).until(lambda _: holds())
+    except TimeoutException:
+        pytest.fail(f"not within {PATIENCE} s. {otherwise()}")
+
+
+def said(browser: Any) -> str:
+    return f"console: {[message['message'] for message in browser.get_log('browser')]}"
+
+
+def severe(browser: Any) -> list[Any]:
+    return [m for m in browser.get_log("browser") if m["level"] == "SEVERE"]
 
 
 def test_nothing_goes_wrong_and_nothing_is_asked_for(opened: Any) -> None:
-    assert [m for m in opened.get_log("browser") if m["level"] == "SEVERE"] == []
+    assert severe(opened) == []
     asked = [json.loads(entry["message"])["message"] for entry in opened.get_log("performance")]
     urls = [
         m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"
@@ -105,7 +154,7 @@ def test_nothing_goes_wrong_and_nothing_is_asked_for(opened: Any) -> None:
 def test_a_click_on_a_head_sorts(opened: Any) -> None:
     heads = opened.find_elements("css selector", "table:first-of-type thead th button")
     names = [head.get_attribute("textContent") for head in heads]  # drawn yet or not
-    at = names.index("FAA")
+    at = names.index("Final average accuracy (FAA)")
     before = column(opened, at)
     numbers = [float(text.partition(" ")[0]) for text in before]
     heads[at].click()
@@ -113,23 +162,20 @@ def test_a_click_on_a_head_sorts(opened: Any) -> None:
     heads[at].send_keys("\n")
     assert column(opened, at) == [t for _, t in sorted(zip(numbers, before, strict=True))]
     heads[names.index("method")].click()
-    assert column(opened, 1) == ["ER", "ER w/ BFP", "JT"]
+    assert column(opened, 1) == ["ER", "ER w/ BFP", "JT (bound)"]
 
 
 def test_values_are_shown_by_mouse_and_by_keyboard(opened: Any) -> None:
     cell = opened.find_element("css selector", "#figure-accuracy-matrix-er .spots rect")
-    hover(opened, cell)
-    assert tip(opened).startswith("after task 1, on task 1: ")
+    hover(opened, cell, "after task 1, on task 1: ")
     point = opened.find_element("css selector", "#figure-accuracy-over-tasks .spots circle")
-    hover(opened, point)
-    assert tip(opened).startswith("ER, tasks learned 1: ")
+    hover(opened, point, "ER, tasks learned 1: ")
     grid = opened.find_element("css selector", "#figure-confusion-er .grid")
-    hover(opened, grid)
-    assert " predicted as " in tip(opened)
+    hover(opened, grid, " predicted as ")
     drawing = opened.find_element("css selector", "#figure-confusion-er svg")
     opened.execute_script("arguments[0].focus()", drawing)
     drawing.send_keys("\ue014")  # arrow right
-    assert tip(opened).startswith("0 class 0 predicted as 0 class 0: ")
+    wait_for(opened, lambda: tip(opened).startswith("0 class 0 predicted as 0 class 0: "))
 
 
 def test_the_theme_is_switched_and_remembered(opened: Any) -> None:
@@ -137,7 +183,7 @@ def test_the_theme_is_switched_and_remembered(opened: Any) -> None:
         return str(opened.execute_script("return getComputedStyle(document.body).backgroundColor"))
 
     opened.execute_script("localStorage.removeItem('linsep-theme')")
-    opened.refresh()
+    reload(opened)
     light = paper()
     opened.find_element("id", "theme").click()
     dark = paper()
@@ -147,23 +193,159 @@ def test_the_theme_is_switched_and_remembered(opened: Any) -> None:
     )
     ink = opened.execute_script("return getComputedStyle(document.body).color")
     assert axis == ink
-    opened.refresh()
+    reload(opened)
     assert paper() == dark
     opened.find_element("id", "theme").click()
     assert paper() == light
 
 
-def test_a_phone_need_not_scroll_sideways(opened: Any) -> None:
-    size = {"width": 390, "height": 800, "deviceScaleFactor": 2, "mobile": True}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+# --- choosing methods ----------------------------------------------------------------------------
+
+
+def key(browser: Any, name: str) -> Any:
+    """A method's button in the legend of the page."""
+    buttons = browser.find_elements("css selector", "#legend button.key")
+    (one,) = [b for b in buttons if b.get_attribute("textContent").strip() == name]
+    return one
+
+
+def visible(browser: Any, css: str) -> list[Any]:
+    script = "return [...document.querySelectorAll(arguments[0])]"
+    shown = ".filter(e => e.getClientRects().length)"
+    return list(browser.execute_script(script + shown, css))
+
+
+def methods_shown(browser: Any) -> set[str]:
+    """Of the first table."""
+    rows = visible(browser, "#numbers table:first-of-type tbody tr")
+    return {row.find_elements("css selector", "td")[1].text for row in rows if row.text}
+
+
+def test_a_method_is_hidden_and_shown_everywhere_by_its_key(opened: Any) -> None:
+    arm = key(opened, "ER w/ BFP").get_attribute("data-arm")
+    parts = f"[data-arm='{arm}']:not(.key)"
+    before = len(visible(opened, parts))
+    figures = {f.get_attribute("data-name") for f in visible(opened, "figure[data-name]")}
+    assert before > 20
+    assert {"gains", "confusion-er+bfp", "accuracy-over-tasks"} <= figures
+    key(opened, "ER w/ BFP").click()
+    assert key(opened, "ER w/ BFP").get_attribute("aria-pressed") == "false"
+    assert key(opened, "ER").get_attribute("aria-pressed") == "true"
+    assert visible(opened, parts) == []  # lines, bands, dots, rows, matrices
+    assert methods_shown(opened) == {"ER", "JT (bound)"}
+    left = {f.get_attribute("data-name") for f in visible(opened, "figure[data-name]")}
+    assert figures - left == {name for name in figures if name.endswith("er+bfp")}
+    heads = opened.find_elements("css selector", "table:first-of-type thead th button")
+    heads[3].click()
+    assert methods_shown(opened) == {"ER", "JT (bound)"}  # sorting brings nothing back
+    key(opened, "ER w/ BFP").click()
+    assert len(visible(opened, parts)) == before
+    assert severe(opened) == []
+
+
+def test_methods_are_chosen_by_keyboard_and_in_figures_too(opened: Any) -> None:
+    key(opened, "ER").send_keys(" ")
+    assert methods_shown(opened) == {"ER w/ BFP", "JT (bound)"}
+    key(opened, "JT (bound)").send_keys("\n")
+    assert methods_shown(opened) == {"ER w/ BFP"}
+    key(opened, "ER w/ BFP").send_keys(" ")  # the last one: an empty page helps nobody
+    assert methods_shown(opened) == {"ER", "ER w/ BFP", "JT (bound)"}
+    entry = opened.find_element("css selector", "#figure-accuracy-over-tasks text.key, "
+                                "#figure-accuracy-over-tasks g.key text")  # fmt: skip
+    centre(opened, entry)
+    entry.click()
+    assert methods_shown(opened) == {"ER w/ BFP", "JT (bound)"}
+    (everything,) = opened.find_elements("css selector", "#legend button:not(.key)")
+    everything.click()
+    assert methods_shown(opened) == {"ER", "ER w/ BFP", "JT (bound)"}
+    assert not everything.is_enabled()
+
+
+def test_a_shift_click_shows_one_method_alone(opened: Any) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    centre(opened, key(opened, "ER"))
+    actions = ActionChains(opened).key_down(Keys.SHIFT).click(key(opened, "ER"))
+    actions.key_up(Keys.SHIFT).perform()
+    assert methods_shown(opened) == {"ER"}
+
+
+def test_a_figure_is_downloaded_as_it_is_shown(opened: Any, tmp_path: Path) -> None:
+    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    opened.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    key(opened, "ER").click()
+    button = opened.find_element("css selector", "#figure-cka .get button[title$='cka.svg']")
+    centre(opened, button)
+    button.click()
+    wait_for(opened, (tmp_path / "cka.svg").exists, lambda: seen_in(tmp_path))
+    drawn = (tmp_path / "cka.svg").read_text(encoding="utf-8")
+    assert "ER w/ BFP" in drawn
+    assert ">ER<" not in drawn
+
+
+def test_gains_are_shown_with_their_interval(opened: Any) -> None:
+    spot = opened.find_element("css selector", "#figure-gains .spots circle")
+    hover(opened, spot, "ER w/ BFP − ER: ")
+    assert " 95 % " in tip(opened)
+    assert tip(opened).endswith(", 2 pairs")
+
+
+# --- small and large pages -----------------------------------------------------------------------
+
+
+@contextmanager
+def sized(browser: Any, width: int, *, mobile: bool) -> Iterator[None]:
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": mobile}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        opened.refresh()
-        wide = opened.execute_script("return document.documentElement.scrollWidth")
-        assert wide <= 390
-        opened.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
-        assert opened.execute_script("return document.documentElement.scrollWidth") <= 390
+        reload(browser)
+        yield
     finally:
-        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def smallest_text(browser: Any) -> float:
+    """Of all figures, in pixels as rendered."""
+    return float(
+        browser.execute_script(
+            "return Math.min(...[...document.querySelectorAll('.drawing svg')].flatMap(svg => {"
+            "const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;"
+            "return [...svg.querySelectorAll('text')].map("
+            "t => scale * parseFloat(getComputedStyle(t).fontSize))}))"
+        )
+    )
+
+
+def test_a_phone_scrolls_within_tables_and_not_the_page(opened: Any) -> None:
+    with sized(opened, 390, mobile=True):
+        wide = "return document.documentElement.scrollWidth"
+        assert opened.execute_script(wide) <= 390
+        opened.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+        assert opened.execute_script(wide) <= 390
+        box = opened.find_element("css selector", "#numbers .scroll")
+        inner, outer = opened.execute_script(
+            "return [arguments[0].scrollWidth, arguments[0].clientWidth]", box
+        )
+        assert inner > outer  # there is more to see,
+        hint = "return getComputedStyle(arguments[0]).backgroundImage"
+        assert opened.execute_script(hint, box).count("gradient") == 4  # which a shadow shows,
+        opened.execute_script("arguments[0].scrollLeft = 1e6", box)
+        assert opened.execute_script("return arguments[0].scrollLeft", box) == inner - outer
+        assert smallest_text(opened) >= 11
+
+
+def test_charts_fill_a_page_and_are_legible(opened: Any) -> None:
+    with sized(opened, 1280, mobile=False):
+        page_, *charts = opened.execute_script(
+            "return [document.querySelector('main'), "
+            "...document.querySelectorAll('.figures.whole svg')].map("
+            "e => e.getBoundingClientRect().width)"
+        )
+        assert page_ > 0.9 * 1280
+        assert len(charts) >= 5
+        assert min(charts) > 0.95 * page_
+        assert smallest_text(opened) >= 11
 
 
 def test_paper_shows_everything_in_black_on_white(opened: Any) -> None:
@@ -189,26 +371,25 @@ def test_paper_shows_everything_in_black_on_white(opened: Any) -> None:
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_figures_can_be_downloaded(opened: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", DOWNLOADS)
+def test_figures_can_be_downloaded(opened: Any, tmp_path: Path, ending: str) -> None:
     where = {"behavior": "allow", "downloadPath": str(tmp_path)}
     opened.execute_cdp_cmd("Browser.setDownloadBehavior", where)
-    for button in opened.find_elements("css selector", "#figure-cka .get button"):
-        opened.execute_script("arguments[0].click()", button)
-    starts = {"cka.svg": b"<svg", "cka.png": b"\x89PNG", "cka.csv": b"data,method"}
+    name = f"cka.{ending}"
+    button = opened.find_element("css selector", f"#figure-cka .get button[title$='{name}']")
+    centre(opened, button)
+    button.click()
 
     def there() -> bool:
-        return all((tmp_path / name).exists() for name in starts)
+        return (tmp_path / name).exists()
 
-    wait_for(opened, there)
-    for name, start in starts.items():
-        assert (tmp_path / name).read_bytes().startswith(start)
-    assert [m for m in opened.get_log("browser") if m["level"] == "SEVERE"] == []
+    wait_for(opened, there, lambda: f"{name} did not come; {seen_in(tmp_path)}, {said(opened)}")
+    assert (tmp_path / name).read_bytes().startswith(DOWNLOADS[ending])
+    assert severe(opened) == []
 
 
-def wait_for(browser: Any, holds: Any) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(browser, 60).until(lambda _: holds())
+def seen_in(folder: Path) -> str:
+    return f"files: {sorted(path.name for path in folder.iterdir())}"
 
 
 def test_a_name_that_is_a_script_stays_text(browser: Any, tmp_path: Path) -> None:
@@ -219,11 +400,11 @@ def test_a_name_that_is_a_script_stays_text(browser: Any, tmp_path: Path) -> Non
     path.write_text(page(gather(Store(tmp_path / "runs").select())), encoding="utf-8")
     browser.get_log("browser")
     browser.get(path.as_uri())
+    settle(browser)
     with pytest.raises(NoAlertPresentException):
         _ = browser.switch_to.alert.text
     assert HOSTILE in browser.find_element("tag name", "h1").text
-    assert [m for m in browser.get_log("browser") if m["level"] == "SEVERE"] == []
+    assert severe(browser) == []
     assert len(browser.find_elements("css selector", "script")) == 2
     spot = browser.find_element("css selector", "#memory .spots rect")
-    hover(browser, spot)
-    assert "<script>alert(1)</script>" in tip(browser)
+    hover(browser, spot, "<script>alert(1)</script>")

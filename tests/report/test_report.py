@@ -20,17 +20,17 @@ import pytest
 from PIL import Image
 
 from linsep.analysis.table import table
-from linsep.compare import titles
 from linsep.compare.arms import compare
 from linsep.compare.summaries import differences, summary
 from linsep.compare.tables import Spread
+from linsep.compare.titles import title
 from linsep.errors import ConfigError
 from linsep.report import style
 from linsep.report.canvas import Figure
 from linsep.report.gather import Gathered, gather
 from linsep.report.page import figures, page
 from linsep.report.sections import sections
-from linsep.report.words import audit, lead
+from linsep.report.words import audit, lead, named
 from linsep.storage import files
 from linsep.storage.store import Store
 from tests.helpers.command import command
@@ -171,9 +171,9 @@ def test_tables_hold_what_compare_says(tmp_path: Path) -> None:
         read.tables, (summary(comparison), differences(comparison)), strict=False
     ):
         head, *body = shown
-        assert [text for text, _ in head] == list(expected.columns)
+        assert [text for text, _ in head] == list(named(expected).columns)
         assert len(body) == len(expected.rows)
-        for cells, row in zip(body, expected.rows, strict=True):
+        for cells, row in zip(body, named(expected).rows, strict=True):
             for (text, number), value in zip(cells, row, strict=True):
                 if isinstance(value, Spread):
                     assert number is not None
@@ -197,6 +197,8 @@ def test_curves_are_the_matrices_and_the_table_is_what_is_drawn(tmp_path: Path) 
     with style.house():
         for axes in one.draw().drawing.axes:
             for line in axes.lines:
+                if str(line.get_label()).startswith("_"):
+                    continue  # single seeds
                 for x, y in line.get_xydata():
                     drawn[axes.get_title("left"), line.get_label(), x] = y
     listed = {
@@ -210,6 +212,26 @@ def test_curves_are_the_matrices_and_the_table_is_what_is_drawn(tmp_path: Path) 
     for key, (mean, std) in listed.items():
         assert (mean, std) == pytest.approx(expected[key])
         assert drawn[key] == mean
+
+
+def test_dots_are_the_single_seeds(tmp_path: Path) -> None:
+    found = two_arms(tmp_path, parts=[])
+    one = figure(found, "accuracy-over-tasks")
+    with style.house():
+        axes = one.draw().drawing.axes[0]
+        dots = [line for line in axes.lines if str(line.get_label()).startswith("_")]
+    assert len(dots) == 2
+    for line, group in zip(dots, found.arms, strict=True):
+        expected = [
+            100 * np.mean(run.results["matrices"]["class_il"][t][: t + 1])
+            for t in range(5)
+            for run in group.runs
+        ]
+        assert line.get_ydata() == pytest.approx(expected)
+        assert abs(np.round(line.get_xdata()) - line.get_xdata()).max() < 0.25
+        assert line.get_color() == group.look.colour
+    each = [float(v) for row in rows(one) for v in row["values"].split()]
+    assert len(each) == 2 * 2 * 5 * 2  # settings, arms, tasks, seeds
 
 
 def test_forgetting_of_tasks_has_ff_as_its_mean(tmp_path: Path) -> None:
@@ -296,11 +318,16 @@ def test_memory_and_its_thumbnails(tmp_path: Path) -> None:
 # --- its words -----------------------------------------------------------------------------------
 
 
+def told(found: Gathered) -> str:
+    """The lead, as one text."""
+    return " ".join(text for answer in lead(found) for text in (answer.text, *answer.gains))
+
+
 def pair_of_arms(runs: Path, gaps: Sequence[float]) -> str:
     for seed, gap in enumerate(gaps):
         make_run(runs, "er", seed, 50.0 + seed)
         make_run(runs, "er+bfp", seed, 50.0 + seed + gap)
-    return " ".join(lead(gathered(runs)))
+    return told(gathered(runs))
 
 
 def test_the_lead_claims_no_more_than_the_interval(tmp_path: Path) -> None:
@@ -316,7 +343,7 @@ def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
     for seed in range(3):
         make_run(tmp_path, "er", seed, 50.0 + seed)
         make_run(tmp_path, "derpp", seed, 55.0 + seed + 0.1 * seed)
-    text = " ".join(lead(gathered(tmp_path)))
+    text = told(gathered(tmp_path))
     assert "DER++ against ER: +5.10 points, 95 % interval 4.85 to 5.35" in text
     assert "chosen by rank" in text
 
@@ -324,9 +351,62 @@ def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
 def test_joint_training_is_no_competitor(tmp_path: Path) -> None:
     make_run(tmp_path, "jt", 0, 90.0)
     make_run(tmp_path, "er", 0, 50.0)
-    (text,) = lead(gathered(tmp_path))
-    assert text.startswith("ER: ")
-    assert "JT, trained on all data at once, has 90.00 %" in text
+    text = told(gathered(tmp_path))
+    assert text.startswith("ER reaches a final average accuracy (FAA) in Class-IL of 50.00 %")
+    assert "JT (bound), trained on all data at once, reaches 90.00 %." in text
+
+
+def strong(text: str) -> list[str]:
+    """What is bold in a page's tables."""
+    return re.findall("<strong>([^<]*)</strong>", text)
+
+
+def test_a_bound_is_never_the_best(tmp_path: Path) -> None:
+    for seed in range(2):
+        for method, faa in (("jt", 90.0), ("er", 50.0), ("er+bfp", 60.0)):
+            make_run(tmp_path, method, seed, faa)
+    text = page(gathered(tmp_path))
+    assert set(strong(text)) == {"60.00 ± 0.00", "40.00 ± 0.00", "30.00 ± 0.00"}
+    assert "JT (bound)" in text
+    with_one_rival = page(gather(Store(tmp_path).select("method in ('jt', 'er')")))
+    assert strong(with_one_rival) == []
+
+
+def test_metrics_are_spelled_out_where_they_first_occur(tmp_path: Path) -> None:
+    two_arms(tmp_path, parts=[])
+    read = Page(page(gathered(tmp_path)))
+    assert "final average accuracy (FAA)" in read.texts["p"][0]
+    heads = [text for text, _ in read.tables[0][0]]
+    for full in (
+        "Final average accuracy (FAA)",
+        "Final forgetting (FF)",
+        "Average learning accuracy (ALA)",
+    ):
+        assert full in heads
+
+
+def test_one_run_is_described_as_one(tmp_path: Path) -> None:
+    make_full_run(tmp_path, "er+bfp")
+    text = page(gathered(tmp_path))
+    read = Page(text)
+    tags = ("p", "h2", "figcaption", "summary", "footer")
+    shown = " ".join(text for tag in tags for text in read.texts[tag])
+    for word in ("seeds", "runs", "arms", "±", "highest", "against"):
+        assert word not in shown, word
+    assert "One finished run of ER w/ BFP on Split CIFAR-10, with seed 0." in shown
+    assert "ER w/ BFP reaches a final average accuracy (FAA) in Class-IL of " in shown
+    assert not [given for _, given in read.tags if given.get("id") == "legend"]
+    assert "Paired" not in shown
+    assert "-" not in [text for text, _ in read.tables[0][1]]  # no empty intervals
+    assert strong(text) == []
+
+
+def test_several_seeds_are_described_as_several(full: tuple[Gathered, str]) -> None:
+    _, text = full
+    assert "4 finished runs on Split CIFAR-10: 2 arms" in text
+    assert "with 2 seeds each." in text
+    assert "The band is one standard deviation over seeds; dots are single seeds." in text
+    assert 'id="legend"' in text
 
 
 def test_the_audit_finds_what_cannot_be(tmp_path: Path) -> None:
@@ -493,22 +573,8 @@ def test_a_method_has_one_colour_in_all_figures_of_all_reports(tmp_path: Path) -
     for report in (found, other):
         for name in names:
             for label, colour in line_colours(figure(report, name)).items():
-                known = {style.method_label(m): m for m in ("er", "er+bfp", "some_method")}
+                known = {title(m): m for m in ("er", "er+bfp", "some_method")}
                 assert colour == style.colour(known[label])
-
-
-def test_known_methods_can_be_told_apart() -> None:
-    from linsep.methods import METHODS, TERMS
-
-    assert set(style.BASES) <= set(titles.METHODS) <= set(METHODS)  # others go by their own name
-    assert set(style.MARKERS) <= set(titles.TERMS) <= set(TERMS)
-    arms = [(m, m) for base in METHODS for m in (base, *(f"{base}+{t}" for t in TERMS))]
-    looks = style.looks(arms)
-    plain = [looks[m, m] for m in METHODS]
-    assert len({(look.colour, look.marker) for look in plain}) == len(plain)
-    for base in METHODS:
-        own = [looks[m, m] for m in (base, *(f"{base}+{t}" for t in TERMS))]
-        assert len({look.marker for look in own}) == 4
 
 
 @pytest.mark.slow
@@ -560,7 +626,7 @@ def test_names_stay_text(tmp_path: Path) -> None:
         assert not [e for e in tree.iter() if e.tag.endswith(("script", "foreignObject"))]
         assert one.name == style.slug(one.name)
     drawn = "".join(ElementTree.fromstring(figure(found, "cka").svg()).itertext())
-    assert style.method_label(HOSTILE) in drawn
+    assert style.clean(title(HOSTILE)) in drawn
 
 
 def test_nothing_is_loaded_from_anywhere(full: tuple[Gathered, str]) -> None:
@@ -610,6 +676,29 @@ def test_the_commands_write_what_they_say(tmp_path: Path) -> None:
         start = (tmp_path / "pictures" / name).read_bytes()[:8]
         magic = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
         assert start.startswith(magic.get(name.rpartition(".")[2], b""))
+
+
+@pytest.mark.parametrize("browser", [True, False])
+def test_the_page_is_opened_on_request(
+    browser: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import webbrowser
+
+    opened: list[str] = []
+
+    def stub(url: str) -> bool:
+        opened.append(url)
+        return browser
+
+    monkeypatch.setattr(webbrowser, "open", stub)
+    make_run(tmp_path / "runs", "er", 0, 50.0)
+    said = command("report", "-o", "a page.html", cwd=tmp_path)
+    assert (said.returncode, opened) == (0, [])
+    assert said.stdout.startswith("Report of 1 run: a page.html (")
+    said = command("report", "-o", "a page.html", "--open", cwd=tmp_path)
+    assert said.returncode == 0
+    assert opened == [(tmp_path / "a page.html").as_uri()]
+    assert ("open a page.html yourself" in said.stdout) is not browser
 
 
 @pytest.mark.parametrize(

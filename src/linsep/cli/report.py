@@ -24,6 +24,7 @@ GridFile = Annotated[
 Page = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
 ]
+Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
 Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.")]
 Formats = Annotated[
     str, typer.Option("--format", metavar="FORMATS", help="svg, pdf or png, separated by commas.")
@@ -36,6 +37,7 @@ def report(
     where: Where = None,
     grid: GridFile = None,
     runs: Runs = Path("runs"),
+    open_: Open = False,
 ) -> None:
     """Write an HTML report on finished runs: results, figures, and how to repeat them.
 
@@ -46,7 +48,7 @@ def report(
 
       linsep report --where "scenario=fashion-mini" -o report.html
 
-      linsep report --grid configs/fashion-mini.toml
+      linsep report --grid configs/fashion-mini.toml --open
     """
     found = _chosen(run, where, grid, runs)
     from ..report.page import page
@@ -56,7 +58,12 @@ def report(
     _write(output, content)
     for name, why in found.left_out:
         _say(f"left out: {name}, {why}")
-    _say(f"Report of {len(found.runs)} runs: {output} ({len(content) / 1000:.0f} kB)")
+    _say(f"Report of {_runs(found)}: {output} ({len(content) / 1000:.0f} kB)")
+    if open_:
+        import webbrowser
+
+        if not webbrowser.open(output.resolve().as_uri()):
+            _say(f"No browser was found here; open {output} yourself.")
 
 
 def figures(
@@ -90,7 +97,7 @@ def figures(
             for name in formats:
                 _write(output / f"{figure.name}.{name}", figure.file(name))
             _write(output / f"{figure.name}.csv", figure.data.to_csv().encode())
-    _say(f"{len(made)} figures of {len(found.runs)} runs in {output}")
+    _say(f"{len(made)} figures of {_runs(found)} in {output}")
 
 
 def _chosen(run: list[Path] | None, where: str | None, grid: Path | None, runs: Path) -> Gathered:
@@ -112,7 +119,11 @@ def _write(path: Path, content: bytes) -> None:
 
 def _drawing(found: Gathered) -> AbstractContextManager[object]:
     """A spinner on a terminal, since drawing takes a second or two for each run."""
-    return wide_console().status(f"drawing figures of {len(found.runs)} runs")
+    return wide_console().status(f"drawing figures of {_runs(found)}")
+
+
+def _runs(found: Gathered) -> str:
+    return f"{len(found.runs)} run{'s' if len(found.runs) > 1 else ''}"
 
 
 def _say(line: str) -> None:

@@ -20,6 +20,10 @@ from ..compare.tables import Table
 from . import style
 
 Share = Literal["", "x", "y", "xy"]  # axes that panels have in common
+Room = Literal["third", "half", "whole"]  # of a page, at least; a phone shows one after the other
+WIDTHS: dict[Room, float] = {"third": 4.1, "half": 6.4, "whole": 10.4}  # inches
+READABLE = 11.0  # pixels of the smallest text, below which a drawing scrolls instead of shrinking
+LARGEST = 15.0  # pixels of the smallest text, beyond which a drawing stops growing
 Axes = Any  # matplotlib's, which is imported only where something is drawn
 LONG_PATH = 120  # letters
 NEAR = 6.0  # points around a spot that belong to it
@@ -38,15 +42,17 @@ class Spot:
     y: float
     text: str
     size: tuple[float, float] | None = None  # of a cell around (x, y), in data units; else round
+    arm: str = ""  # that it comes and goes with
 
 
 class Canvas:
-    """A matplotlib figure of the given size in inches, and its spots."""
+    """A matplotlib figure that has so much room, so many inches high, and its spots."""
 
-    def __init__(self, width: float, height: float) -> None:
+    def __init__(self, room: Room, height: float) -> None:
         from matplotlib.figure import Figure as Drawing
 
-        self.drawing: Any = Drawing(figsize=(width, height), layout="constrained", dpi=72)
+        size = WIDTHS[room], height
+        self.drawing: Any = Drawing(figsize=size, layout="constrained", dpi=72)
         self.spots: list[Spot] = []
         self.grids: list[Any] = []  # axes whose cells are found in the figure's table
 
@@ -65,9 +71,15 @@ class Canvas:
         return list(made[: len(titles)])
 
     def spot(
-        self, axes: Axes, x: float, y: float, text: str, size: tuple[float, float] | None = None
+        self,
+        axes: Axes,
+        x: float,
+        y: float,
+        text: str,
+        size: tuple[float, float] | None = None,
+        arm: str = "",
     ) -> None:
-        self.spots.append(Spot(axes, x, y, text, size))
+        self.spots.append(Spot(axes, x, y, text, size, arm))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +91,8 @@ class Figure:
     caption: str
     draw: Callable[[], Canvas]
     data: Table
-    wide: bool = False  # at most two in a row
+    room: Room = "third"
+    arms: Sequence[str] = ()  # it comes and goes with these; () if it is about all of them
 
     def svg(self) -> str:
         with style.house(self.name):
@@ -104,6 +117,24 @@ def numbered(figures: Sequence[Figure]) -> list[Figure]:
     return list(found.values())
 
 
+def swatch(look: style.Look) -> str:
+    """A line and its marker, as legends show them, as a small SVG."""
+    from matplotlib.markers import MarkerStyle
+
+    shape = MarkerStyle(look.marker)
+    path = shape.get_path().transformed(shape.get_transform())
+    scale = 4.4 / max(abs(v) for v in path.get_extents().get_points().ravel())
+    outline: Any = path.to_polygons()[0]
+    points = "L".join(f"{_number(14 + scale * x)} {_number(6 - scale * y)}" for x, y in outline)
+    colour = "currentColor" if look.colour == style.INK else look.colour
+    dashes = {"--": "6 3", ":": "2 3", "-.": "6 3 2 3"}.get(look.dash, "none")
+    return (
+        f'<svg width="28" height="12" viewBox="0 0 28 12" aria-hidden="true"><path d="M0 6H28" '
+        f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+        f'<path d="M{points}Z" fill="{colour}"/></svg>'
+    )
+
+
 # --- SVG -----------------------------------------------------------------------------------------
 
 
@@ -121,6 +152,8 @@ def _svg(canvas: Canvas, title: str) -> str:
         body = re.sub(r"<g>((?:<path [^>]*/>)*|<text[^>]*>[^<]*</text>)</g>", r"\1", body)
     width, height = (72 * v for v in canvas.drawing.get_size_inches())
     size = f'width="{1.25 * width:g}" height="{1.25 * height:g}" viewBox="0 0 {width:g} {height:g}"'
+    least, most = (pixels / style.TEXT * width for pixels in (READABLE, LARGEST))
+    size += f' style="min-width:{math.ceil(least)}px;max-width:{math.floor(most)}px"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" '
         f'aria-label="{escape(style.clean(title, 200))}" font-family="{style.FONTS}" '
@@ -132,6 +165,7 @@ def _svg(canvas: Canvas, title: str) -> str:
 def _shorter(tag: re.Match[str]) -> str:
     """A tag with the page's colours and fonts, and with no more digits than can be seen."""
     text = tag[0].replace("#000000", "currentColor").replace("xlink:href", "href")
+    text = re.sub(r' id="(arm|key)-(\d+)"', r' class="\1" data-arm="\2"', text)
     text = re.sub(r' id="[^"]*_\d+"', "", text)  # of groups, which nothing refers to
     text = re.sub(r"font: ((?:bold |italic )?)([\d.]+)px [^;\"]*", _font, text)
     text = re.sub(r"font-family: [^;\"]*(; )?|stroke-linejoin: miter; ", "", text)
@@ -210,7 +244,8 @@ def _spots(canvas: Canvas, height: float) -> str:
             w, h = spot.size
             corners = [(spot.x + s * w, spot.y + s * h) for s in (-0.5, 0.5)]
             shape, sides = "rect", _rect(spot.axes.transData.transform(corners), height)
-        parts.append(f"<{shape} {sides}><title>{text}</title></{shape}>")
+        arm = f' data-arm="{spot.arm}"' if spot.arm else ""
+        parts.append(f"<{shape}{arm} {sides}><title>{text}</title></{shape}>")
     return f'<g class="spots" fill="transparent">{"".join(parts)}</g>' if parts else ""
 
 

@@ -11,13 +11,16 @@ import numpy as np
 
 from ..compare import statistics
 from ..compare.tables import Table, Value
+from ..compare.titles import is_bound
 from ..learning.metrics import SETTINGS
 from . import style
-from .canvas import Axes, Canvas, Figure
+from .canvas import Axes, Canvas, Figure, Room
 from .draw_lines import Series, lines_figure, series
 from .gather import ArmRuns, Block, Matrix, Run
 
-NAMED = 24  # classes or tasks up to which every one is named, or has its number in its cell
+NAMED = 24  # classes or tasks up to which every one is named
+SMALL = 6  # tasks up to which the numbers of two matrices fit into a third of the page
+NUMBERED = 10  # tasks up to which every cell has its number in it
 LIGHT = 0.62  # share from which a cell is so light that its text is dark
 DARK_TEXT, LIGHT_TEXT = "#111111", "#ffffff"
 
@@ -27,11 +30,12 @@ DARK_TEXT, LIGHT_TEXT = "#111111", "#ffffff"
 
 def over_tasks(block: Block) -> Figure | None:
     """Mean accuracy on the tasks seen so far, after each task."""
+    bound = any(is_bound(arm.arm.method) for arm in block.arms)
+    joint = " Joint training (JT) sees all data at once, so it is a single point." if bound else ""
     return lines_figure(
         block.named("accuracy-over-tasks"),
         block.titled("Average accuracy on the tasks learned so far"),
-        "Mean over the tasks seen so far, after each task; the band is one standard deviation over "
-        "seeds. Joint training on all data at once is a single point.",
+        f"Mean over the tasks seen so far, after each task.{joint}",
         _panels(block, averages),
         panel="setting", x="tasks learned", y="average accuracy", unit=" %", digits=1,
     )  # fmt: skip
@@ -43,7 +47,7 @@ def forgetting(block: Block) -> Figure | None:
         block.named("forgetting"),
         block.titled("Forgetting of each task"),
         "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
-        "FF is the mean over these tasks. Below 0 a task got better at the end.",
+        "final forgetting (FF) is the mean over these tasks. Below 0 a task got better at the end.",
         _panels(block, forgotten),
         panel="setting", x="task", y="forgetting", unit=" %", digits=1,
     )  # fmt: skip
@@ -83,7 +87,8 @@ def _panels(
 
 def matrices(arm: ArmRuns) -> Figure | None:
     """Draw the accuracy matrices: Class-IL and Task-IL, after each task on each task."""
-    caption = "Accuracy in %, mean over seeds: row = after learning a task, column = on a task."
+    mean = ", mean over seeds" if arm.averaged else ""
+    caption = f"Accuracy in %{mean}: row = after learning a task, column = on a task."
     found = {shown: arm.matrices(setting) for setting, shown in SETTINGS.items()}
     return heat_maps(arm, "accuracy-matrix", caption, {k: v for k, v in found.items() if v})
 
@@ -104,15 +109,17 @@ def heat_maps(
                 rows.append([panel, t + 1, i + 1, mean, statistics.std(known), len(known)])
     if not rows:
         return None
+    room: Room = "third" if max(map(len, means.values())) <= SMALL else "half"
 
     def draw() -> Canvas:
-        canvas = Canvas(2.35 * len(means), 2.7)
+        canvas = Canvas(room, 2.35 if room == "third" else 3.4)
         for axes, values in zip(canvas.panels(means), means.values(), strict=True):
             _heat(canvas, axes, values)
         return canvas
 
     columns = ["panel", "after task", "on task", "accuracy %", "std", "n"]
-    return Figure(arm.named(kind), arm.title, caption, draw, Table(columns, rows))
+    data = Table(columns, rows)
+    return Figure(arm.named(kind), arm.title, caption, draw, data, room, [arm.look.arm])
 
 
 def _image(axes: Axes, values: np.ndarray) -> Any:
@@ -137,10 +144,9 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
                 continue
             said = f"after task {t + 1}, on task {i + 1}: {value:.1f} %"
             canvas.spot(axes, i, t, said, (1, 1))
-            if size <= 10:
+            if size <= NUMBERED:
                 shade = DARK_TEXT if value >= 100 * LIGHT else LIGHT_TEXT
-                small = {"ha": "center", "va": "center", "fontsize": 8 if size <= 6 else 5.5}
-                axes.text(i, t, f"{value:.0f}", color=shade, **small)
+                axes.text(i, t, f"{value:.0f}", color=shade, ha="center", va="center")
 
 
 # --- confusion -----------------------------------------------------------------------------------
@@ -156,19 +162,21 @@ def confusion(arm: ArmRuns) -> Figure | None:
     counts = np.sum([np.array(run.confusion) for run in runs], axis=0)[np.ix_(order, order)]
     names = [f"{c} {style.clean(runs[0].classes[c], 40)}" for c in order]
     rows = [[name, *row] for name, row in zip(names, counts.tolist(), strict=True)]
+    summed = ", summed over seeds" if arm.averaged else ""
     caption = (
-        "Class-IL after the last task, summed over seeds: rows are true classes, columns predicted "
-        "ones; colours are shares of a row. "
+        f"Class-IL after the last task{summed}: rows are true classes, columns predicted ones; "
+        "colours are shares of a row. "
     )
     caption += "Lines are borders of tasks." if ends else "Seeds order the classes differently."
 
     def draw() -> Canvas:
-        canvas = Canvas(4.4, 3.75)
+        canvas = Canvas("third", 3.5)
         _confusion(canvas, canvas.panels()[0], counts, ends, names)
         return canvas
 
     data = Table(["true class", *names], rows)
-    return Figure(arm.named("confusion"), arm.title, caption, draw, data)
+    named = arm.named("confusion")
+    return Figure(named, arm.title, caption, draw, data, arms=[arm.look.arm])
 
 
 def _class_order(runs: Sequence[Run]) -> tuple[list[int], list[int]]:

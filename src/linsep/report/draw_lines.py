@@ -1,4 +1,5 @@
-"""Lines with bands, the same in all figures: means over seeds, one standard deviation around them.
+"""Lines with bands, the same in all figures: means over seeds, one standard deviation around them,
+and the single seeds as dots where there is room for them.
 
 What is drawn and the table beside it come from the same numbers. Knows series of numbers, how they
 are called and how they look. Knows nothing of what they mean.
@@ -7,6 +8,7 @@ are called and how they look. Knows nothing of what they mean.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from ..compare import statistics
@@ -15,8 +17,10 @@ from .canvas import Axes, Canvas, Figure, Share
 from .style import DIM, Look
 
 SPOTS = 30  # of one line, at most
-FEW = 7  # lines whose bands can be told apart
+FEW = 4  # lines whose bands can be told apart
 ALL_SPOTS = 300  # of one panel, about
+DOTS = 400  # single values in one panel, at most
+BESIDE = 0.2  # of the smallest step between places: how far dots are moved, arm by arm
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Point:
     mean: float
     std: float | None
     n: int  # how many values it is the mean of
+    values: tuple[float, ...] = ()  # these, where each is worth showing
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,21 @@ class Series:
     points: Sequence[Point]
 
 
-def series(label: str, look: Look, found: Iterable[tuple[float, float]]) -> Series | None:
-    """A line over x from (x, value) of all seeds; None without any. Only finite values count."""
+def series(
+    label: str, look: Look, found: Iterable[tuple[float, float]], *, each: bool = True
+) -> Series | None:
+    """A line over x from (x, value) of all seeds; None without any. Only finite values count.
+
+    Single values are kept to be drawn too, unless `each` is False.
+    """
     values: dict[float, list[float]] = {}
     for x, value in found:
         if math.isfinite(value):
             values.setdefault(x, []).append(value)
     points = [
-        Point(x, statistics.mean(many), statistics.std(many), len(many))
+        Point(
+            x, statistics.mean(many), statistics.std(many), len(many), tuple(many) if each else ()
+        )
         for x, many in sorted(values.items())
     ]
     return Series(label, look, points) if points else None
@@ -55,38 +67,79 @@ def plot(
     *,
     unit: str = "",
     digits: int = 2,
+    beside: float = BESIDE,
 ) -> None:
     """Draw lines into axes; `where` names a place on the x axis in a spot's text: 'task 3'."""
-    faint = 0.18 if len(lines) <= FEW else 0.07
+    faint = 0.18 if len(lines) <= FEW else 0.08
     most = max(5, min(SPOTS, ALL_SPOTS // max(1, len(lines))))
     for line in lines:
         xs, means = [p.x for p in line.points], [p.mean for p in line.points]
-        look, few = line.look, len(xs) <= SPOTS
+        look, few, gid = line.look, len(xs) <= SPOTS, gid_of("arm", line.look)
         axes.plot(
-            xs, means, color=look.colour, linestyle=look.dash, label=line.label,
+            xs, means, color=look.colour, linestyle=look.dash, label=line.label, gid=gid,
             marker=look.marker if few else "",
         )  # fmt: skip
         low = [p.mean - (p.std or 0.0) for p in line.points]
         high = [p.mean + (p.std or 0.0) for p in line.points]
         if any(p.std for p in line.points):
-            axes.fill_between(xs, low, high, color=look.colour, alpha=faint, linewidth=0)
+            axes.fill_between(xs, low, high, color=look.colour, alpha=faint, linewidth=0, gid=gid)
         if len(xs) == 1 and line.points[0].std:
-            axes.errorbar(xs, means, yerr=line.points[0].std, color=look.colour, capsize=2)
+            bars = axes.errorbar(xs, means, yerr=line.points[0].std, color=look.colour, capsize=2)
+            for part in bars.get_children():
+                part.set_gid(gid)
         for p in line.points[:: math.ceil(len(xs) / most)]:
             spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
             said = f"{line.label}, {where(p.x)}: {p.mean:.{digits}f}{spread}{unit}"
-            canvas.spot(axes, p.x, p.mean, said)
+            canvas.spot(axes, p.x, p.mean, said, arm=look.arm)
+    if dotted(lines):
+        _dots(axes, lines, beside)
+
+
+def dotted(lines: Sequence[Series]) -> bool:
+    """Whether single values are drawn beside the means: there are some, and not too many."""
+    points = [p for line in lines for p in line.points]
+    several = any(p.n > 1 and p.values for p in points)
+    return several and sum(len(p.values) for p in points) <= DOTS
+
+
+def spread_note(panels: Iterable[Sequence[Series]], over: str = "seeds") -> str:
+    """The sentence of a caption about bands and dots; '' if every point is a single value."""
+    known = list(panels)
+    if not any(p.n > 1 for lines in known for line in lines for p in line.points):
+        return ""
+    single = "seeds" if over == "seeds" else "values"
+    dots = f"; dots are single {single}" if any(map(dotted, known)) else ""
+    return f" The band is one standard deviation over {over}{dots}."
+
+
+def _dots(axes: Axes, lines: Sequence[Series], beside: float) -> None:
+    """Single values, each arm's a little beside its means so that they cover no other arm's."""
+    places = sorted({p.x for line in lines for p in line.points})
+    step = min((b - a for a, b in pairwise(places)), default=1.0)
+    for number, line in enumerate(lines):
+        aside = beside * step * ((2 * number + 1) / len(lines) - 1)
+        dots = [(p.x + aside, value) for p in line.points if p.n > 1 for value in p.values]
+        look = {"color": line.look.colour, "alpha": 0.55, "markeredgewidth": 0, "markersize": 3.2}
+        if dots:
+            gid = gid_of("arm", line.look)
+            axes.plot(*zip(*dots, strict=True), "o", **look, gid=gid, zorder=1.8)
+
+
+def gid_of(kind: str, look: Look) -> str | None:
+    """What marks a part of a drawing as an arm's ('arm'), or as its entry in a legend ('key')."""
+    return f"{kind}-{look.arm}" if look.arm else None
 
 
 def table(panels: Mapping[str, Sequence[Series]], *, panel: str, x: str, y: str) -> Table:
-    """Every point that is drawn, a row each."""
-    rows: list[list[Value]] = [
-        [name, line.label, float(p.x), p.mean, p.std, p.n]
-        for name, lines in panels.items()
-        for line in lines
-        for p in line.points
-    ]
-    return Table([panel, "method", x, y, "std", "n"], rows)
+    """Every point that is drawn, a row each, and the single values if they are drawn too."""
+    each = any(map(dotted, panels.values()))
+    rows: list[list[Value]] = []
+    for name, lines in panels.items():
+        for line in lines:
+            for p in line.points:
+                values: list[Value] = [" ".join(map(repr, p.values))] if each else []
+                rows.append([name, line.label, float(p.x), p.mean, p.std, p.n, *values])
+    return Table([panel, "method", x, y, "std", "n", *(["values"] if each else [])], rows)
 
 
 def lines_figure(
@@ -109,7 +162,7 @@ def lines_figure(
 
     def draw() -> Canvas:
         most = max(map(len, known.values()))
-        canvas = Canvas(3.7 * max(len(known), 1.2), 3.3 + 0.18 * (most // 4))
+        canvas = Canvas("whole", 3.6 + 0.2 * (most // 4))
         row = canvas.panels(known, share=share)
         for axes, lines in zip(row, known.values(), strict=True):
             plot(canvas, axes, lines, f"{x} {{:g}}".format, unit=unit, digits=digits)
@@ -120,10 +173,11 @@ def lines_figure(
         return canvas
 
     data = table(known, panel=panel, x=x, y=f"{y}{unit}")
-    return Figure(name, title, caption, draw, data, wide=len(known) > 1)
+    caption += spread_note(known.values())
+    return Figure(name, title, caption, draw, data, room="whole")
 
 
-def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 4) -> None:
+def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 6) -> None:
     """Below all panels, each label once."""
     found: dict[str, Any] = {}
     for one in axes:
@@ -132,8 +186,13 @@ def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 4) -> None:
     widest = max(map(len, found), default=0)
     room = int(13 * canvas.drawing.get_figwidth())  # letters, of the legend's size
     columns = max(1, min(columns, len(found), room // (widest + 8)))
-    place = {"loc": "outside lower center", "ncols": columns, "handlelength": 2.4}
-    canvas.drawing.legend(list(found.values()), list(found), **place)
+    place = {"loc": "outside lower center", "ncols": columns, "handlelength": 2.8}
+    made = canvas.drawing.legend(list(found.values()), list(found), **place)
+    parts = zip(found.values(), made.get_texts(), made.legend_handles, strict=True)
+    for drawn, text, handle in parts:
+        if (gid := drawn.get_gid()) is not None:  # a script finds it, and what it stands for
+            for part in (text, handle):
+                part.set_gid(gid.replace("arm-", "key-"))
 
 
 def borders(axes: Axes, places: Iterable[float]) -> None:

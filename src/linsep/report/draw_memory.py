@@ -31,6 +31,7 @@ class Sprite:
     source: str  # data: URL
     width: int
     height: int
+    arm: str  # that it comes and goes with
 
 
 def first_memory(arm: ArmRuns) -> tuple[Run, Memory] | None:
@@ -49,7 +50,7 @@ def composition(arm: ArmRuns, run: Run, memory: Memory) -> Figure:
     rows: list[list[Value]] = [[task_of.get(c), c, names[c], counts[c]] for c in order]
 
     def draw() -> Canvas:
-        canvas = Canvas(4.4, 2.7)
+        canvas = Canvas("third", 2.6)
         axes = canvas.panels()[0]
         heights = [counts[c] for c in order]
         ends, top = np.cumsum([len(task) for task in run.tasks]).tolist(), max(heights) or 1
@@ -72,13 +73,14 @@ def composition(arm: ArmRuns, run: Run, memory: Memory) -> Figure:
         axes.grid(visible=False, axis="x")
         borders(axes, [end - 0.5 for end in ends[:-1]])
         axes.set_ylabel("rows")
+        axes.yaxis.get_major_locator().set_params(integer=True)
         return canvas
 
     per_task = Counter(task_of.get(c) for c in labels)
     tasks = ", ".join(f"{t}: {n}" for t, n in sorted(per_task.items(), key=lambda p: p[0] or 0))
     caption = f"{len(labels)} rows at the end of seed {run.seed}; by task {tasks}."
     data = Table(["task", "class", "name", "rows"], rows)
-    return Figure(arm.named("memory"), arm.title, caption, draw, data)
+    return Figure(arm.named("memory"), arm.title, caption, draw, data, arms=[arm.look.arm])
 
 
 def sprite(arm: ArmRuns, run: Run, memory: Memory) -> Sprite | None:
@@ -112,4 +114,5 @@ def sprite(arm: ArmRuns, run: Run, memory: Memory) -> Sprite | None:
         source="data:image/png;base64," + base64.b64encode(out.getvalue()).decode(),
         width=sheet.width,
         height=sheet.height,
+        arm=arm.look.arm,
     )

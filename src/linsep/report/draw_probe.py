@@ -6,7 +6,7 @@ from typing import Any
 from . import style
 from .canvas import Canvas, Figure
 from .draw_accuracy import heat_maps
-from .draw_lines import Series, legend, plot, series, table
+from .draw_lines import Series, gid_of, legend, plot, series, spread_note, table
 from .gather import ArmRuns, Block, Gathered, Matrix
 
 TITLE = "Linear separability"
@@ -34,29 +34,31 @@ def _portions(block: Block) -> Figure | None:
         return None
 
     def draw() -> Canvas:
-        canvas = Canvas(7.2, 3.3 + 0.18 * (len(lines) // 3))
+        canvas = Canvas("whole", 3.9 + 0.2 * (len(lines) // 4))
         axes = canvas.panels()[0]
-        plot(canvas, axes, lines, "portion {:g}".format, unit=" %", digits=1)
+        plot(canvas, axes, lines, "portion {:g}".format, unit=" %", digits=1, beside=0.0)
         for head in heads:
             point, look = head.points[0], head.look
             hollow = {"markerfacecolor": "none", "markersize": 8, "linestyle": "none"}
-            axes.plot([1.3], [point.mean], marker="*", color=look.colour, **hollow)
+            gid = gid_of("arm", look)
+            axes.plot([1.3], [point.mean], marker="*", color=look.colour, gid=gid, **hollow)
             said = f"{head.label}, the head it was trained with: {point.mean:.1f} %"
-            canvas.spot(axes, 1.3, point.mean, said)
+            canvas.spot(axes, 1.3, point.mean, said, arm=look.arm)
         style.log_scale(axes)
         axes.set_xlabel("portion of the training images")
         axes.set_ylabel("accuracy, %")
-        legend(canvas, [axes], columns=3)
+        legend(canvas, [axes])
         return canvas
 
+    over = "draws and seeds" if block.arms[0].averaged else "draws"
     caption = (
-        "A linear classifier trained on frozen features of a portion of all training images; the "
-        "band is one standard deviation over draws and seeds. Stars: the head that the run trained."
+        "A linear classifier trained on frozen features of a portion of all training images. "
+        f"Stars: the head that the run trained.{spread_note([lines], over)}"
     )
     panels = {"linear probe": lines, "trained head": heads}
     data = table(panels, panel="classifier", x="portion", y="accuracy %")
     title = block.titled("Linear probing of the final features")
-    return Figure(block.named("probe"), title, caption, draw, data, wide=True)
+    return Figure(block.named("probe"), title, caption, draw, data, "whole")
 
 
 def _rounds(arm: ArmRuns) -> Figure | None:
@@ -74,8 +76,9 @@ def _rounds(arm: ArmRuns) -> Figure | None:
 
     kinds = {"linear probe": "probe", "trained head": "head"}
     found = {name: [matrix(one, kind) for one in rounds] for name, kind in kinds.items()}
+    mean = ", mean over seeds" if arm.averaged else ""
     caption = (
-        "Accuracy in % on each task's test images, among the classes seen so far, mean over seeds: "
-        "what a linear classifier could still tell apart, and what the trained head does."
+        f"Accuracy in % on each task's test images, among the classes seen so far{mean}: what a "
+        "linear classifier could still tell apart, and what the trained head does."
     )
     return heat_maps(arm, "separability", caption, found)

@@ -6,7 +6,7 @@ from typing import Any
 from ..compare import statistics
 from . import style
 from .canvas import Axes, Canvas, Figure
-from .draw_lines import Point, Series, borders, plot, series, six, table, thinned
+from .draw_lines import Point, Series, borders, plot, series, six, spread_note, table, thinned
 from .gather import ArmRuns, Gathered
 
 TITLE = "Backward projection"
@@ -63,7 +63,7 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
     panels = {panel: lines for panel, lines in panels.items() if lines}
 
     def draw() -> Canvas:
-        canvas = Canvas(2.75 * len(panels), 3.1)
+        canvas = Canvas("whole", 3.3)
         for axes, (panel, lines) in zip(canvas.panels(panels), panels.items(), strict=True):
             if panel == VALUES:
                 plot(canvas, axes, lines, "k = {:g}".format, digits=4)
@@ -73,7 +73,7 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
                 plot(canvas, axes, lines, lambda x: where[int(x) - 1], digits=3)
                 _tasks(axes, first)
             axes.set_ylim(bottom=0)
-            axes.legend(fontsize=7)
+            axes.legend()
         return canvas
 
     title = f"{arm.title}: {term}" if term else arm.title
@@ -81,11 +81,12 @@ def _figure(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure
         "The map A that recovers the old features from the new ones. Left, its singular values at "
         "the end of each task; middle, its distance from the identity (plain distillation) and "
         "from a rotation (A = 0 would be 1 from both); right, the accuracy of the head from before "
-        "the task on projected new features of test images of earlier tasks. Mean over seeds; the "
-        "band is one standard deviation."
+        "the task on projected new features of test images of earlier tasks."
     )
+    caption += spread_note(lines for panel, lines in panels.items() if panel != VALUES)
     data = table(panels, panel="panel", x="x", y="value")
-    return Figure(arm.named("projection", term), title, caption, draw, data, wide=True)
+    named = arm.named("projection", term)
+    return Figure(named, title, caption, draw, data, "whole", [arm.look.arm])
 
 
 def _over(

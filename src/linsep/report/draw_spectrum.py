@@ -12,7 +12,7 @@ from .gather import ArmRuns, Gathered
 TITLE = "Spectrum of the features"
 Curves = dict[int, list[tuple[int, float]]]  # task -> (k, value)
 KINDS = ("singular values", "proj-acc(k), newest task", "proj-acc(k), all seen")
-PANELS = (*KINDS, *(f"{kind}, relative" for kind in KINDS))
+PANELS = tuple(f"{kind}{scale}" for kind in KINDS for scale in ("", ", relative"))
 
 
 def figures(gathered: Gathered) -> list[Figure]:
@@ -60,30 +60,31 @@ def _figure(arm: ArmRuns, panels: dict[str, Curves], tops: Mapping[str, float]) 
     ]
 
     def draw() -> Canvas:
-        canvas = Canvas(7.4, 4.7)
+        canvas = Canvas("half", 6.4)
         titles = [name + (", %" if name in KINDS[1:] else "") for name in PANELS]
-        grid = canvas.panels(titles, columns=3, share="x")
+        grid = canvas.panels(titles, columns=2, share="x")
         shades = style.ramp(max(panels[PANELS[0]]) + 1)
         for axes, name in zip(grid, PANELS, strict=True):
             for task, curve in panels[name].items():
                 axes.plot(
                     *zip(*curve, strict=True), color=shades[task], label=f"after task {task + 1}"
                 )
-                # The lower row says the same: spots there would only make the page larger.
+                # The right column says the same: spots there would only make the page larger.
                 for k, value in curve[:: max(1, len(curve) // 4)] if name in KINDS else ():
                     canvas.spot(axes, k, value, f"task {task + 1}, k = {k}: {value:.4g}")
             style.log_scale(axes)
             axes.set_ylim(0, 1.05 * tops[name])
-        for axes in grid[len(KINDS) :]:
+        for axes in grid[-2:]:
             axes.set_xlabel("principal direction k")
-        legend(canvas, grid[:1], columns=5)
+        legend(canvas, grid[:1])
         return canvas
 
     caption = (
         "Features of the training images seen so far, after each task; proj-acc(k) is the accuracy "
         "on test images, of the newest task and of all tasks seen, when features keep only their k "
-        "largest principal directions. Below, each curve as a share of its maximum. Means over "
-        "seeds."
+        "largest principal directions. On the right, each curve as a share of its maximum."
     )
+    caption += " Means over seeds." if arm.averaged else ""
     data = Table(["panel", "after task", "k", "value"], rows)
-    return Figure(arm.named("spectrum"), arm.title, caption, draw, data, wide=True)
+    named = arm.named("spectrum")
+    return Figure(named, arm.title, caption, draw, data, "half", [arm.look.arm])

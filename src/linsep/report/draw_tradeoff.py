@@ -5,7 +5,7 @@ from ..compare.curves import Curve, table
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from . import style
 from .canvas import Canvas, Figure
-from .draw_lines import legend, plot, series
+from .draw_lines import Series, legend, plot, series, spread_note
 
 LOOKS = {
     "faa": style.Look(style.BLUE, "o", "-"),
@@ -18,17 +18,13 @@ def tradeoff(curve: Curve) -> Figure:
     label, place = style.clean(curve.title), style.clean(curve.place)
     weights = [f"{point.weight:g}" for point in curve.points]
 
+    panels = {shown: _lines(curve, setting) for setting, shown in SETTINGS.items()}
+
     def draw() -> Canvas:
-        canvas = Canvas(6.4, 3.1)
-        row = canvas.panels(SETTINGS.values())
-        for axes, setting in zip(row, SETTINGS, strict=True):
-            lines = []
-            for metric in REPORTED:
-                arms = [point.arm.values(setting, metric) for point in curve.points]
-                values = [(float(i), v) for i, arm in enumerate(arms) for v in arm.values()]
-                lines.append(series(METRICS[metric].title, LOOKS[metric], values))
-            known = [line for line in lines if line]
-            plot(canvas, axes, known, lambda i: f"{curve.weight} = {weights[int(i)]}")
+        canvas = Canvas("whole", 3.6)
+        row = canvas.panels(panels)
+        for axes, lines in zip(row, panels.values(), strict=True):
+            plot(canvas, axes, lines, lambda i: f"{curve.weight} = {weights[int(i)]}")
             axes.set_xticks(range(len(weights)), weights)
             axes.set_xlabel(style.clean(curve.weight))
         row[0].set_ylabel("%")
@@ -38,7 +34,18 @@ def tradeoff(curve: Curve) -> Figure:
     name = style.slug("tradeoff", spelled(curve.block), curve.label, curve.field)
     title = f"{label} over {style.clean(curve.weight)}{f' ({place})' if place else ''}"
     caption = (
-        "FAA and ALA in %, higher is better; FF in %, lower is better. The band is one standard "
-        "deviation over seeds; weight 0 is the method without the term. Weights are not to scale."
+        "FAA and ALA in %, higher is better; FF in %, lower is better. Weight 0 is the method "
+        "without the term. Weights are not to scale."
     )
-    return Figure(name, title, caption, draw, table([curve]), wide=True)
+    caption += spread_note(panels.values())
+    return Figure(name, title, caption, draw, table([curve]), "whole")
+
+
+def _lines(curve: Curve, setting: str) -> list[Series]:
+    """A line over the weights for each metric."""
+    found = []
+    for metric in REPORTED:
+        arms = [point.arm.values(setting, metric) for point in curve.points]
+        values = [(float(i), v) for i, arm in enumerate(arms) for v in arm.values()]
+        found.append(series(METRICS[metric].title, LOOKS[metric], values))
+    return [line for line in found if line]

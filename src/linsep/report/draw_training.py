@@ -10,7 +10,7 @@ from typing import Any
 from ..compare import statistics
 from ..compare.tables import Spread, Table, Value
 from .canvas import Canvas, Figure
-from .draw_lines import Series, borders, legend, plot, series, table
+from .draw_lines import Series, borders, legend, plot, series, spread_note, table
 from .gather import ArmRuns, Block, Gathered, Run
 
 MOST_EPOCHS = 120  # that are drawn of one line
@@ -24,7 +24,7 @@ def losses(block: Block) -> Figure | None:
         for term, values in _terms(arm).items():
             thin = math.ceil(max(x for x, _ in values) / MOST_EPOCHS)
             kept = [(x, value) for x, value in values if (x - 1) % thin == 0]
-            if line := series(arm.label, arm.look, kept):
+            if line := series(arm.label, arm.look, kept, each=False):
                 panels.setdefault(term, []).append(line)
         ends = max(ends, _task_ends(arm), key=len)
     if not panels:
@@ -32,8 +32,8 @@ def losses(block: Block) -> Figure | None:
 
     def draw() -> Canvas:
         columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
-        height = 2.3 * math.ceil(len(panels) / columns) + 0.6
-        canvas = Canvas(2.9 * columns if columns > 1 else 4.4, height)
+        height = 2.6 * math.ceil(len(panels) / columns) + 0.6
+        canvas = Canvas("whole", height)
         grid = canvas.panels(panels, columns, share="x")
         for axes, lines in zip(grid, panels.values(), strict=True):
             plot(canvas, axes, lines, "epoch {:g}".format, digits=4)
@@ -47,11 +47,12 @@ def losses(block: Block) -> Figure | None:
 
     title = block.titled("Loss terms over training")
     caption = (
-        "Each term before its weight, mean over the steps of an epoch and over seeds; the band is "
-        "one standard deviation. Dashed lines are borders of tasks."
+        "Each term before its weight, mean over the steps of an epoch. Dashed lines are borders of "
+        "tasks."
     )
+    caption += spread_note(panels.values())
     data = table(panels, panel="term", x="epoch", y="loss")
-    return Figure(block.named("losses"), title, caption, draw, data, wide=True)
+    return Figure(block.named("losses"), title, caption, draw, data, "whole")
 
 
 def _terms(arm: ArmRuns) -> dict[str, list[tuple[float, float]]]:

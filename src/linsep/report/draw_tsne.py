@@ -32,7 +32,7 @@ def _plane(arm: ArmRuns, most: int) -> Figure:
     rows = [[names[c], "new" if c in new else "old", *a, *b] for c, a, b in places]
 
     def draw() -> Canvas:
-        canvas = Canvas(4.9, 3.0 if len(names) <= LEGEND else 2.6)
+        canvas = Canvas("half", 3.9 if len(names) <= LEGEND else 3.3)
         row = canvas.panels([title.format(task) for title in SIDES.values()], share="xy")
         widths, heights = zip(*(point for side in SIDES for point in content[side]), strict=True)
         stroke = 0.0, (max(heights) - min(heights)) / 90
@@ -58,7 +58,7 @@ def _plane(arm: ArmRuns, most: int) -> Figure:
         f"be compared. Dots: classes of earlier tasks; strokes: those of task {task}."
     )
     data = Table(["class", "kind", "x before", "y before", "x after", "y after"], rows)
-    return Figure(arm.named("plane"), arm.title, caption, draw, data)
+    return Figure(arm.named("plane"), arm.title, caption, draw, data, "half", [arm.look.arm])
 
 
 def _dots(axes: Any, points: list[list[float]], colour: str, half: tuple[float, float]) -> None:

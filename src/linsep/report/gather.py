@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ..analysis import ANALYSES
 from ..analysis.kinds import Content, stored
 from ..compare.arms import Arm, Comparison, Fields, compare, data_names, spelled
+from ..compare.titles import is_bound
 from ..errors import ConfigError, StateError
 from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record
@@ -97,10 +98,11 @@ class ArmRuns:
     arm: Arm
     runs: Sequence[Run]
     look: style.Look
+    averaged: bool  # whether any arm of the report has several seeds
 
     @property
     def label(self) -> str:
-        return style.clean(self.arm.title)
+        return style.labelled(self.arm.title, bound=is_bound(self.arm.method))
 
     @property
     def title(self) -> str:
@@ -156,6 +158,14 @@ class Gathered:
         return [arm for block in self.blocks for arm in block.arms]
 
     @property
+    def legend(self) -> list[ArmRuns]:
+        """An arm for each look: the same methods may be in several blocks."""
+        found: dict[str, ArmRuns] = {}
+        for arm in self.arms:
+            found.setdefault(arm.look.arm, arm)
+        return list(found.values())
+
+    @property
     def runs(self) -> list[Run]:
         return [run for arm in self.arms for run in arm.runs]
 
@@ -185,11 +195,12 @@ def gather(records: Iterable[Record]) -> Gathered:
         )
     comparison = compare(run.record for run in runs.values())
     looks = style.looks([(arm.method, arm.label) for arm in comparison.arms])
+    averaged = any(len(arm.runs) > 1 for arm in comparison.arms)
     blocks: dict[Fields, list[ArmRuns]] = {}
     for arm in comparison.arms:
         members = [runs[arm.runs[seed].folder] for seed in sorted(arm.runs)]
         look = looks[arm.method, arm.label]
-        blocks.setdefault(arm.block, []).append(ArmRuns(arm, members, look))
+        blocks.setdefault(arm.block, []).append(ArmRuns(arm, members, look, averaged))
     found = [Block(settings, arms) for settings, arms in blocks.items()]
     return Gathered(comparison, found, left_out)
 

@@ -23,7 +23,7 @@ NAMES = {"name", "tags"}  # which may differ between runs of one grid
 class Recipe:
     """How to make some runs again: a file, what is in it, and the command."""
 
-    title: str
+    title: str  # what the file's name leaves open
     file: str
     content: str
     command: str
@@ -67,7 +67,7 @@ def recipes(gathered: Gathered) -> list[Recipe]:
 
 def _single(run: Run) -> Recipe:
     name = f"{run.name}.toml"
-    return Recipe(run.name, name, run.files.config_text(), f"linsep run {shlex.quote(name)}")
+    return Recipe("", name, run.files.config_text(), f"linsep run {shlex.quote(name)}")
 
 
 def _grid(gathered: Gathered) -> Recipe | None:

@@ -15,7 +15,7 @@ from importlib.resources import files
 
 from .. import __version__
 from ..optional import needed
-from .canvas import Figure
+from .canvas import Figure, swatch
 from .gather import Gathered
 from .sections import sections
 from .style import clean
@@ -39,6 +39,8 @@ def page(gathered: Gathered) -> str:
         version=__version__,
         lead=lead(gathered),
         sections=made,
+        legend=gathered.legend,
+        swatch=lambda look: safe(swatch(look)),
         style=safe(_text("report.css")),
         script=safe(script),
         script_hash=_hash(script),

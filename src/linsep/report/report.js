@@ -1,5 +1,5 @@
 "use strict";
-// Sorting, hover values, the theme and downloads. The page is whole without it.
+// Sorting, choosing methods, hover values, the theme and downloads. The page is whole without it.
 (() => {
   // Each figure's CSV, by name; deflated in the page.
   const unpack = async () => {
@@ -66,6 +66,54 @@
       }
     });
   }
+
+  // --- methods: a click in a legend hides one or shows it again, in all figures and tables
+  const keys = [...document.querySelectorAll("#legend .key")];
+  const arms = keys.map((key) => key.dataset.arm);
+  const hidden = new Set();
+  const byName = new Map(keys.map((key) => [key.textContent.trim(), key.dataset.arm]));
+  for (const table of document.querySelectorAll("table")) {
+    const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+    const column = ["arm", "method"].map((name) => heads.indexOf(name)).find((at) => at >= 0);
+    if (column === undefined) continue;
+    for (const body of table.tBodies) {
+      for (const row of body.rows) {
+        const arm = byName.get(row.cells[column].textContent.trim());
+        if (arm !== undefined) row.dataset.arm = arm;
+      }
+    }
+  }
+  const buttons = keys.map((key) => {
+    const press = document.createElement("button");
+    press.type = "button";
+    press.className = "key";
+    press.dataset.arm = key.dataset.arm;
+    press.title = "Click to hide or show, Shift-click to show it alone";
+    press.append(...key.childNodes);
+    key.replaceWith(press);
+    return press;
+  });
+  const all = document.createElement("button");
+  const follow = () => {
+    for (const part of document.querySelectorAll("[data-arm]")) {
+      const off = part.dataset.arm.split(" ").every((arm) => hidden.has(arm));
+      part.classList.toggle("off", off);
+    }
+    for (const press of buttons) {
+      press.setAttribute("aria-pressed", String(!hidden.has(press.dataset.arm)));
+    }
+    all.disabled = !hidden.size;
+    hide();
+  };
+  const choose = (arm, alone) => {
+    if (alone) {
+      for (const other of arms) hidden.add(other);
+      hidden.delete(arm);
+    } else if (!hidden.delete(arm)) hidden.add(arm);
+    if (hidden.size === arms.length) hidden.clear(); // a page with nothing on it helps nobody
+    follow();
+  };
+  const showAll = () => { hidden.clear(); follow(); };
 
   // --- values: by mouse, touch, or focus and arrow keys
   const tip = document.getElementById("tip");
@@ -141,6 +189,10 @@
       event.preventDefault();
       const n = grid ? side * side : spots.length;
       at = at < 0 ? 0 : (at + moves[event.key] + n) % n;
+      const way = moves[event.key];
+      for (let tried = 0; !grid && tried < n && spots[at].matches(".off"); tried++) {
+        at = (at + way + n) % n;
+      }
       hide();
       if (grid) {
         const x = (at % side + .5) / side, y = (Math.floor(at / side) + .5) / side;
@@ -155,6 +207,18 @@
     drawing.addEventListener("blur", hide);
   }
 
+  // --- legends, once hiding values is defined
+  if (keys.length) {
+    all.type = "button";
+    all.textContent = "Show all";
+    all.addEventListener("click", showAll);
+    document.getElementById("legend").append(all);
+    for (const key of [...buttons, ...document.querySelectorAll(".drawing .key")]) {
+      key.addEventListener("click", (event) => choose(key.dataset.arm, event.shiftKey));
+    }
+    follow();
+  }
+
   // --- downloads
   const save = (blob, name) => {
     const link = document.createElement("a");
@@ -165,8 +229,8 @@
   };
   const standalone = (drawing, colour) => {
     const copy = drawing.cloneNode(true);
-    copy.querySelectorAll(".spots, .grid").forEach((part) => part.remove());
-    copy.removeAttribute("tabindex");
+    copy.querySelectorAll(".spots, .grid, .off").forEach((part) => part.remove());
+    for (const name of ["tabindex", "style"]) copy.removeAttribute(name);
     copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
     if (colour) copy.setAttribute("color", colour);
     return new XMLSerializer().serializeToString(copy);

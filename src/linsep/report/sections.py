@@ -14,8 +14,17 @@ from ..compare.curves import table as tradeoff_table
 from ..compare.curves import tradeoff
 from ..compare.summaries import differences, notes, summary
 from ..compare.tables import Table
-from . import draw_accuracy, draw_memory, draw_tradeoff, draw_training, origin, words
-from .canvas import Figure, numbered
+from ..compare.titles import is_bound
+from . import (
+    draw_accuracy,
+    draw_gains,
+    draw_memory,
+    draw_tradeoff,
+    draw_training,
+    origin,
+    words,
+)
+from .canvas import Figure, Room, numbered
 from .gather import Gathered
 
 
@@ -41,10 +50,17 @@ class Section:
     recipes: Sequence[origin.Recipe] = ()
 
     @property
-    def sets(self) -> list[tuple[str, list[Figure]]]:
+    def sets(self) -> list[tuple[str, Room, list[Figure]]]:
         """Neighbouring figures that share a caption, which is then shown once."""
-        found = groupby(self.figures, key=lambda figure: figure.caption)
-        return [(caption, list(figures)) for caption, figures in found]
+        found = groupby(self.figures, key=lambda figure: (figure.caption, figure.room))
+        return [(caption, room, list(figures)) for (caption, room), figures in found]
+
+    @property
+    def narrow(self) -> bool:
+        """Whether half the page is enough, as for many sections about a single run."""
+        small = [figure.room == "third" for figure in self.figures]
+        lines = [len(shown.table.rows) == 1 for shown in self.tables]
+        return [*small, *lines] == [True] and not self.recipes
 
     @property
     def empty(self) -> bool:
@@ -66,9 +82,9 @@ def _all(gathered: Gathered) -> Iterator[Section]:
     blocks, arms = gathered.blocks, gathered.arms
     yield _headline(gathered)
     yield drawn("over-tasks", "Accuracy over tasks", map(draw_accuracy.over_tasks, blocks))
+    yield drawn("forgetting", "Forgetting", map(draw_accuracy.forgetting, blocks))
     yield _runs(gathered)
     yield drawn("matrices", "Accuracy matrices", map(draw_accuracy.matrices, arms))
-    yield drawn("forgetting", "Forgetting", map(draw_accuracy.forgetting, blocks))
     yield drawn("confusion", "Confusion matrices", map(draw_accuracy.confusion, arms))
     yield drawn("losses", "Loss terms", map(draw_training.losses, blocks))
     for name in ANALYSES:
@@ -79,9 +95,10 @@ def _all(gathered: Gathered) -> Iterator[Section]:
     yield _memory(gathered)
     yield _time(gathered)
     yield _audit(gathered)
+    s = "s" if len(gathered.runs) > 1 else ""
     yield Section(
         "origin",
-        "Environments and commands to repeat the runs",
+        f"Environment{s} and command{s} to repeat the run{s}",
         tables=_shown(origin.environments(gathered)),
         commands=origin.install(gathered),
         recipes=origin.recipes(gathered),
@@ -90,19 +107,32 @@ def _all(gathered: Gathered) -> Iterator[Section]:
 
 def _headline(gathered: Gathered) -> Section:
     comparison = gathered.comparison
-    tables = [summary(comparison), differences(comparison)]
+    several = any(len(arm.runs) > 1 for arm in comparison.arms)
+    tables = _shown(words.named(summary(comparison, intervals=several)))
+    gains = words.named(differences(comparison))
+    if gains.rows:
+        tables.append(Shown(gains, fold="Paired differences with tests"))
     said = [n for n in notes(comparison) if "left out" not in n and "goes with" not in n]
-    lines = ["FAA, ALA: higher is better; FF: lower is better. ±: standard deviation over seeds."]
-    return Section("numbers", "Results", tables=_shown(*tables), notes=[*lines, *said])
+    text = (
+        "In Class-IL the task of a test image is not given; in Task-IL it is. Higher is better for "
+        "FAA and ALA, lower for FF."
+    )
+    text += " The ± is the standard deviation over seeds." if several else ""
+    if any(is_bound(arm.method) for arm in comparison.arms):
+        text += " JT trains on all tasks at once: a bound, which is not ranked with the others."
+    figures = draw_gains.figures(gathered)
+    return Section("numbers", "Results", [text], tables, figures, notes=said)
 
 
 def _runs(gathered: Gathered) -> Section:
     table, marked = words.differing(gathered)
     folded = {
-        "Settings that all runs share": words.common(gathered),
-        "Options of the methods": words.own_options(gathered),
-    }
-    tables = [Shown(table, marked=frozenset(marked))]
+        "Settings that all runs share" if len(gathered.runs) > 1 else "Settings of the run":
+            words.common(gathered),
+        "Options of the methods" if len(gathered.arms) > 1 else "Options of the method":
+            words.own_options(gathered),
+    }  # fmt: skip
+    tables = [Shown(table, marked=frozenset(marked))] if len(gathered.arms) > 1 else []
     tables += [Shown(t, fold=title) for title, t in folded.items() if t.rows]
     text = [words.counted(gathered)]
     left = [f"{name}: {why}" for name, why in gathered.left_out]

@@ -2,8 +2,10 @@
 
 Colours are Okabe and Ito's, which colour-blind readers can tell apart; yellow is left out, since it
 cannot be seen on white. Black is written as the colour of the page's text, so that it turns white
-in the dark. A base method has its colour and marker, an added term its own; arms of one method that
-differ in options share the colour and differ in dashes and markers.
+in the dark. A base method has its colour and marker. With BFP it has another colour, far from the
+first for every kind of colour vision, another marker and dashes, since these two are compared.
+Other terms keep the base's colour. Arms of one method that differ in options share the colour and
+differ in dashes and markers.
 
 Knows names. Knows nothing of data.
 """
@@ -16,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
-from ..compare.titles import title
 from ..optional import needed
 
 INK, GREY = "#000000", "#999999"
@@ -28,21 +29,31 @@ DIM = "#7f7f7f"  # for what should be seen less, on white and on black
 # Base methods: a colour and a marker. Two that share a colour differ in the marker.
 BASES = {
     "ft": (GREY, "o"), "jt": (INK, "D"), "er": (ORANGE, "o"), "der": (GREEN, "o"),
-    "derpp": (SKY, "o"), "er_ace": (PURPLE, "o"), "icarl": (GREEN, "P"), "fdr": (RED, "P"),
+    "derpp": (SKY, "o"), "er_ace": (BLUE, "o"), "icarl": (GREEN, "P"), "fdr": (RED, "P"),
     "lucir": (BLUE, "P"), "bic": (PURPLE, "P"), "lwf": (GREY, "P"), "ewc": (ORANGE, "P"),
     "si": (SKY, "P"), "agem": (BLUE, "X"), "gdumb": (INK, "P"),
 }  # fmt: skip
-MARKERS = {"bfp": "s", "bfp2": "v", "fd": "^"}
-# With a stronger colour of their own; other methods with a term keep the base's.
-STRONGER = {"er+bfp": RED, "derpp+bfp": BLUE, "ft+bfp": GREEN}
+# Colours with BFP: of methods by name, and of others by the colour without.
+WITH_BFP = {"er": BLUE, "derpp": RED, "ft": SKY, "der": INK}
+PARTNERS = {
+    ORANGE: GREEN, SKY: GREY, GREEN: RED, BLUE: ORANGE, RED: SKY, PURPLE: INK, GREY: BLUE,
+    INK: PURPLE,
+}  # fmt: skip
+# Of terms, by the base's marker: two bases that share a colour share none of these.
+MARKERS = {
+    "o": {"bfp": "s", "bfp2": "v", "fd": "^"},
+    "P": {"bfp": "p", "bfp2": "<", "fd": ">"},
+    "X": {"bfp": "H", "bfp2": "d", "fd": "*"},
+}
 MORE = ("D", "p", "<", ">", "*", "X", "H")  # of further arms of one method
 DASHES = ("-", "--", ":", "-.")
 
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+TEXT = 9.0  # points of the smallest text
 RC = {
     "svg.fonttype": "none", "pdf.fonttype": 42, "text.parse_math": False,
-    "font.size": 9.0, "axes.titlesize": 9.0, "axes.labelsize": 9.0, "legend.fontsize": 8.0,
-    "xtick.labelsize": 8.0, "ytick.labelsize": 8.0, "axes.spines.top": False,
+    "font.size": TEXT, "axes.titlesize": TEXT, "axes.labelsize": TEXT, "legend.fontsize": TEXT,
+    "xtick.labelsize": TEXT, "ytick.labelsize": TEXT, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.color": DIM, "grid.alpha": 0.25,
     "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.5, "lines.markersize": 4.0,
     "legend.frameon": False, "figure.dpi": 72.0, "axes.linewidth": 0.7, "image.cmap": "viridis",
@@ -57,40 +68,42 @@ class Look:
     colour: str
     marker: str
     dash: str
+    arm: str = ""  # the entry of the page's legend that it is of
 
 
-def method_label(method: str) -> str:
-    """'derpp+bfp' -> 'DER++ w/ BFP'."""
-    return clean(title(method))
-
-
-def arm_label(method: str, options: str) -> str:
-    return f"{method_label(method)} ({clean(options)})" if options else method_label(method)
+def labelled(title: str, *, bound: bool) -> str:
+    """An arm's title, and whether it is a bound for the others: 'JT (bound)'."""
+    return clean(title) + (" (bound)" if bound else "")
 
 
 def colour(method: str) -> str:
     """Return a method's colour, which depends on its name alone."""
-    base = method.partition("+")[0]
+    base, *terms = method.split("+")
     other = PALETTE[crc32(base.encode()) % len(PALETTE)]
-    return STRONGER.get(method) or BASES.get(base, (other, ""))[0]
+    plain = BASES.get(base, (other, ""))[0]
+    return WITH_BFP.get(base, PARTNERS[plain]) if "bfp" in terms else plain
+
+
+def marker(method: str) -> str:
+    """Return a method's marker, which depends on its name alone."""
+    base, *terms = method.split("+")
+    plain = BASES.get(base, ("", "h"))[1]
+    return MARKERS.get(plain, MARKERS["o"]).get(terms[-1], "d") if terms else plain
 
 
 def looks(arms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
     """Return the look of every (method, label); arms of one method differ in dashes."""
     found: dict[tuple[str, str], Look] = {}
     before: dict[str, int] = {}
-    for method, label in arms:
-        if (method, label) in found:
-            continue  # the same arm in another block
-        base, *terms = method.split("+")
-        marker = MARKERS.get(terms[-1], "d") if terms else BASES.get(base, ("", "h"))[1]
-        first = 1 if terms and method not in STRONGER else 0
+    for method, label in dict.fromkeys(arms):  # the same arm may be in several blocks
+        shape, first = marker(method), 1 if "+" in method else 0
         number = before.setdefault(method, 0)
         before[method] += 1
         if number:
-            others = [m for m in MORE if m != marker]
-            marker = others[(number - 1) % len(others)]
-        found[method, label] = Look(colour(method), marker, DASHES[(first + number) % len(DASHES)])
+            others = [m for m in MORE if m != shape]
+            shape = others[(number - 1) % len(others)]
+        dash = DASHES[(first + number) % len(DASHES)]
+        found[method, label] = Look(colour(method), shape, dash, str(len(found)))
     return found
 
 

@@ -4,69 +4,86 @@ Knows a comparison and how methods are called. Knows nothing of files, figures o
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from ..compare.arms import Arm, shown
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
 from ..compare.tables import Table, Value
 from ..compare.titles import is_bound
-from ..learning.metrics import SETTINGS
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..learning.metrics import audit as flaws
 from .gather import Block, Gathered
-from .style import clean
+from .style import labelled
 
+METRIC = "final average accuracy (FAA) in Class-IL"
 MOST_PAIRS = 6  # that are spelled out; the table has them all
 
 
 # --- the lead ------------------------------------------------------------------------------------
 
 
-def lead(gathered: Gathered) -> list[str]:
-    """Return a paragraph per block: the highest mean, and what the paired tests support."""
-    return [" ".join(_about(gathered, block)) for block in gathered.blocks[:4]]
+@dataclass(frozen=True)
+class Answer:
+    """What a reader came for, about one block: who is ahead, and what each term gains."""
+
+    text: str
+    gains: Sequence[str]
 
 
-def _about(gathered: Gathered, block: Block) -> Iterator[str]:
+def lead(gathered: Gathered) -> list[Answer]:
+    """Return an answer per block: the highest mean, and what the paired tests support."""
+    found = [_about(gathered, block) for block in gathered.blocks[:4]]
+    return [answer for answer in found if answer.text]
+
+
+def _about(gathered: Gathered, block: Block) -> Answer:
     figures = [f for f in chain(*gathered.comparison.estimates) if f.arm.block == block.settings]
     faa = [f for f in figures if (f.setting, f.metric) == ("class_il", "faa")]
     known = [(f.arm, f.summary) for f in faa if f.summary is not None]
-    rivals = [(arm, s) for arm, s in known if not is_bound(arm.method)] or known
-    if not rivals:
-        return
-    (best, top), *rest = sorted(rivals, key=lambda pair: -pair[1].mean)
-    place = f"{block.title}: " if block.title else ""
-    metric = "Class-IL accuracy at the end (FAA)"
-    found = f"{spread(top)} % ({f'{top.n} seeds' if top.n > 1 else 'one seed'})"
-    if not rest:
-        yield f"{place}{called(best)}: {metric} {found}."
-    else:
-        yield (
-            f"{place}{called(best)} has the highest mean {metric} of {len(rivals)} methods: "
-            f"{found}; next is {called(rest[0][0])} with {spread(rest[0][1])} %."
-        )
-    for arm, bound in known:
-        if arm not in [r for r, _ in rivals]:
-            yield f"{called(arm)}, trained on all data at once, has {spread(bound)} %."
+    rivals = [(arm, s) for arm, s in known if not is_bound(arm.method)]
+    ranked = sorted(rivals or known, key=lambda pair: -pair[1].mean)
     pairs = [
         (f.arm, f.against, f.pairs.difference)
         for f in faa
         if f.against is not None and f.pairs is not None
     ]
+    text = list(_ahead(f"{block.title}: " if block.title else "", ranked))
+    for arm, bound in known if rivals else ():
+        if is_bound(arm.method):
+            text.append(f"{called(arm)}, trained on all data at once, reaches {spread(bound)} %.")
     compared = [pair for a, b, _ in pairs for pair in ((a, b), (b, a))]
-    if rest and (best, rest[0][0]) not in compared:
-        yield from _first_two(best, rest[0][0])
-    for pair in pairs[:MOST_PAIRS]:
-        yield _said(*pair)
-    if len(pairs) > MOST_PAIRS:
-        yield f"{len(pairs) - MOST_PAIRS} more differences are in the table."
+    if len(ranked) > 1 and (ranked[0][0], ranked[1][0]) not in compared:
+        text += _first_two(ranked[0][0], ranked[1][0])
+    gains = [_said(*pair) for pair in pairs[:MOST_PAIRS]]
+    if more := len(pairs) - len(gains):
+        gains.append(f"{more} more {'differences are' if more > 1 else 'difference is'} below.")
+    return Answer(" ".join(text), gains)
+
+
+def _ahead(place: str, ranked: Sequence[tuple[Arm, Summary]]) -> Iterator[str]:
+    if not ranked:
+        return
+    (best, top), *rest = ranked
+    found = f"{spread(top)} % ({f'{top.n} seeds' if top.n > 1 else 'one seed'})"
+    if not rest:
+        yield f"{place}{called(best)} reaches a {METRIC} of {found}."
+        return
+    mean = "mean " if max(s.n for _, s in ranked) > 1 else ""
+    yield (
+        f"{place}{called(best)} has the highest {mean}{METRIC} of {len(ranked)} methods: {found}; "
+        f"next is {called(rest[0][0])} with {spread(rest[0][1])} %."
+    )
 
 
 def _first_two(best: Arm, second: Arm) -> Iterator[str]:
     mine, theirs = (arm.values("class_il", "faa") for arm in (best, second))
     if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
-        yield _said(best, second, paired(mine, theirs).difference)
-        yield "(These two were chosen by rank, which the interval does not account for.)"
+        gap = paired(mine, theirs).difference
+        yield _said(best, second, gap)
+        if gap.n > 1:
+            yield "(These two were chosen by rank, which the interval does not account for.)"
 
 
 def _said(arm: Arm, against: Arm, gap: Summary) -> str:
@@ -80,7 +97,7 @@ def _said(arm: Arm, against: Arm, gap: Summary) -> str:
 
 
 def called(arm: Arm) -> str:
-    return clean(arm.title)
+    return labelled(arm.title, bound=is_bound(arm.method))
 
 
 def spread(found: Summary) -> str:
@@ -88,6 +105,26 @@ def spread(found: Summary) -> str:
 
 
 # --- what was run --------------------------------------------------------------------------------
+
+
+def named(table: Table) -> Table:
+    """The same table with methods called as in the figures and metrics spelled out."""
+    columns = list(table.columns)
+    method = columns.index("method")
+    rows = [list(row) for row in table.rows]
+    for i, row in enumerate(rows):
+        row[method] = labelled(str(row[method]), bound=i in table.unranked)
+    ranked = {row[method] for i, row in enumerate(rows) if i not in table.unranked}
+    spelled_out = {METRICS[name].title: full(name) for name in REPORTED}
+    best = {spelled_out.get(name, name): way for name, way in table.best.items()}
+    heads = [spelled_out.get(name, name) for name in columns]
+    return replace(table, columns=heads, rows=rows, best=best if len(ranked) > 1 else {}, spare=())
+
+
+def full(metric: str) -> str:
+    """'Final average accuracy (FAA)'."""
+    about = METRICS[metric]
+    return f"{about.meaning.capitalize()} ({about.title})"
 
 
 def differing(gathered: Gathered) -> tuple[Table, set[tuple[int, int]]]:
@@ -126,16 +163,20 @@ def own_options(gathered: Gathered) -> Table:
 def common(gathered: Gathered) -> Table:
     found = gathered.comparison.common.items()
     rows = [[name, shown(value)] for name, value in found if name != "data"]
-    return Table(["setting", "value in all runs"], rows)
+    return Table(["setting", "value in all runs" if len(gathered.runs) > 1 else "value"], rows)
 
 
 def counted(gathered: Gathered) -> str:
-    runs, arms = len(gathered.runs), len(gathered.arms)
-    seeds = {len(arm.runs) for arm in gathered.arms}
-    each = f"{min(seeds)} each" if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)} each"
+    runs, arms, place = gathered.runs, gathered.arms, gathered.scenarios
+    if len(runs) == 1:
+        return f"One finished run of {arms[0].label} on {place}, with seed {runs[0].seed}."
+    low, *more = sorted({len(arm.runs) for arm in arms})
+    each = f"{low} to {more[-1]} seeds" if more else f"{low} seeds" if low > 1 else "one seed"
+    if len(arms) == 1:
+        return f"{len(runs)} finished runs of {arms[0].label} on {place}, a seed each."
     return (
-        f"{runs} finished run{'s' if runs > 1 else ''} of {arms} "
-        f"arm{'s' if arms > 1 else ''} (seeds: {each}) on {gathered.scenarios}."
+        f"{len(runs)} finished runs on {place}: {len(arms)} arms (a method with its "
+        f"options and settings) with {each} each."
     )
 
 
