@@ -76,7 +76,7 @@ def test_every_command_takes_a_key(runs: Path) -> None:
     for words in (("show", "b12"), ("compare", "b12"), ("export", "b12", "--to", "tensorboard")):
         said = command(*words, cwd=runs.parent)
         assert "is not a run" not in said.stderr
-    assert "er" in command("compare", "b12", "aaaaaaaa01", cwd=runs.parent).stdout
+    assert "ER" in command("compare", "b12", "aaaaaaaa01", cwd=runs.parent).stdout
     several = command("compare", "aaaa", cwd=runs.parent)
     assert several.returncode == 2
     assert several.stderr.count("\n") == 1
