@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ENGINES = ("opentsne", "sklearn", "pca")
 Chosen = Annotated[
-    list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders or names of runs.")
+    list[Path] | None, typer.Argument(metavar="RUNS", help="Folders or names of runs.")
 ]
 What = Annotated[
     str | None,

@@ -7,7 +7,7 @@ import typer
 
 from .. import __version__
 from . import analyse, bench, data, grid, look, paper, report, run, search, store
-from .flags import grouped
+from .flags import Command, grouped
 
 app = typer.Typer(
     name="linsep",
@@ -17,7 +17,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Teach a network new classes without forgetting the old ones.\n\n"
     "To try it on images that come with linsep:  [bold]linsep run --method derpp+bfp[/bold]\n\n"
-    "To list methods, terms, scenarios and nets:  [bold]linsep list[/bold]",
+    "To list methods, terms, scenarios, nets and configs:  [bold]linsep list[/bold]",
 )
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run, "grid": grid.grid, "search": search.search, "runs": store.runs,
@@ -25,8 +25,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "figures": report.figures, "list": look.list_, "show": look.show, "export": look.export,
 }  # fmt: skip
 for name, command in COMMANDS.items():
-    app.command(name)(grouped(command))
+    app.command(name, cls=Command)(grouped(command))
 for name, group in {"paper": paper.app, "data": data.app, "bench": bench.app}.items():
+    for info in group.registered_commands:
+        info.cls = Command
     app.add_typer(group, name=name)
 
 

@@ -12,6 +12,7 @@ from typer import Argument, Option
 from ..errors import ConfigError
 from ..paper.tables import TABLES
 from . import flags
+from .asked import settings_from
 from .store import Format, Output, publish
 
 app = typer.Typer(no_args_is_help=True, help="Compare runs with the BFP paper's tables.")
@@ -68,13 +69,13 @@ for _number, _name in enumerate(TABLES, start=1):
 def run(
     table: Annotated[str, Argument(help="table1 ... table6, or a name: faa, ff, gamma ...")],
     part: Part,
-    data: Annotated[str | None, Option(help="Folder that holds the images.")] = None,
     *,
+    details: flags.Details,
+    set_: flags.Set = None,
     place: flags.Place,
+    dry_run: flags.DryRun = False,
     saving: flags.Saving,
     keep: flags.Keep = None,
-    set_: flags.Set = None,
-    dry_run: flags.DryRun = False,
 ) -> None:
     """Run what a table is missing. Repeat the command to resume.
 
@@ -83,11 +84,11 @@ def run(
       linsep paper run table1 --scale small --scenario split-cifar10 --method derpp,derpp+bfp
     """
     from ..grids.plan import plan
-    from ..settings.layers import assignment, merged
     from .grid import conclude, make
 
-    own = [{} if data is None else {"scenario": {"data": data}}, *map(assignment, set_ or ())]
-    wanted = [merged(settings, *own) for settings in _wanted(table, part, saving.quiet)]
+    place.check()
+    own = settings_from(None, (details,), set_)
+    wanted = _wanted(table, part, own, saving.quiet)
     if dry_run:
         typer.echo("\n".join(map(_experiment, wanted)))
         return
@@ -97,8 +98,8 @@ def run(
     conclude(cells, saving.runs)
 
 
-def _wanted(table: str, part: Part, quiet: bool) -> list[dict[str, Any]]:
-    """The settings of every run that the table needs; announces them unless `quiet`."""
+def _wanted(table: str, part: Part, own: dict[str, Any], quiet: bool) -> list[dict[str, Any]]:
+    """The settings of every run that the table needs, with one's own; announces them."""
     from ..paper.protocol import scale
     from ..paper.reproduction import chosen, grid
 
@@ -108,7 +109,7 @@ def _wanted(table: str, part: Part, quiet: bool) -> list[dict[str, Any]]:
     if not possible:
         reasons = "; ".join(f"{name}: {why}" for name, why in size.absent.items())
         raise ConfigError(f"the scale {size.name!r} has no run of this table: {reasons}")
-    wanted = grid(possible, size, part.preset, found.runs)
+    wanted = grid(possible, size, part.preset, found.runs, own)
     if not quiet:
         typer.echo(f"Table {found.number}, scale {size.name}: {size.line}. {len(wanted)} runs.")
     return wanted

@@ -38,9 +38,12 @@ def runs(
     show: Annotated[
         str | None, typer.Option(metavar="FIELDS", help="Add columns: training.lr,bfp.weight")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print all fields as JSON.")] = False,
+    format_: Format = "terminal",
+    output: Output = None,
 ) -> None:
     """List the runs in a folder with their settings, status and results.
+
+    The other formats have the same columns, except JSON, which has every field of every run.
 
     [bold]Example[/bold]
 
@@ -49,22 +52,23 @@ def runs(
     from ..compare.summaries import listing
     from ..storage.store import Store, check_names
 
+    check_format(format_)
     found = Store(runs).select(where, sort)
     extra = [name.strip() for name in (show or "").split(",") if name.strip()]
     check_names(extra, found)
-    if json_:
+    if format_ == "json":
         whole = [{"folder": str(r.folder), **r.facts} for r in found]
-        typer.echo(json.dumps(whole, indent=1))
+        write(json.dumps(whole, indent=1) + "\n", output)
         return
     if not found:
         typer.echo(f"No runs{' with ' + where if where else ''} in {runs}.")
         return
-    publish([listing(found, extra)], [], "terminal", None)
+    publish([listing(found, extra)], [], format_, output)
 
 
 def compare(
     run: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUNS]...", help="Folders or names of runs.")
+        list[Path] | None, typer.Argument(metavar="RUNS", help="Folders or names of runs.")
     ] = None,
     where: Where = None,
     runs: Runs = Path("runs"),
@@ -129,6 +133,11 @@ def publish(
     if format_ == "csv":
         for note in notes:
             typer.echo(note, err=True)
+    write(text, output)
+
+
+def write(text: str, output: Path | None) -> None:
+    """Print a text, or write it to a file."""
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -8,7 +8,7 @@ are runs like all others, so a search may be killed at any time and started agai
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from statistics import fmean
@@ -18,7 +18,7 @@ from ..errors import ConfigError, LinsepError, StateError
 from ..learning.metrics import METRICS
 from ..optional import needed
 from ..settings.config import from_settings
-from ..settings.layers import flat, merged, nested, parsed, split
+from ..settings.layers import flat, merged, nested, parsed
 from ..storage.folder import RunFolder
 from .grid import Grid
 from .plan import Cell, plan
@@ -63,16 +63,15 @@ def read_range(name: str, given: Any) -> Range:
     return Range(ends[0], ends[1], log=bool(scale.strip()))
 
 
-def ranges(table: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Range]:
-    """The ranges of a [search] table and of the command line, which wins."""
+def ranges(table: Mapping[str, Any]) -> dict[str, Range]:
+    """The ranges of a [search] table."""
     trials = table.get("trials", 1) if isinstance(table, Mapping) else None
     if not isinstance(trials, int) or trials < 1:
         raise ConfigError("search: should be a table of ranges, with the number of trials")
     given = {name: v for name, v in flat(table).items() if name not in OWN}
-    given |= dict(split(text, "--over-range", "'training.lr=0.001..1 log'") for text in texts)
     found = {name: read_range(name, value) for name, value in given.items()}
     if not found:
-        raise ConfigError("nothing to search: give --over-range 'training.lr=0.001..1 log'")
+        raise ConfigError("nothing to search: give --over-range 'lr=0.001..1 log'")
     for name in found:
         if name.startswith("scenario") or name == "seed":
             raise ConfigError(f"search.{name}: is part of the question and not of the answer")

@@ -7,6 +7,7 @@ from torch import nn
 
 from ..errors import ConfigError, unknown
 from ..optional import needed
+from ..settings.sections import Net
 from ..settings.signature import complete, options_of
 from .net import Backbone, Shape, Wrapped, cnn, mlp, resnet18
 
@@ -26,7 +27,7 @@ LIBRARIES = ("timm", "torchvision")
 
 def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Every option of the net, checked."""
-    return complete(_maker(name), given, "net")
+    return complete(_maker(name), given, "net", Net.own())
 
 
 def fitting(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,20 +19,24 @@ from .signature import problem, validate
 class Config(sections.Section):
     """Everything that decides a run; `resolve` fills in what is left open.
 
-    `scenario="blobs"` and `net="cnn"` are short for `{"name": ...}`, `memory=200` for
-    `{"rows": 200}`.
+    Short names (`settings.names`) stand for fields of sections: `memory=200` for
+    `memory={"rows": 200}`, `lr=0.1` for `training={"lr": 0.1}`.
     """
 
     method: str = "derpp+bfp"
+    """How to learn: a method and terms that are added to it, such as er, derpp or derpp+bfp."""
     seed: sections.Seed = 0
+    """Seed of all random numbers."""
     preset: Literal["paper", "authors"] | None = None
+    """Choices of the BFP paper's text (paper) or of its authors' program (authors)."""
     scenario: sections.Scenario = sections.Scenario()
     net: sections.Net = sections.Net()
     training: sections.Training = sections.Training()
     memory: sections.Memory = sections.Memory()
     evaluation: sections.Evaluation = sections.Evaluation()
     compute: sections.Compute = sections.Compute()
-    options: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the method's parts
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Options of the method and its terms; files have a table for each, such as [bfp]."""
 
     def __init__(self, **fields: Any) -> None:
         try:
