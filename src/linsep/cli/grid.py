@@ -58,7 +58,7 @@ def grid(
     settings = settings_from(config, (question, details), set_, over)
     settings.pop("search", None)
     if not settings.get("over"):
-        raise ConfigError("nothing to vary: give --over seed=0..4, or a file with lists in [over]")
+        raise ConfigError("nothing to vary: give --over seed=0..4, or use `linsep run` for one run")
     cells = plan(settings, saving.runs, here=place.here)
     make(cells, place, saving, keep, dry_run)
     if not dry_run:
@@ -69,6 +69,7 @@ def make(
     cells: list[Cell], place: flags.Place, saving: flags.Saving, keep: flags.Keep, dry_run: bool
 ) -> None:
     """Carry out the runs of a plan, or list them."""
+    from ..grids.defaults import differing
     from ..grids.grid import Grid
 
     slots = place.slots([cell.settings["compute"] for cell in cells if cell.status != "failed"])
@@ -76,6 +77,8 @@ def make(
     work = Grid(cells, saving.runs, saving.save_every, keep, engine)
     console = open_console(saving.quiet)
     say(console, announced(cells, len(slots) if place.here else None))
+    for text in differing(cells):
+        say(console, text)
     if dry_run:
         for cell in cells:
             say(console, f"{standing(cell):13}  {cell.name}")

@@ -17,8 +17,9 @@ FOLDER = files("linsep") / "configs"
 
 def shipped() -> dict[str, str]:
     """The names of the configs that come with linsep, and the first line of each."""
-    found = sorted(file.name for file in FOLDER.iterdir() if file.name.endswith(ENDING))
-    return {name.removesuffix(ENDING): _first_line(name) for name in found}
+    found = [file.name for file in FOLDER.iterdir() if file.name.endswith(ENDING)]
+    names = sorted(name.removesuffix(ENDING) for name in found)
+    return {name: _first_line(name) for name in names}
 
 
 def read_config(text: str) -> dict[str, Any]:
@@ -50,5 +51,5 @@ def _here(text: str) -> bool:
 
 
 def _first_line(name: str) -> str:
-    line, _, _ = (FOLDER / name).read_text(encoding="utf-8").partition("\n")
+    line, _, _ = (FOLDER / f"{name}{ENDING}").read_text(encoding="utf-8").partition("\n")
     return line.removeprefix("# ")
