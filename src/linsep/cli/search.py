@@ -60,7 +60,7 @@ def search(
       linsep search --over-range "bfp.weight=0.1..10 log" --over seed=0..2
     """
     from ..grids.grid import Grid
-    from ..grids.search import Search, on_validation, ranges
+    from ..grids.search import Search, check, on_validation, ranges
 
     needed("optuna", "a search")
     place.check()
@@ -70,6 +70,7 @@ def search(
     slots = place.slots([settings.get("compute", {})])
     count, worth = trials or table.get("trials", TRIALS), (setting, metric)
     if dry_run:
+        check(settings, wanted)
         say(open_console(), f"{count} trials, {len(slots)} at once; over {', '.join(wanted)}.")
         return
     work = Grid([], saving.runs, saving.save_every, keep, place.engine(saving.runs, slots))

@@ -21,7 +21,7 @@ from ..settings.config import from_settings
 from ..settings.layers import flat, merged, nested, parsed
 from ..storage.folder import RunFolder
 from .grid import Grid
-from .plan import Cell, plan
+from .plan import Cell, expand, plan
 
 VALIDATION = 0.1  # share of the training images, if the settings do not say
 OWN = ("trials",)  # fields of a [search] table that are no ranges
@@ -35,6 +35,10 @@ class Range:
     high: float = 0.0
     log: bool = False
     choices: tuple[Any, ...] = ()
+
+    @property
+    def lowest(self) -> Any:
+        return self.choices[0] if self.choices else self.low
 
     def propose(self, trial: Any, name: str) -> Any:
         if self.choices:
@@ -91,6 +95,13 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
+def check(settings: Mapping[str, Any], over: Mapping[str, Range]) -> None:
+    """Refuse settings, or ranges of settings, that no run can have, before there is any trial."""
+    lowest = [nested(name, range_.lowest) for name, range_ in over.items()]
+    for combination in expand(merged(settings, *lowest)):
+        from_settings(combination)
+
+
 class Search:
     """Iterate to carry it out, as with a grid: yields each cell whose state has changed."""
 
@@ -112,6 +123,7 @@ class Search:
         self._under_way: dict[int, list[Cell]] = {}  # the runs of a trial, by its number
         self.grid = grid
         self._optuna = needed("optuna", "a search")
+        check(self.settings, over)
         self.study = self._open_study()
 
     def __iter__(self) -> Iterator[Cell]:
