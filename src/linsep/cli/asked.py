@@ -49,7 +49,7 @@ def settings_from(
 
     words = list(typed(groups, set_, over, over_range))
     replaced = _once(words)
-    below = _without(read_config(config) if config else {}, replaced)
+    below = _without(read_config(config) if config is not None else {}, replaced)
     settings = merged(below, *(one.settings for one in words))
     for one in words:
         if one.flag == PAPER:
