@@ -6,7 +6,8 @@ read off them, so a new field or option is here as soon as it exists.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..settings.layers import flat
@@ -55,12 +56,13 @@ class Block(NamedTuple):
     title: str
     line: str
     settings: list[Setting]
+    page: str = ""  # in docs/, on what the options do
 
 
 def blocks(text: str = "") -> list[Block]:
     """The settings whose names contain a text, by section; then options, by what has them."""
     found = [
-        Block(block.title, block.line, [s for s in block.settings if text in _names(s.name)])
+        block._replace(settings=[s for s in block.settings if text in _names(s.name)])
         for block in (*_sections(), *_recipes())
     ]
     return [block for block in found if block.settings]
@@ -81,16 +83,22 @@ def _recipes() -> Iterator[Block]:
     from ..nets.backbones import LIBRARIES, NETS, maker_of
 
     for name, about in METHODS.items():
-        yield Block(f"method {name}", about.line, options(about.recipe, name))
+        yield _recipe(f"method {name}", about.recipe, name, f"methods/{name}.md")
     for name, about in TERMS.items():
-        yield Block(f"term +{name}", about.line, options(about.recipe, name))
+        yield _recipe(f"term +{name}", about.recipe, name, "methods/bfp.md")
     for name, net in NETS.items():
-        yield Block(f"net {name}", net.line, options(net.make, "net"))
+        yield _recipe(f"net {name}", net.make, "net")
     for name in LIBRARIES:
         model = f"{name}/<model>"
         yield Block(f"net {model}", f"Any model of {name}.", options(maker_of(model), "net"))
     for name, source in SOURCES.items():
-        yield Block(f"scenario {name}", source.line, options(source.load, "scenario"))
+        yield _recipe(f"scenario {name}", source.load, "scenario")
+
+
+def _recipe(title: str, recipe: Callable[..., Any], part: str, page: str = "") -> Block:
+    """The options of a function, under the first paragraph of its docstring."""
+    line = " ".join((inspect.getdoc(recipe) or "").partition("\n\n")[0].split())
+    return Block(title, line, options(recipe, part), page)
 
 
 def _names(name: str) -> str:
@@ -176,7 +184,8 @@ def page(found: Iterable[Block]) -> str:
     """docs/settings.md."""
     setters, parts = Setters(), [HEAD]
     for block in found:
-        parts.append(f"## {block.title}\n\n{block.line}\n")
+        more = f" See [its page]({block.page})." if block.page else ""
+        parts.append(f"## {block.title}\n\n{block.line}{more}\n")
         rows = [_row(setting, setters) for setting in block.settings]
         kept = [0, *(i for i in range(1, len(COLUMNS)) if any(row[i] for row in rows))]
         lines = [COLUMNS, ("---",) * len(COLUMNS), *(_code(row) for row in rows)]
