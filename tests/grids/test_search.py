@@ -1,5 +1,6 @@
 """Searching on the validation split, and only there."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,39 @@ def test_a_search_over_nothing_or_the_test_set_is_one_line(tmp_path: Path) -> No
         assert said.stderr.startswith("error: ")
         assert said.stderr.count("\n") == 1
         assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_a_search_ends_with_a_command_that_has_all_settings_but_the_validation_split(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("optuna", reason="needs linsep[search]")
+    words = (
+        "search", "--scenario", "blobs", "--method", "er", "--memory", "8", "--epochs", "1",
+        "--set", "scenario.classes=4", "--set", "scenario.train=20", "--set", "scenario.test=5",
+        "--set", "scenario.validation=0.2", "--over-range", "lr=0.1,0.2", "--trials", "1",
+        "--over", "seed=0,1", "--workers", "1", "-q",
+    )  # fmt: skip
+    said = command(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    *kept, best = shlex.split(said.stdout.splitlines()[-1])
+    assert kept == [
+        "linsep", "grid", "--scenario", "blobs", "--method", "er", "--memory", "8", "--epochs", "1",
+        "--set", "scenario.classes=4", "--set", "scenario.train=20", "--set", "scenario.test=5",
+        "--over", "seed=0,1", "--set",
+    ]  # fmt: skip
+    assert best in ("training.lr=0.1", "training.lr=0.2")
+    assert command(*kept[1:], best, "--dry-run", cwd=tmp_path).stdout.startswith("2 runs: 2 new")
+
+
+@pytest.mark.parametrize("wrong", ["lrr=0.1..1", "memory=-5..1", "net=3,4"])
+def test_a_range_that_no_run_can_have_is_refused_before_any_trial(
+    wrong: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("optuna", reason="needs linsep[search]")
+    said = command("search", "--scenario", "blobs", "--over-range", wrong, cwd=tmp_path)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow

@@ -210,9 +210,9 @@ def show(found: Iterable[Block], console: Console) -> None:
             default = f", default {setting.default_text}" if setting.default_text else ""
             head = f"{setting.name}  {flag(setting.name)}".rstrip()
             top = Text.assemble((head, "cyan"), f"  {setting.type}{default}")
-            console.print(Padding(top, (0, 0, 0, 2)))
+            console.print(Padding(top, (0, 0, 0, 2), expand=False))
             by = setters.line(setting)
             more = " ".join(filter(None, [setting.line, by and f"Set by {by}."]))
             if more:
-                console.print(Padding(Text(more, "dim"), (0, 0, 0, 6)))
+                console.print(Padding(Text(more, "dim"), (0, 0, 0, 6), expand=False))
         console.print()

@@ -71,7 +71,8 @@ def search(
     count, worth = trials or table.get("trials", TRIALS), (setting, metric)
     if dry_run:
         check(settings, wanted)
-        say(open_console(), f"{count} trials, {len(slots)} at once; over {', '.join(wanted)}.")
+        some = f"{count} trial{'s' * (count != 1)}, {len(slots)} at once"
+        say(open_console(), f"{some}; over {', '.join(wanted)}.")
         return
     work = Grid([], saving.runs, saving.save_every, keep, place.engine(saving.runs, slots))
     found = Search(settings, wanted, work, count, len(slots), worth, here=place.here)
