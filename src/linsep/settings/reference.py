@@ -39,7 +39,7 @@ class Setting(NamedTuple):
 @cache
 def settings() -> tuple[Setting, ...]:
     """The settings of a config, in the order of its sections."""
-    return tuple(_settings(Config))
+    return tuple(fields_of(Config))
 
 
 def sections() -> dict[str, str]:
@@ -49,7 +49,7 @@ def sections() -> dict[str, str]:
 
 def options(recipe: Callable[..., Any], part: str) -> list[Setting]:
     """The options of a recipe: its keyword arguments."""
-    return list(_settings(model_of(recipe), f"{part}."))
+    return list(fields_of(model_of(recipe), f"{part}."))
 
 
 def described(name: str) -> str:
@@ -69,10 +69,11 @@ def unknown_setting(name: str) -> str:
     return f"unknown setting {name!r}.{hint} `linsep list settings` lists all"
 
 
-def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
+def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
+    """The fields of a model and of the models in it."""
     for name, info in model.model_fields.items():
         if (inner := _model(info)) is not None:
-            yield from _settings(inner, f"{prefix}{name}.")
+            yield from fields_of(inner, f"{prefix}{name}.")
         else:
             line = " ".join((info.description or "").split())
             default = info.get_default(call_default_factory=True, validated_data={})
@@ -88,8 +89,11 @@ def _sections(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, t
 
 
 def _model(info: FieldInfo) -> type[BaseModel] | None:
-    found: Any = info.annotation
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+    """The section that a field holds, or may hold."""
+    for found in (info.annotation, *get_args(info.annotation)):
+        if isinstance(found, type) and issubclass(found, BaseModel):
+            return found if get_origin(info.annotation) in (None, Union, UnionType) else None
+    return None
 
 
 def _plain(value: Any) -> Any:
