@@ -13,8 +13,8 @@ ifeq ($(shell uname -m),x86_64)
 run: export ATEN_CPU_CAPABILITY = avx2
 endif
 run: $(PLAIN)
-	$(BIN)/linsep grid configs/fashion-mini.toml
-	$(BIN)/linsep report --grid configs/fashion-mini.toml -o report.html
+	$(BIN)/linsep grid fashion-mini
+	$(BIN)/linsep report --grid fashion-mini -o report.html
 
 test: $(DEV)
 	$(BIN)/python -m pytest -q

@@ -85,7 +85,7 @@ def test_a_half_finished_run_of_an_earlier_version_resumes_bit_for_bit(old: Path
 
 
 def test_runs_of_an_earlier_version_are_listed(old: Path) -> None:
-    listed = json.loads(command("runs", "--json", cwd=old).stdout)
+    listed = json.loads(command("runs", "--format", "json", cwd=old).stdout)
     assert {row["name"] for row in listed} == {*FINISHED, HALF}
 
 

@@ -23,14 +23,19 @@ if TYPE_CHECKING:
 def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Move tables that are no section of a config to `options`, where the method finds them."""
     from .methods import METHODS, TERMS
+    from .settings.reference import sections as names
+    from .settings.reference import unknown_setting
 
     own = {k: v for k, v in settings.items() if k in Config.model_fields}
     rest = {k: v for k, v in settings.items() if k not in Config.model_fields}
     for name, value in rest.items():
-        if name not in METHODS and name not in TERMS:
-            raise ConfigError(unknown("field", name, [*Config.model_fields, *METHODS, *TERMS]))
-        if not isinstance(value, Mapping):
-            raise ConfigError(f"{name}: should be a table of options, not {shortened(value)}")
+        if name in METHODS or name in TERMS:
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{name}: should be a table of options, not {shortened(value)}")
+        elif isinstance(value, Mapping):
+            raise ConfigError(unknown("section", name, [*names(), *METHODS, *TERMS]))
+        else:
+            raise ConfigError(unknown_setting(name))
     return merged(own, {"options": rest}) if rest else own
 
 
@@ -56,7 +61,7 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     suggested = _suggested(method, found.suggests)
     resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
     scenario, net = resolved.scenario, resolved.net
-    options = complete(found.load, scenario.options, "scenario")
+    options = complete(found.load, scenario.options, "scenario", sections.Scenario.own())
     options = {k: v for k, v in options.items() if k not in found.added or v != found.added[k]}
     per_task = scenario.per_task or found.per_task
     subset = resolved.seed if scenario.subset_seed == "seed" else scenario.subset_seed

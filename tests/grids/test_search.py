@@ -1,5 +1,6 @@
 """Searching on the validation split, and only there."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def test_ranges_are_read_from_words_and_tables() -> None:
     assert read_range("training.lr", "1e-3..1:log") == Range(1e-3, 1, log=True)
     assert read_range("memory.rows", "50..500") == Range(50, 500)
     assert read_range("method", "er,derpp") == Range(choices=("er", "derpp"))
-    found = ranges({"trials": 5, "training": {"lr": "0.1..1"}}, ["method=er,der"])
+    found = ranges({"trials": 5, "training": {"lr": "0.1..1"}, "method": "er,der"})
     assert set(found) == {"training.lr", "method"}
 
 
@@ -60,13 +61,11 @@ def test_the_test_images_are_out_of_reach() -> None:
     ):
         with pytest.raises(ConfigError, match="validation split only"):
             on_validation(given)
-    wrongs: list[dict[str, Any]] = [{"scenario": []}, {"scenario": 1}, {"over": 1}]
-    for wrong in wrongs:
-        with pytest.raises(ConfigError, match="should be a table"):
-            on_validation(wrong)
+    with pytest.raises(ConfigError, match="should be a table"):
+        on_validation({"over": 1})
     for name in ("scenario.validation", "scenario", "seed"):
         with pytest.raises(ConfigError, match="part of the question"):
-            ranges({}, [f"{name}=0..1"])
+            ranges({name: "0..1"})
 
 
 def test_a_search_over_nothing_or_the_test_set_is_one_line(tmp_path: Path) -> None:
@@ -81,6 +80,39 @@ def test_a_search_over_nothing_or_the_test_set_is_one_line(tmp_path: Path) -> No
         assert said.stderr.startswith("error: ")
         assert said.stderr.count("\n") == 1
         assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_a_search_ends_with_a_command_that_has_all_settings_but_the_validation_split(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("optuna", reason="needs linsep[search]")
+    words = (
+        "search", "--scenario", "blobs", "--method", "er", "--memory", "8", "--epochs", "1",
+        "--set", "scenario.classes=4", "--set", "scenario.train=20", "--set", "scenario.test=5",
+        "--set", "scenario.validation=0.2", "--over-range", "lr=0.1,0.2", "--trials", "1",
+        "--over", "seed=0,1", "--workers", "1", "-q",
+    )  # fmt: skip
+    said = command(*words, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    *kept, best = shlex.split(said.stdout.splitlines()[-1])
+    assert kept == [
+        "linsep", "grid", "--scenario", "blobs", "--method", "er", "--memory", "8", "--epochs", "1",
+        "--set", "scenario.classes=4", "--set", "scenario.train=20", "--set", "scenario.test=5",
+        "--over", "seed=0,1", "--set",
+    ]  # fmt: skip
+    assert best in ("training.lr=0.1", "training.lr=0.2")
+    assert command(*kept[1:], best, "--dry-run", cwd=tmp_path).stdout.startswith("2 runs: 2 new")
+
+
+@pytest.mark.parametrize("wrong", ["lrr=0.1..1", "memory=-5..1", "net=3,4"])
+def test_a_range_that_no_run_can_have_is_refused_before_any_trial(
+    wrong: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("optuna", reason="needs linsep[search]")
+    said = command("search", "--scenario", "blobs", "--over-range", wrong, cwd=tmp_path)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.slow

@@ -28,7 +28,7 @@ LOOK: dict[str, Command] = {
     "runs sorted": (("runs", "--sort", "-faa,memory", "--where", "seed<9"), OTHER),
     "compare one": (("compare", NAME), ""),
     "run": (("run", "config.toml"), ""),
-    "json": (("runs", "--json"), OTHER),
+    "json": (("runs", "--format", "json"), OTHER),
     "csv": (("compare", "--format", "csv"), "derpp+bfp"),
     "export": (("export", NAME, "--to", "tensorboard", "-o", "log"), ""),
     "grid": (("grid", "config.toml", "--over", "seed=0,1", "--dry-run"), OTHER),

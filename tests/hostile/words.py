@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from linsep.settings.names import full_name
+
 from .badness import DEEP, PLACES
 from .case import Case, putting, writing
 from .stage import NAME
@@ -36,6 +38,10 @@ WITH_A_VALUE: tuple[tuple[str, ...], ...] = (
     ("analyse", "--what", "{}"), ("analyse", "--engine", "{}"), ("analyse", "--task", "{}"),
     ("analyse", "--points", "{}"), ("analyse", NAME, "--what", "tsne", "--task", "{}"),
     ("analyse", NAME, "--what", "probe", "--data", "{}"),
+    ("list", "settings", "{}"), ("list", "methods", "{}", "--format", "json"),
+    ("list", "configs", "--format", "{}"), ("runs", "--format", "{}"),
+    ("grid", "--over", "width={}", "--dry-run"), ("grid", "--width", "{}", "--over", "seed=0"),
+    ("search", "--over-range", "lr=0.1..1", "--data", "{}", "--set", "method=nope"),
     ("show", "{}"), ("show", NAME, "--runs", "{}"), ("list", "{}"), ("export", "{}", "--to", "x"),
     ("export", NAME, "--to", "{}"), ("{}",), ("run", "--x{}"), ("run", "{}"),
     ("run", "--paper", "{}"), ("run", "--method", "{}", "--scenario", "blobs"),
@@ -130,9 +136,18 @@ def kinds() -> dict[str, list[Case]]:
 def _settings() -> Iterator[Case]:
     for i, field in enumerate(FIELDS):
         for value in VALUES[i % 2 :: 2]:
-            yield Case(
-                f"--set {_short(field)} = {_short(value)}", (*TRAIN, "--set", f"{field}={value}")
-            )
+            words = (*_train_without(field), "--set", f"{field}={value}")
+            yield Case(f"--set {_short(field)} = {_short(value)}", words)
+
+
+def _train_without(field: str) -> tuple[str, ...]:
+    """The words of a run that leave this setting open: given twice, that would be refused."""
+    kept = []
+    for flag, value in zip(TRAIN[1:-1:2], TRAIN[2:-1:2], strict=True):
+        name = value.partition("=")[0] if flag == "--set" else flag.removeprefix("--")
+        if full_name(name) != full_name(field):
+            kept += [flag, value]
+    return TRAIN[0], *kept, TRAIN[-1]
 
 
 def _documents() -> Iterator[Case]:

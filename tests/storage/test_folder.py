@@ -237,7 +237,9 @@ def spoilt(runs: Path) -> None:
 
 
 @pytest.mark.filterwarnings("always:skipped")
-@pytest.mark.parametrize("words", [("runs",), ("compare",), ("runs", "--json"), ("report",)])
+@pytest.mark.parametrize(
+    "words", [("runs",), ("compare",), ("runs", "--format", "json"), ("report",)]
+)
 def test_a_damaged_folder_is_skipped(words: tuple[str, ...], tmp_path: Path) -> None:
     if words == ("report",):
         pytest.importorskip("matplotlib")
@@ -289,7 +291,11 @@ def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
     make_run(
         tmp_path / "runs", "er", 0, 50.0, label="\x1b[2J", settings={"net": {"name": "\x9b1m"}}
     )
-    for words in (("runs", "--show", "net"), ("runs", "--json"), ("show", "er-200-s0\x1b[2J")):
+    for words in (
+        ("runs", "--show", "net"),
+        ("runs", "--format", "json"),
+        ("show", "er-200-s0\x1b[2J"),
+    ):
         said = command(*words, cwd=tmp_path)
         assert "\x1b" not in said.stdout + said.stderr, words
     assert [record["net"] for record in Store(tmp_path / "runs").records()] == [r"\x9b1m"]

@@ -283,7 +283,7 @@ def test_runs_lists_what_there_is(tmp_path: Path) -> None:
 
 def test_runs_as_json(tmp_path: Path) -> None:
     made(tmp_path / "runs")
-    said = command("runs", "--json", "--sort=-faa", cwd=tmp_path)
+    said = command("runs", "--format", "json", "--sort=-faa", cwd=tmp_path)
     whole = json.loads(said.stdout)
     assert len(whole) == 8
     assert whole[0]["class_il.faa"] == 70.0

@@ -4,33 +4,19 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from .. import __version__
 from . import analyse, bench, data, grid, label, look, paper, report, run, search, store
 from .completion import completing
-from .flags import grouped
-
-
-class Command(TyperCommand):
-    """A command whose help puts no type beside a flag that takes no value."""
-
-    def get_params(self, ctx: Any) -> Any:
-        return _typeless(super().get_params(ctx))
+from .flags import Command, grouped, typeless
 
 
 class Group(TyperGroup):
-    """The same for a group of commands."""
+    """A group whose help puts no type beside a flag that takes no value."""
 
     def get_params(self, ctx: Any) -> Any:
-        return _typeless(super().get_params(ctx))
-
-
-def _typeless(parameters: list[Any]) -> list[Any]:
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
-            parameter.metavar = ""
-    return parameters
+        return typeless(super().get_params(ctx))
 
 
 app = typer.Typer(
@@ -41,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Teach a network new classes without forgetting the old ones.\n\n"
     "To try it on images that come with linsep:  [bold]linsep run --method derpp+bfp[/bold]\n\n"
-    "To list methods, terms, scenarios and nets:  [bold]linsep list[/bold]",
+    "To list methods, terms, scenarios, nets and configs:  [bold]linsep list[/bold]",
 )
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run, "grid": grid.grid, "search": search.search, "runs": store.runs,

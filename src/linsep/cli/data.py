@@ -133,7 +133,9 @@ def check(given: Given) -> None:
 @grouped
 def show(
     given: Given,
-    out: Annotated[Path, Option("-o", "--out", help="The PNG file to write.")],
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="FILE", help="The PNG file to write.")
+    ],
     per_task: Annotated[int | None, Option(help="Classes per task.")] = None,
     images: Annotated[int, Option(min=1, max=100, help="Images of each class.")] = 3,
 ) -> None:
@@ -142,17 +144,17 @@ def show(
     from ..data.scenarios import open_scenario
     from ..data.sources.reading import reading
 
-    if out.suffix.lower() != ".png":
-        named = out.parent / f"{out.stem or 'picture'}.png"
-        raise ConfigError(f"--out {out}: the picture is a PNG; call it {named}")
+    if output.suffix.lower() != ".png":
+        named = output.parent / f"{output.stem or 'picture'}.png"
+        raise ConfigError(f"--output {output}: the picture is a PNG; call it {named}")
     wanted = given.scenario(per_task)
     scenario = open_scenario(wanted, _load(wanted)).scenario
     picture = draw(scenario, images)
-    with reading(out, "cannot be written"):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        picture.save(out, "PNG")
+    with reading(output, "cannot be written"):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(output, "PNG")
     width, height = picture.size
-    typer.echo(f"{printable(str(out))}: {len(scenario.tasks)} tasks, {width}x{height} pixels")
+    typer.echo(f"{printable(str(output))}: {len(scenario.tasks)} tasks, {width}x{height} pixels")
 
 
 def _load(wanted: Scenario) -> Dataset:

@@ -1,4 +1,8 @@
-"""The flags that several commands share, and how they become settings and a place to run."""
+"""The flags that several commands share, and the place to run that some of them describe.
+
+The flag of a setting has the setting's short name, and its description as help; `settings.names`
+and `settings.sections` are where these are written.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, Option
+from typer.core import TyperCommand
 
 from ..errors import ConfigError, unknown
+from ..optional import needed
 from ..settings import sections
-from ..settings.layers import assignment, merged, read
+from ..settings.layers import parsed, split
+from ..settings.names import full_name
+from ..settings.reference import described
 
 if TYPE_CHECKING:
     from ..grids.engines import Engine
@@ -54,14 +62,48 @@ def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]
     return parse
 
 
-ConfigFile = Annotated[
-    Path | None, Argument(metavar="CONFIG.toml", help="Settings file; flags override it.")
+def typeless(options: list[Any]) -> list[Any]:
+    """The same options, of which those that take no value show no type in the help."""
+    for option in options:
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    return options
+
+
+class Command(TyperCommand):
+    """A command that refuses a flag given twice, where the last would silently win."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return typeless(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = [word.partition("=")[0] for word in args if word.startswith("-")]
+        for option in self.params:
+            single = not getattr(option, "multiple", True) and not getattr(option, "is_flag", True)
+            if single and sum(word in option.opts for word in words) > 1:
+                raise ConfigError(f"{option.opts[0]} is given twice: give it once")
+        return super().parse_args(ctx, args)
+
+
+SETTINGS, PLACE = "Settings", "Where to run"  # panels of the help
+
+
+def of(name: str) -> Any:
+    """The option of a setting."""
+    return Option(help=described(full_name(name)), rich_help_panel=SETTINGS)
+
+
+FILE = "Settings to start from: a name of `linsep list configs` or a .toml file. Flags override it."
+ConfigFile = Annotated[str | None, Argument(metavar="CONFIG", help=FILE)]
+LISTS = "Values to try: seed=0..4, lr=0.03,0.1, method=er,er+bfp, ..."
+Over = Annotated[
+    list[str] | None, Option(metavar="SETTING=VALUES", help=LISTS, rich_help_panel=SETTINGS)
 ]
-LISTS = "Values to try: seed=0..4, method=er,er+bfp, ..."
-Over = Annotated[list[str] | None, Option(metavar="FIELD=VALUES", help=LISTS)]
-LOGGERS = "Log to tensorboard, wandb or mlflow."
-ANY = "Set a field: training.momentum=0.9, bfp.weight=3, ..."
-Set = Annotated[list[str] | None, Option("--set", metavar="FIELD=VALUE", help=ANY)]
+LOGGERS = "Log to tensorboard, wandb or mlflow; needs 'linsep\\[tensorboard]' and so on."
+ANY = "Set anything: training.momentum=0.9, bfp.weight=3, ...; see `linsep list settings`."
+Set = Annotated[
+    list[str] | None, Option("--set", metavar="SETTING=VALUE", help=ANY, rich_help_panel=SETTINGS)
+]
 Runs = Annotated[Path, Option(help="Folder that holds the runs.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop.")]
 ALSO = "Folder of finished runs that need not be repeated; nothing is written there."
@@ -77,13 +119,37 @@ Keep = Annotated[
 ]
 
 
-def settings_from(
-    config: Path | None, given: Sequence[dict[str, Any]], set_: list[str] | None
-) -> dict[str, Any]:
-    """Merge a file's settings, those of flags, and --set, the later ones winning; drop [search]."""
-    settings = merged(read(config) if config else {}, *given, *map(assignment, set_ or ()))
-    settings.pop("search", None)
-    return settings
+CELL = "The paper's hyper-parameters for a cell of its tables: split-cifar100/500/lucir"
+WIDTH = "Width of the net, for nets that have one; ResNet-18's own is 64."
+
+
+@dataclass(frozen=True)
+class Question:
+    """The settings by which people tell experiments apart."""
+
+    scenario: Annotated[str | None, of("scenario")] = None
+    method: Annotated[str | None, of("method")] = None
+    memory: Annotated[int | None, of("memory")] = None
+    preset: Annotated[str | None, of("preset")] = None
+    paper: Annotated[str | None, Option(metavar="CELL", help=CELL, rich_help_panel=SETTINGS)] = None
+
+
+@dataclass(frozen=True)
+class Details:
+    """The other settings that have a flag."""
+
+    seed: Annotated[int | None, of("seed")] = None
+    epochs: Annotated[int | None, of("epochs")] = None
+    lr: Annotated[float | None, of("lr")] = None
+    batch_size: Annotated[int | None, of("batch_size")] = None
+    net: Annotated[str | None, of("net")] = None
+    width: Annotated[int | None, Option(help=WIDTH, rich_help_panel=SETTINGS)] = None
+    data: Annotated[str | None, of("data")] = None
+    per_task: Annotated[int | None, of("per_task")] = None
+    per_class: Annotated[int | None, of("per_class")] = None
+    test_per_class: Annotated[int | None, of("test_per_class")] = None
+    device: Annotated[str | None, of("device")] = None
+    threads: Annotated[int | None, of("threads")] = None
 
 
 @dataclass(frozen=True)
@@ -116,23 +182,33 @@ class Saving:
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False
 
 
+ON = "Where to run: local, ray or slurm; the latter need 'linsep\\[ray]', 'linsep\\[slurm]'."
+ADDRESS = "Address of a Ray cluster. Default: start one here."
+SLURM = "Slurm options: partition=gpu, timeout_min=240, ..."
+WORKERS = "Parallel runs here. Default: one per core or GPU."
+ENGINES = {"ray": "ray", "slurm": "submitit"}  # the package that each needs
+
+
 @dataclass(frozen=True)
 class Place:
     """Where the runs of a grid or a search are made."""
 
-    on: Annotated[str, Option(help="Where to run: local, ray or slurm.")] = "local"
-    address: Annotated[
-        str | None, Option(help="Address of a Ray cluster. Default: start one here.")
-    ] = None
+    on: Annotated[str, Option(help=ON, rich_help_panel=PLACE)] = "local"
+    address: Annotated[str | None, Option(help=ADDRESS, rich_help_panel=PLACE)] = None
     slurm: Annotated[
-        list[str] | None,
-        Option(metavar="NAME=VALUE", help="Slurm options: partition=gpu, timeout_min=240, ..."),
+        list[str] | None, Option(metavar="NAME=VALUE", help=SLURM, rich_help_panel=PLACE)
     ] = None
     workers: Annotated[
-        int | None,
-        Option(min=1, max=10_000, help="Parallel runs here. Default: one per core or GPU."),
+        int | None, Option(min=1, max=10_000, help=WORKERS, rich_help_panel=PLACE)
     ] = None
-    per_gpu: Annotated[int, Option(min=1, max=1000, help="Parallel runs on each GPU.")] = 1
+    per_gpu: Annotated[
+        int, Option(min=1, max=1000, help="Parallel runs on each GPU.", rich_help_panel=PLACE)
+    ] = 1
+
+    def check(self) -> None:
+        """Refuse an engine that is not installed, before anything is done."""
+        if self.on in ENGINES:
+            needed(ENGINES[self.on], f"--on {self.on}")
 
     @property
     def here(self) -> bool:
@@ -157,5 +233,7 @@ class Place:
     def engine(self, runs: Path, slots: list[dict[str, str]]) -> Engine:
         from ..grids.engines import open_engine
 
-        slurm = merged(*map(assignment, self.slurm or ()))
+        example = "partition=gpu"
+        given = [split(text, "--slurm", example) for text in self.slurm or ()]
+        slurm = {name: parsed(value) for name, value in given}
         return open_engine(self.on, runs, slots=slots, address=self.address, slurm=slurm)

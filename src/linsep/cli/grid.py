@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from ..errors import ConfigError
 from . import flags
+from .asked import settings_from
 from .terminal import FAILED, INTERRUPTED, Stop, open_console, say
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ def grid(
     config: flags.ConfigFile = None,
     over: flags.Over = None,
     *,
+    question: flags.Question,
+    details: flags.Details,
+    set_: flags.Set = None,
     place: flags.Place,
     dry_run: flags.DryRun = False,
     labels: flags.Labels,
     saving: flags.Saving,
     keep: flags.Keep = None,
-    set_: flags.Set = None,
     also: flags.Also = None,
 ) -> None:
     """Run every combination of the given values. Repeat the command to resume.
@@ -47,33 +50,28 @@ def grid(
 
     [bold]Examples[/bold]
 
-      linsep grid configs/fashion-mini.toml --over seed=0..4
+      linsep grid fashion-mini --over seed=0..4
 
-      linsep grid --over method=er,er+bfp --over seed=0..2 --set training.epochs=2
+      linsep grid --over method=er,er+bfp --over seed=0..2 --epochs 2
     """
     from ..grids.plan import plan
 
-    settings = flags.settings_from(config, [*lists(over), labels.settings], set_)
-    if "over" not in settings and "parts" not in settings:
-        raise ConfigError("nothing to vary: give --over seed=0..4, or a file with lists in [over]")
+    place.check()
+    settings = settings_from(config, (question, details, labels), set_, over)
+    settings.pop("search", None)
+    if not settings.get("over") and not settings.get("parts"):
+        raise ConfigError("nothing to vary: give --over seed=0..4, or use `linsep run` for one run")
     cells = plan(settings, saving.runs, here=place.here, also=also or ())
     make(cells, place, saving, keep, dry_run)
     if not dry_run:
         conclude(cells, saving.runs)
 
 
-def lists(over: list[str] | None) -> list[dict[str, Any]]:
-    """Return the lists of --over as settings."""
-    from ..grids.plan import over as parse
-    from ..settings.layers import nested
-
-    return [nested(f"over.{name}", values) for name, values in map(parse, over or ())]
-
-
 def make(
     cells: list[Cell], place: flags.Place, saving: flags.Saving, keep: flags.Keep, dry_run: bool
 ) -> None:
     """Carry out the runs of a plan, or list them."""
+    from ..grids.defaults import differing
     from ..grids.grid import Grid
     from ..storage.labels import given, relabel
 
@@ -82,7 +80,7 @@ def make(
     work = Grid(cells, saving.runs, saving.save_every, keep, engine)
     console = open_console(saving.quiet)
     say(console, announced(cells, len(slots) if place.here else None))
-    for text in _cost(cells):
+    for text in (*differing(cells), *_cost(cells)):
         say(console, text)
     if dry_run:
         for cell in cells:

@@ -15,7 +15,7 @@ from .store import Runs, Where
 
 def label(
     run: Annotated[
-        list[Path] | None, Argument(metavar="[RUNS]...", help="Folders or names of runs.")
+        list[Path] | None, Argument(metavar="RUNS", help="Keys, names or folders of runs.")
     ] = None,
     where: Where = None,
     runs: Runs = Path("runs"),

@@ -8,25 +8,51 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import StateError
+from ..errors import ConfigError, StateError
 from ..learning.metrics import SETTINGS
+from ..settings.reference import unknown_setting
 from . import flags
+from .store import Format, Output, check_format, publish, write
 from .terminal import open_console, say
 
 if TYPE_CHECKING:
     from ..compare.tables import Table
 
 RunFolder = Annotated[Path, typer.Argument(help="A run's key, name or folder.")]
-KIND = flags.one_of("", "kind", ("methods", "terms", "scenarios", "nets"))
-KINDS = "methods, terms, scenarios or nets; all if left out."
-Kind = Annotated[str | None, typer.Argument(parser=KIND, metavar="KIND", help=KINDS)]
+KINDS = ("methods", "terms", "scenarios", "nets", "configs", "settings")
+KIND = flags.one_of("", "kind", KINDS)
+Kind = Annotated[
+    str | None,
+    typer.Argument(parser=KIND, metavar="KIND", help=f"{', '.join(KINDS)}; default: all names."),
+]
+Part = Annotated[str, typer.Argument(metavar="TEXT", help="Only what has this in its name.")]
 
 
-def list_(kind: Kind = None) -> None:
-    """List the methods, terms, scenarios and nets.
+def list_(
+    kind: Kind = None, text: Part = "", format_: Format = "terminal", output: Output = None
+) -> None:
+    """List the names to choose from, or every setting with its default and what it does.
 
     Terms are added to methods: derpp+bfp, er+fd, ft+bfp2.
+
+    [bold]Examples[/bold]
+
+      linsep list methods
+
+      linsep list settings bfp
     """
+    check_format(format_)
+    if kind is None and (format_ != "terminal" or output):
+        raise ConfigError(f"--format and --output are for one kind: {', '.join(KINDS)}")
+    if kind == "settings":
+        _list_settings(text, format_, output)
+    elif format_ != "terminal" or output:
+        _publish_names(str(kind), text, format_, output)
+    else:
+        _print_names(kind, text)
+
+
+def _print_names(kind: str | None, text: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -34,8 +60,33 @@ def list_(kind: Kind = None) -> None:
         if kind in (None, name):
             table = Table(title=name, title_justify="left", box=None, show_header=False)
             for row in rows:
-                table.add_row(*map(escape, row))
+                if text in row[0]:
+                    table.add_row(*map(escape, row))
             open_console().print(table)
+    if kind is None:
+        say(open_console(), "All settings, their defaults and what they do: linsep list settings")
+
+
+def _publish_names(kind: str, text: str, format_: str, output: Path | None) -> None:
+    from ..compare.tables import Table
+
+    rows = [row for row in _choices()[kind] if text in row[0]]
+    columns = ("name", "what it is", "source")[: len(rows[0])] if rows else ("name",)
+    publish([Table(columns, rows)], [], format_, output)
+
+
+def _list_settings(text: str, format_: str, output: Path | None) -> None:
+    from . import reference
+
+    found = reference.blocks(text)
+    if not found:
+        raise ConfigError(unknown_setting(text))
+    if format_ == "markdown":
+        write(reference.page(found), output)
+    elif format_ == "terminal" and output is None:
+        reference.show(found, open_console())
+    else:
+        publish([reference.table(found)], [], format_, output)
 
 
 def _choices() -> dict[str, list[tuple[str, ...]]]:
@@ -43,6 +94,7 @@ def _choices() -> dict[str, list[tuple[str, ...]]]:
     from ..data.registry import SOURCES
     from ..methods import METHODS, TERMS
     from ..nets.backbones import LIBRARIES, NETS
+    from ..settings.shipped import shipped
 
     line = "any model of {0}, if installed: pip install 'linsep[{0}]'"
     return {
@@ -53,6 +105,7 @@ def _choices() -> dict[str, list[tuple[str, ...]]]:
             *((name, about.line) for name, about in NETS.items()),
             *((f"{name}/<model>", line.format(name)) for name in LIBRARIES),
         ],
+        "configs": list(shipped().items()),
     }
 
 

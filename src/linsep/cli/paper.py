@@ -12,6 +12,7 @@ from typer import Argument, Option
 from ..errors import ConfigError
 from ..paper.tables import TABLES
 from . import flags
+from .asked import settings_from
 from .store import Format, Output, publish
 
 PROTOCOL = "small"  # what `paper run` calls the protocol that decides the claims
@@ -74,15 +75,15 @@ def run(
     parts: Annotated[
         list[str] | None, Option("--part", help="small: only this part, such as control.")
     ] = None,
-    data: Annotated[str | None, Option(help="Folder that holds the images.")] = None,
     *,
+    details: flags.Details,
+    set_: flags.Set = None,
     place: flags.Place,
     labels: flags.Labels,
+    dry_run: flags.DryRun = False,
     saving: flags.Saving,
     keep: flags.Keep = None,
-    set_: flags.Set = None,
     also: flags.Also = None,
-    dry_run: flags.DryRun = False,
 ) -> None:
     """Run what a table or the evidence is missing. Repeat the command to resume.
 
@@ -93,16 +94,15 @@ def run(
       linsep paper run small --part main --part control
     """
     from ..grids.plan import plan
-    from ..settings.layers import assignment, merged
+    from ..settings.layers import merged
     from .grid import conclude, make
 
-    where = {} if data is None else {"scenario": {"data": data}}
-    own = [where, labels.settings, *map(assignment, set_ or ())]
+    place.check()
+    own = settings_from(None, (details, labels), set_)
     if table == PROTOCOL:
-        found = _protocol(part, parts or ())
+        wanted = [merged(settings, own) for settings in _protocol(part, parts or ())]
     else:
-        found = _wanted(table, part, saving.quiet)
-    wanted = [merged(settings, *own) for settings in found]
+        wanted = _wanted(table, part, own, saving.quiet)
     if dry_run and table != PROTOCOL:
         typer.echo("\n".join(map(_experiment, wanted)))
         return
@@ -126,8 +126,8 @@ def _protocol(part: Part, names: Sequence[str]) -> list[dict[str, Any]]:
     return in_parts(read(FILE), names)
 
 
-def _wanted(table: str, part: Part, quiet: bool) -> list[dict[str, Any]]:
-    """The settings of every run that the table needs; announces them unless `quiet`."""
+def _wanted(table: str, part: Part, own: dict[str, Any], quiet: bool) -> list[dict[str, Any]]:
+    """The settings of every run that the table needs, with one's own; announces them."""
     from ..paper.protocol import scale
     from ..paper.reproduction import chosen, grid
 
@@ -137,7 +137,7 @@ def _wanted(table: str, part: Part, quiet: bool) -> list[dict[str, Any]]:
     if not possible:
         reasons = "; ".join(f"{name}: {why}" for name, why in size.absent.items())
         raise ConfigError(f"the scale {size.name!r} has no run of this table: {reasons}")
-    wanted = grid(possible, size, part.preset, found.runs)
+    wanted = grid(possible, size, part.preset, found.runs, own)
     if not quiet:
         typer.echo(f"Table {found.number}, scale {size.name}: {size.line}. {len(wanted)} runs.")
     return wanted

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import ConfigError, StateError, unknown
+from ..optional import needed
 from .selection import selected
 from .store import Runs, Where, wide_console
 
@@ -19,7 +20,7 @@ Chosen = Annotated[
     list[Path] | None, typer.Argument(metavar="RUNS", help="Keys, names or folders of runs.")
 ]
 GridFile = Annotated[
-    Path | None, typer.Option("--grid", metavar="FILE", help="Only the runs of this grid.")
+    str | None, typer.Option("--grid", metavar="CONFIG", help="Only the runs of this grid.")
 ]
 Page = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
@@ -42,14 +43,15 @@ def report(
     """Write an HTML report on finished runs: results, figures, and how to repeat them.
 
     The page needs no network and no other file. Sections without data are left out;
-    `linsep analyse` adds spectra, probes and more.
+    `linsep analyse` adds spectra, probes and more. It needs pip install 'linsep\\[plot]'.
 
     [bold]Examples[/bold]
 
       linsep report --where "scenario=fashion-mini" -o report.html
 
-      linsep report --grid configs/fashion-mini.toml --open
+      linsep report --grid fashion-mini --open
     """
+    needed("matplotlib", "a report")
     found = _chosen(run, where, grid, runs)
     from ..report.page import page
 
@@ -76,6 +78,8 @@ def figures(
 ) -> None:
     """Write every figure of the report to files, each with its data as CSV.
 
+    It needs pip install 'linsep\\[plot]'.
+
     [bold]Example[/bold]
 
       linsep figures --where "scenario=fashion-mini" -o figures --format svg,pdf,png
@@ -88,6 +92,7 @@ def figures(
             raise ConfigError(f"--format: {unknown('format', name, FORMATS)}")
     if not formats:
         raise ConfigError(f"--format: name at least one of {', '.join(FORMATS)}")
+    needed("matplotlib", "figures")
     found = _chosen(run, where, grid, runs)
     from ..report.page import figures as drawn
 
@@ -100,7 +105,7 @@ def figures(
     _say(f"{len(made)} figures of {_runs(found)} in {output}")
 
 
-def _chosen(run: list[Path] | None, where: str | None, grid: Path | None, runs: Path) -> Gathered:
+def _chosen(run: list[Path] | None, where: str | None, grid: str | None, runs: Path) -> Gathered:
     """Return the runs chosen by name, by condition or by grid, or else all."""
     from ..report.gather import gather
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Exit, Option
 
-from ..errors import ConfigError
-from ..settings.layers import nested
 from . import flags
+from .asked import no_lists, settings_from
 from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 
 if TYPE_CHECKING:
@@ -21,80 +20,64 @@ if TYPE_CHECKING:
     from ..prepare import Prepared
     from ..storage.session import Session
 
-PRESET = "paper (the text) or authors (their program)."
-CELL = "The paper's hyper-parameters: split-cifar100/500/lucir"
-
 
 def run(
     config: flags.ConfigFile = None,
     *,
-    scenario: Annotated[str | None, Option(help="What to learn: `linsep list scenarios`.")] = None,
-    method: Annotated[str | None, Option(help="How to learn it: er, derpp, derpp+bfp, ...")] = None,
-    memory: Annotated[int | None, Option(help="Images kept from earlier tasks.")] = None,
-    seed: Annotated[int | None, Option(help="Seed of all random numbers.")] = None,
-    epochs: Annotated[int | None, Option(help="Epochs per task.")] = None,
-    lr: Annotated[float | None, Option(help="Learning rate.")] = None,
-    batch_size: Annotated[int | None, Option(help="Images per step.")] = None,
-    net: Annotated[str | None, Option(help="cnn, mlp, resnet18, timm/..., and more.")] = None,
-    width: Annotated[int | None, Option(help="Width of the net; ResNet-18's own is 64.")] = None,
-    data: Annotated[str | None, Option(help="Folder or file that holds the images.")] = None,
-    per_class: Annotated[int | None, Option(help="Train on fewer images of each class.")] = None,
-    preset: Annotated[str | None, Option(help=PRESET)] = None,
-    paper: Annotated[str | None, Option(metavar="CELL", help=CELL)] = None,
-    device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None,
-    threads: Annotated[int | None, Option(help="CPU threads per run. Default: 1.")] = None,
+    question: flags.Question,
+    details: flags.Details,
+    set_: flags.Set = None,
     labels: flags.Labels,
+    dry_run: flags.DryRun = False,
     saving: flags.Saving,
     keep: flags.Keep = None,
     log: Annotated[list[str] | None, Option(metavar="LOGGER", help=flags.LOGGERS)] = None,
-    set_: flags.Set = None,
 ) -> None:
     """Train one method on one scenario. Stop at any time, and repeat the command to resume.
 
-    linsep run --method derpp+bfp --seed 0
+    [bold]Examples[/bold]
 
-    linsep run configs/fashion-mini.toml --set training.epochs=2 --set bfp.weight=3
+      linsep run --method derpp+bfp --seed 0
+
+      linsep run example --epochs 2 --set bfp.weight=3
     """
-    given = {
-        "scenario.name": scenario, "method": method, "memory.rows": memory, "seed": seed,
-        "training.epochs": epochs, "training.lr": lr, "training.batch_size": batch_size,
-        "net.name": net, "net.width": width, "scenario.data": data, "preset": preset,
-        "scenario.per_class": per_class, "compute.device": device, "compute.threads": threads,
-    }  # fmt: skip
-    layers = [nested(field, value) for field, value in given.items() if value is not None]
-    prepared = _prepared(config, [*layers, labels.settings], set_, paper, saving.quiet)
-    _train(prepared, saving, keep, log or [])
+    from ..storage.loggers import check
+
+    for kind in log or ():
+        check(kind)
+    settings = no_lists(settings_from(config, (question, details, labels), set_), config)
+    prepared = _prepared(settings, saving.quiet)
+    if dry_run:
+        _plan(prepared, saving)
+    else:
+        _train(prepared, saving, keep, log or [])
 
 
-def _prepared(
-    config: Path | None,
-    given: Sequence[dict[str, Any]],
-    set_: flags.Set,
-    paper: str | None,
-    quiet: bool,
-) -> Prepared:
-    from ..paper.protocol import named
+def _prepared(settings: dict[str, Any], quiet: bool) -> Prepared:
     from ..prepare import prepare
     from ..resolve import gathered
     from ..settings.config import from_settings
-    from ..settings.layers import merged
     from .progress import counting
 
-    settings = flags.settings_from(config, given, set_)
-    if "over" in settings:
-        raise ConfigError(f"{config}: has lists under [over]; use `linsep grid {config}`")
-    if paper is not None:
-        settings = merged(named(paper, settings.get("preset", "paper")), settings)
     with counting("decoding", quiet=quiet) as progress:
         return prepare(from_settings(gathered(settings)), progress=progress)
 
 
+def _plan(prepared: Prepared, saving: flags.Saving) -> None:
+    """Print the run's config and whether it is new."""
+    from ..settings.config import to_toml
+    from ..storage.folder import RunFolder
+
+    console, there = open_console(), RunFolder(saving.runs / prepared.name)
+    for line in to_toml(prepared.config).splitlines():
+        say(console, line)
+    state = "finished" if there.finished else "half-finished" if there.begun else "new"
+    say(console, f"{state:13}  {prepared.name}")
+
+
 def _train(prepared: Prepared, saving: flags.Saving, keep: flags.Keep, log: list[str]) -> None:
-    from ..storage.loggers import check
     from ..storage.session import Session
 
-    for kind in log:
-        check(kind)
     console = open_console(saving.quiet)
     with Session(prepared, saving.runs, save_every=saving.save_every, keep=keep) as session:
         if session.finished:

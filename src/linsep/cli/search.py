@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Exit, Option
 
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
-from ..settings.layers import read
+from ..optional import needed
+from ..settings.layers import flat
 from . import flags
-from .grid import lists, tally, watch
+from .asked import RANGE, settings_from, typed
+from .grid import tally, watch
 from .store import publish
 from .terminal import FAILED, INTERRUPTED, open_console, say
 
@@ -21,8 +23,12 @@ if TYPE_CHECKING:
     from ..compare.tables import Table
     from ..grids.search import Search
 
-TRIALS = 20
-RANGE = "A range: 'training.lr=0.001..1 log', bfp.weight=1..5, method=er,der"
+TRIALS, VALIDATION = 20, "scenario.validation"
+RANGES = f"A range: {RANGE}, bfp.weight=1..5, method=er,der"
+OverRange = Annotated[
+    list[str] | None,
+    Option(metavar="SETTING=RANGE", help=RANGES, rich_help_panel=flags.SETTINGS),
+]
 METRIC = flags.one_of("--metric: ", "metric", tuple(REPORTED))
 SETTING = flags.one_of("--setting: ", "setting", tuple(SETTINGS))
 Metric = Annotated[str, Option(parser=METRIC, metavar="TEXT", help="faa, ff or ala.")]
@@ -31,18 +37,24 @@ Setting = Annotated[str, Option(parser=SETTING, metavar="TEXT", help="class_il o
 
 def search(
     config: flags.ConfigFile = None,
-    over_range: Annotated[list[str] | None, Option(metavar="FIELD=RANGE", help=RANGE)] = None,
+    over_range: OverRange = None,
     trials: Annotated[int | None, Option(min=1, help="Trials in all; 20 if left out.")] = None,
     metric: Metric = "faa",
     setting: Setting = "class_il",
     over: flags.Over = None,
     *,
+    question: flags.Question,
+    details: flags.Details,
+    set_: flags.Set = None,
     place: flags.Place,
     labels: flags.Labels,
+    dry_run: flags.DryRun = False,
     saving: flags.Saving,
-    set_: flags.Set = None,
+    keep: flags.Keep = None,
 ) -> None:
     """Search for good settings on a validation split. Test images are not used.
+
+    It needs optuna: pip install 'linsep\\[search]'.
 
     It validates on a tenth of the training images, or on the share scenario.validation. A trial's
     score is its mean over the lists of --over, usually seeds. Repeat the command to resume, or
@@ -51,19 +63,27 @@ def search(
       linsep search --over-range "bfp.weight=0.1..10 log" --over seed=0..2
     """
     from ..grids.grid import Grid
-    from ..grids.search import Search, on_validation, ranges
+    from ..grids.search import Search, check, on_validation, ranges
 
-    settings = on_validation(flags.settings_from(config, [*lists(over), labels.settings], set_))
-    file = read(config).get("search", {}) if config else {}
-    wanted = ranges(file, over_range or ())
+    needed("optuna", "a search")
+    place.check()
+    groups = (question, details, labels)
+    settings = on_validation(settings_from(config, groups, set_, over, over_range))
+    table = settings.pop("search", {})
+    wanted = ranges(table)
     slots = place.slots([settings.get("compute", {})])
-    work = Grid([], saving.runs, saving.save_every, engine=place.engine(saving.runs, slots))
-    count, worth = trials or file.get("trials", TRIALS), (setting, metric)
+    count, worth = trials or table.get("trials", TRIALS), (setting, metric)
+    if dry_run:
+        check(settings, wanted)
+        some = f"{count} trial{'s' * (count != 1)}, {len(slots)} at once"
+        say(open_console(), f"{some}; over {', '.join(wanted)}.")
+        return
+    work = Grid([], saving.runs, saving.save_every, keep, place.engine(saving.runs, slots))
     found = Search(settings, wanted, work, count, len(slots), worth, here=place.here)
     console = open_console(saving.quiet)
     say(console, f"{found.trials} trials, {found.done()} done; over {', '.join(wanted)}.")
     watch(found, len(slots), console)
-    _conclude(found, _command(found, config, over or [], set_ or []), console)
+    _conclude(found, _command(found, config, groups, set_, over), console)
 
 
 def _conclude(found: Search, command: list[str], progress: Console) -> None:
@@ -101,12 +121,14 @@ def _trials(found: Search) -> Table:
     return Table(("trial", *found.over, title), rows, caption=caption, best={title: better})
 
 
-def _command(found: Search, config: Path | None, over: list[str], set_: list[str]) -> list[str]:
+def _command(
+    found: Search, config: str | None, groups: Sequence[Any], set_: flags.Set, over: flags.Over
+) -> list[str]:
     """The command that trains with the given settings on everything and tests on the test set."""
-    words = ["linsep", "grid" if "over" in found.settings else "run"]
-    words += [str(config)] if config else []
-    words += [word for text in over for word in ("--over", text)]
-    kept = [text for text in set_ if not text.startswith("scenario.validation")]
-    if config and flags.settings_from(config, [], None).get("scenario", {}).get("validation"):
-        kept.append("scenario.validation=0")  # which undoes the file's own
-    return words + [word for text in kept for word in ("--set", text)]
+    words = ["linsep", "grid" if found.settings.get("over") else "run", *filter(None, [config])]
+    for one in typed(groups, set_, over):
+        if VALIDATION not in one.names:
+            words += [one.flag, one.value]
+    if config and VALIDATION in flat(settings_from(config, ())):
+        words += ["--set", f"{VALIDATION}=0"]  # which undoes the file's own
+    return words

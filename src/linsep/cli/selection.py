@@ -17,11 +17,11 @@ def selected(
     named: Sequence[Path] | None,
     where: str | None,
     runs: Path,
-    grid: Path | None = None,
+    grid: str | None = None,
     finished: bool = False,
 ) -> list[Record]:
     """At least one run; `finished` leaves out the others. Of a grid, those that were begun."""
-    from ..settings.layers import read
+    from ..settings.shipped import read_config
     from ..storage.folder import RunFolder
     from ..storage.store import Store, open_record
 
@@ -34,7 +34,8 @@ def selected(
     elif grid:
         from ..grids.plan import plan
 
-        folders = [cell.folder for cell in plan(read(grid), runs, here=False)]
+        settings = {name: v for name, v in read_config(grid).items() if name != "search"}
+        folders = [cell.folder for cell in plan(settings, runs, here=False)]
         found = [open_record(folder, runs) for folder in folders if RunFolder(folder).exists]
     else:
         found = Store(runs).select(where)

@@ -41,9 +41,12 @@ def runs(
     show: Annotated[
         str | None, typer.Option(metavar="FIELDS", help="Add columns: training.lr,bfp.weight")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print all fields as JSON.")] = False,
+    format_: Format = "terminal",
+    output: Output = None,
 ) -> None:
     """List the runs in a folder with their settings, status and results.
+
+    The other formats have the same columns, except JSON, which has every field of every run.
 
     [bold]Example[/bold]
 
@@ -52,12 +55,13 @@ def runs(
     from ..compare.summaries import listing
     from ..storage.store import Store, check_names, short_keys
 
+    check_format(format_)
     found = Store(runs).select(where, sort)
     extra = [name.strip() for name in (show or "").split(",") if name.strip()]
     check_names(extra, found)
-    if json_:
+    if format_ == "json":
         whole = [{"folder": str(r.folder), "key": r.key, **r.facts} for r in found]
-        typer.echo(json.dumps(whole, indent=1))
+        write(json.dumps(whole, indent=1) + "\n", output)
         return
     if not found:
         typer.echo(f"No runs{' with ' + where if where else ''} in {runs}.")
@@ -65,8 +69,11 @@ def runs(
     keys = short_keys(Store(runs).records())  # of all, so that each of them finds its run
     table = listing(found, extra)
     rows = [[keys[r.folder], *row] for r, row in zip(found, table.rows, strict=True)]
-    done = all(record.finished for record in found)
-    _list(replace(table, columns=["key", *table.columns], rows=rows), done)
+    table = replace(table, columns=["key", *table.columns], rows=rows)
+    if format_ == "terminal" and output is None:
+        _list(table, all(record.finished for record in found))
+    else:
+        publish([table], [], format_, output)
 
 
 def _list(table: Table, done: bool) -> None:
@@ -196,6 +203,11 @@ def publish(
     if format_ == "csv":
         for note in notes:
             typer.echo(note, err=True)
+    write(text, output)
+
+
+def write(text: str, output: Path | None) -> None:
+    """Print a text, or write it to a file."""
     if output is None:
         typer.echo(text, nl=False)
         return

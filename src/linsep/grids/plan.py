@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..prepare import prepare
 from ..resolve import gathered
 from ..settings.config import from_settings
 from ..settings.layers import flat, merged, nested, parsed, split
-from ..settings.names import SHORT
+from ..settings.names import full_name, short_name
 from ..storage.folder import RunFolder
 
 MOST = 100_000  # runs of one grid
@@ -88,6 +88,7 @@ class Cell:
     reached: float = 0.0  # share of its work from which it last went on
     again: float = 0.0  # when to look again whether another process has let go of it
     workload: Workload | None = None  # unless it is impossible
+    training: dict[str, Any] = field(default_factory=dict)  # resolved: {"training.lr": 0.1, ...}
 
     @property
     def open(self) -> bool:
@@ -155,9 +156,10 @@ def _cell(
     device = prepared.config.compute.device
     # Written out, since "auto" might be another one where the run is done, and so another run.
     settings = merged(settings, {"compute": {"device": device}})
+    training = flat({"training": prepared.config.training.model_dump(mode="json")})
     folders = [RunFolder(place / prepared.name) for place in places]
     run = next((folder for folder in folders if folder.finished), folders[0])
-    cell = Cell(settings, prepared.name, run.path, workload=prepared.workload())
+    cell = Cell(settings, prepared.name, run.path, workload=prepared.workload(), training=training)
     if run.finished:
         cell.finish()
     else:
@@ -169,5 +171,4 @@ def _spelled(combination: Mapping[str, Any], settings: Mapping[str, Any]) -> str
     """What tells a combination from the others: 'method=er, memory.rows=5'."""
     chosen = flat(combination) | flat(combination.get("options", {}))
     names = flat(settings.get("over", {}))
-    values = {name: chosen.get(name, chosen.get(SHORT.get(name, ""))) for name in names}
-    return ", ".join(f"{name}={value}" for name, value in values.items())
+    return ", ".join(f"{short_name(name)}={chosen.get(full_name(name))}" for name in names)

@@ -8,7 +8,7 @@ are runs like all others, so a search may be killed at any time and started agai
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from statistics import fmean
@@ -18,11 +18,11 @@ from ..errors import ConfigError, LinsepError, StateError
 from ..learning.metrics import METRICS
 from ..optional import needed
 from ..settings.config import from_settings
-from ..settings.layers import flat, merged, nested, parsed, split
+from ..settings.layers import flat, merged, nested, parsed
 from ..settings.names import LABELS
 from ..storage.folder import RunFolder
 from .grid import Grid
-from .plan import Cell, plan
+from .plan import Cell, expand, plan
 
 VALIDATION = 0.1  # share of the training images, if the settings do not say
 OWN = ("trials",)  # fields of a [search] table that are no ranges
@@ -36,6 +36,10 @@ class Range:
     high: float = 0.0
     log: bool = False
     choices: tuple[Any, ...] = ()
+
+    @property
+    def lowest(self) -> Any:
+        return self.choices[0] if self.choices else self.low
 
     def propose(self, trial: Any, name: str) -> Any:
         if self.choices:
@@ -64,16 +68,15 @@ def read_range(name: str, given: Any) -> Range:
     return Range(ends[0], ends[1], log=bool(scale.strip()))
 
 
-def ranges(table: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Range]:
-    """The ranges of a [search] table and of the command line, which wins."""
+def ranges(table: Mapping[str, Any]) -> dict[str, Range]:
+    """The ranges of a [search] table."""
     trials = table.get("trials", 1) if isinstance(table, Mapping) else None
     if not isinstance(trials, int) or trials < 1:
         raise ConfigError("search: should be a table of ranges, with the number of trials")
     given = {name: v for name, v in flat(table).items() if name not in OWN}
-    given |= dict(split(text, "--over-range", "'training.lr=0.001..1 log'") for text in texts)
     found = {name: read_range(name, value) for name, value in given.items()}
     if not found:
-        raise ConfigError("nothing to search: give --over-range 'training.lr=0.001..1 log'")
+        raise ConfigError("nothing to search: give --over-range 'lr=0.001..1 log'")
     for name in found:
         if name.startswith("scenario") or name == "seed":
             raise ConfigError(f"search.{name}: is part of the question and not of the answer")
@@ -91,6 +94,13 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
             "test images; give a share above 0, or leave it out"
         )
     return result
+
+
+def check(settings: Mapping[str, Any], over: Mapping[str, Range]) -> None:
+    """Refuse settings, or ranges of settings, that no run can have, before there is any trial."""
+    lowest = [nested(name, range_.lowest) for name, range_ in over.items()]
+    for combination in expand(merged(settings, *lowest)):
+        from_settings(combination)
 
 
 class Search:
@@ -114,6 +124,7 @@ class Search:
         self._under_way: dict[int, list[Cell]] = {}  # the runs of a trial, by its number
         self.grid = grid
         self._optuna = needed("optuna", "a search")
+        check(self.settings, over)
         self.study = self._open_study()
 
     def __iter__(self) -> Iterator[Cell]:

@@ -7,6 +7,7 @@ from torch import nn
 
 from ..errors import ConfigError, unknown
 from ..optional import needed
+from ..settings.sections import Net
 from ..settings.signature import complete, options_of
 from .net import Backbone, Shape, Wrapped, cnn, mlp, resnet18
 
@@ -26,24 +27,25 @@ LIBRARIES = ("timm", "torchvision")
 
 def options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Every option of the net, checked."""
-    return complete(_maker(name), given, "net")
+    return complete(maker_of(name), given, "net", Net.own())
 
 
 def fitting(name: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the wanted options that the net has."""
-    known = options_of(_maker(name))
+    known = options_of(maker_of(name))
     return {option: value for option, value in wanted.items() if option in known}
 
 
 def make(name: str, shape: Shape, chosen: Mapping[str, Any], taps: Collection[str]) -> Backbone:
     """The backbone, freshly initialised from torch's global generator."""
-    maker = _maker(name)
+    maker = maker_of(name)
     if "/" in name:
         return Wrapped(maker(name.partition("/")[2], shape[0], **chosen), shape, taps)
     return maker(shape, **chosen)
 
 
-def _maker(name: str) -> Callable[..., Any]:
+def maker_of(name: str) -> Callable[..., Any]:
+    """Return the function that makes a net of this name; its keyword arguments are options."""
     library, _, model = name.partition("/")
     if model and library in LIBRARIES:
         return _timm if library == "timm" else _torchvision

@@ -13,7 +13,8 @@ from functools import cache
 from typing import Any
 
 from ..errors import ConfigError, unknown
-from ..settings.layers import merged, nested
+from ..settings.layers import VARIED, flat, merged, nested
+from ..settings.names import short_name
 from .tables import Place, Source, hyperparameters, protocol, read
 
 SOURCES: Mapping[str, Source] = {"paper": "text", "authors": "program"}  # by preset
@@ -48,6 +49,7 @@ UNSAID: Mapping[str, Any] = {
     "training": {"schedule": {"factor": 0.1, "warmup": 0}},
     "net": {"name": "resnet18", "width": 64},
 }
+CELL = ("scenario.name", "memory.rows", "method", "preset")  # the settings that name a cell
 UNSAID_LEARNED = {"init": "default", "reset": True}  # of the terms that learn a projection
 
 
@@ -125,6 +127,23 @@ def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]
         {} if rows is None else nested("memory.rows", rows),
         {} if place.gamma is None else nested(f"{parts[1]}.weight", place.gamma),
     )
+
+
+def with_cell(text: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a cell with others above them, which may not ask for another cell."""
+    found = named(text, given.get("preset", "paper"))
+    own, asked = flat(found), flat(given)
+    for name in CELL:
+        lists = [asked[f"{table}.{name}"] for table in VARIED if f"{table}.{name}" in asked]
+        others = [
+            value for value in (asked.get(name, own.get(name)), *lists) if value != own.get(name)
+        ]
+        if others:
+            has = f"{short_name(name)} {own[name]}" if name in own else f"no {short_name(name)}"
+            raise ConfigError(
+                f"--paper {text} has {has}, not {others[0]}: leave out one of the two"
+            )
+    return merged(found, given)
 
 
 def named(text: str, preset: str = "paper") -> dict[str, Any]:

@@ -21,9 +21,11 @@ from ..compare.tables import Spread, Table
 from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
 from ..learning.metrics import METRICS, SETTINGS
+from ..settings.layers import merged
+from ..settings.names import short_name
 from ..settings.presets import PRESETS
 from ..storage.store import Record, Value, flat
-from .protocol import Scale, scaled
+from .protocol import CELL, Scale, scaled
 from .tables import Cell, PaperTable, Place, at, table
 
 ABSENT = ("scenario.first_task", "scenario.per_class", "scenario.test_per_class")
@@ -91,13 +93,27 @@ def chosen(
 
 
 def grid(
-    places: Iterable[Place], size: Scale, preset: str, runs: int | None
+    places: Iterable[Place],
+    size: Scale,
+    preset: str,
+    runs: int | None,
+    own: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the settings of every run that fills these cells, each once."""
+    """Return the settings of every run that fills these cells, each once.
+
+    `own` settings come above the table's. They may not ask for other cells: that is what choosing
+    cells is for.
+    """
+    own = dict(own or {})
+    for name in CELL:
+        if name in flat(own):
+            flag = f"--{short_name(name)}"
+            raise ConfigError(f"{name}: the table decides it; choose among its cells with {flag}")
+    chosen = (own.pop("seed"),) if "seed" in own else seeds(size, runs)
     return [
-        scaled(place, size, preset) | {"seed": seed}
+        merged(scaled(place, size, preset), own) | {"seed": seed}
         for place in dict.fromkeys(map(_experiment, places))
-        for seed in seeds(size, runs)
+        for seed in chosen
     ]
 
 

@@ -20,8 +20,8 @@ from .signature import problem, validate
 class Config(sections.Section):
     """Everything that decides a run; `resolve` fills in what is left open.
 
-    `scenario="blobs"` and `net="cnn"` are short for `{"name": ...}`, `memory=200` for
-    `{"rows": 200}`.
+    Short names (`settings.names`) stand for fields of sections: `memory=200` for
+    `memory={"rows": 200}`, `lr=0.1` for `training={"lr": 0.1}`.
 
     >>> import linsep
     >>> linsep.Config(scenario="blobs", method="er", memory=50, training={"epochs": 2})
@@ -31,18 +31,24 @@ memory={'rows': 50})
 
     added: ClassVar[Mapping[str, Any]] = {"name": None, "tags": None}
 
-    name: sections.Label | None = None  # what tables and reports call the run
-    tags: sections.Tags | None = None  # words to find it by: `--where tag=ablation`
+    name: sections.Label | None = None
+    """Name of the run in tables and reports. Not part of its key."""
+    tags: sections.Tags | None = None
+    """Words to find the run by: `--where tag=ablation`. Not part of its key."""
     method: str = "derpp+bfp"
+    """How to learn: a method and terms that are added to it, such as er, derpp or derpp+bfp."""
     seed: sections.Seed = 0
+    """Seed of all random numbers."""
     preset: Literal["paper", "authors"] | None = None
+    """Choices of the BFP paper's text (paper) or of its authors' program (authors)."""
     scenario: sections.Scenario = sections.Scenario()
     net: sections.Net = sections.Net()
     training: sections.Training = sections.Training()
     memory: sections.Memory = sections.Memory()
     evaluation: sections.Evaluation = sections.Evaluation()
     compute: sections.Compute = sections.Compute()
-    options: dict[str, dict[str, Any]] = Field(default_factory=dict)  # of the method's parts
+    options: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Options of the method and its terms; files have a table for each, such as [bfp]."""
 
     def __init__(self, **fields: Any) -> None:
         try:

@@ -1,6 +1,6 @@
 """Settings are nested dictionaries, as in a TOML file: read, assigned on a command line, merged.
 
-Knows TOML and the shorthands of a config. Knows no field: `config` checks them.
+Knows TOML and the short names of settings. Knows no field: `config` checks them.
 """
 
 import tomllib
@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, shortened
+from .names import SHORT, full_name
 
 DEEPEST = 10  # tables and lists within each other
+VARIED = ("over", "search")  # tables with lists or ranges of settings
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the contents of a TOML file."""
+    """Return the contents of a TOML file, names in full."""
     try:
-        return _loads(path.read_text(encoding="utf-8"))
+        return spelled_out(_loads(path.read_text(encoding="utf-8")))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -28,15 +32,14 @@ def read(path: Path) -> dict[str, Any]:
 def assignment(text: str) -> dict[str, Any]:
     """'training.epochs=5' -> {"training": {"epochs": 5}}."""
     path, value = split(text, "--set", "training.epochs=5")
-    if not all(path.split(".")) or path.count(".") >= DEEPEST:
-        raise ConfigError(f"--set {shortened(text)}: should look like training.epochs=5")
     return nested(path, parsed(value))
 
 
 def split(text: str, flag: str, example: str) -> tuple[str, str]:
     """'name=value' -> ('name', 'value')."""
     name, equals, value = (part.strip() for part in text.partition("="))
-    if not equals or not value or not name.isprintable() or not name:
+    dotted = all(name.split(".")) and name.count(".") < DEEPEST
+    if not equals or not value or not name.isprintable() or not dotted:
         raise ConfigError(f"{flag} {shortened(text)}: should look like {example}")
     return name, value
 
@@ -90,20 +93,39 @@ def flat(tables: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge nested settings, the later ones winning; a name alone counts as {"name": ...}."""
+    """Merge nested settings, the later ones winning; short names are spelled out."""
     result: dict[str, Any] = {}
     for layer in layers:
-        for key, value in layer.items():
-            old, new = _table(key, result.get(key)), _table(key, value)
-            both = isinstance(old, Mapping) and isinstance(new, Mapping)
-            result[key] = merged(old, new) if both else new
+        result = _joined(result, spelled_out(layer))
     return result
 
 
-def _table(key: str, value: Any) -> Any:
-    """Undo the shorthands, so that settings merge."""
-    if key in ("scenario", "net") and isinstance(value, str):
-        return {"name": value}
-    if key == "memory" and isinstance(value, int) and not isinstance(value, bool):
-        return {"rows": value}
-    return value
+def spelled_out(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """{"lr": 0.1} -> {"training": {"lr": 0.1}}; refuse a setting that is there twice.
+
+    A name with a table is a section, and not short for anything: `memory = {rows = 200}`.
+    """
+    found: dict[str, Any] = {}
+    written: dict[str, str] = {}  # how each setting is written here
+    for name, value in settings.items():
+        if name in VARIED and isinstance(value, Mapping):
+            value = spelled_out(value)
+        short = name in SHORT and not isinstance(value, Mapping)
+        layer = nested(SHORT[name], value) if short else {name: value}
+        for field in flat(layer):
+            now, before = name if short else field, written.get(full_name(field))
+            if before is not None:
+                raise ConfigError(f"{before} and {now} are the same setting: give one of them")
+            written[full_name(field)] = now
+        found = _joined(found, layer)
+    return found
+
+
+def _joined(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(old)
+    for key, value in new.items():
+        before = result.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            value = _joined(before, value)
+        result[key] = value
+    return result

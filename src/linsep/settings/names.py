@@ -1,13 +1,15 @@
 """The short names of settings, as people type and read them: `memory` for `memory.rows`.
 
-Knows names only; `--set`, `--over` and `--where` share them.
+Knows names only. TOML files, `--set`, `--over`, `--over-range`, `--where` and `Config` share them,
+and each of them has a flag: `batch_size` is `--batch-size`.
 """
 
 SHORT = {
-    "scenario": "scenario.name", "net": "net.name", "memory": "memory.rows",
-    "lr": "training.lr", "epochs": "training.epochs", "batch_size": "training.batch_size",
-    "width": "net.width", "per_class": "scenario.per_class", "device": "compute.device",
-    "threads": "compute.threads", "data_name": "scenario.data_name",
+    "scenario": "scenario.name", "data": "scenario.data", "per_task": "scenario.per_task",
+    "per_class": "scenario.per_class", "test_per_class": "scenario.test_per_class",
+    "net": "net.name", "width": "net.width", "memory": "memory.rows", "epochs": "training.epochs",
+    "lr": "training.lr", "batch_size": "training.batch_size", "device": "compute.device",
+    "threads": "compute.threads", "tag": "tags", "data_name": "scenario.data_name",
 }  # fmt: skip
 
 LABELS = {"name", "tags", "scenario.data_name"}  # what people call a run and its data
@@ -17,4 +19,9 @@ NO_NUMBERS = LABELS | {"preset", "scenario.data", "compute.threads"}
 
 def full_name(name: str) -> str:
     """'memory' -> 'memory.rows', 'net.options.width' -> 'net.width'."""
-    return SHORT.get(name, name.replace(".options.", "."))
+    return SHORT.get(name, name.removeprefix("options.").replace(".options.", "."))
+
+
+def short_name(name: str) -> str:
+    """'memory.rows' -> 'memory'; a setting without a short name keeps its own."""
+    return next((short for short, full in SHORT.items() if full == name), name)

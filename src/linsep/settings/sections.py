@@ -54,7 +54,15 @@ Keep = Literal["end", "tasks", "epochs"]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", validate_default=True)
+    # The text below a field is its description: help, `linsep list settings` and docs/settings.md
+    # are made from it.
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="forbid",
+        validate_default=True,
+        use_attribute_docstrings=True,
+    )
 
     # Fields that were added later, and what every run was before: at that they are not written, so
     # that keys and files of earlier runs stay.
@@ -70,7 +78,13 @@ class Named(Section):
     """Something chosen by name; fields that are not listed here are its options."""
 
     name: str
-    options: dict[str, Any] = Field(default_factory=dict)  # of the recipe, which checks them
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of what is named, which checks them; they can also stand beside `name`."""
+
+    @classmethod
+    def own(cls) -> list[str]:
+        """The fields that stand beside the options."""
+        return [name for name in cls.model_fields if name != "options"]
 
     @model_validator(mode="before")
     @classmethod
@@ -90,21 +104,34 @@ class Scenario(Named):
     added = {"subset_seed": 0, "data_name": None}
 
     name: str = "fashion-mini"
-    data: Text | None = None  # the folder or file that holds the images; not part of a run's key
-    data_name: Label | None = None  # what tables and reports call the data: "product photos"
-    per_task: Count | None = None  # classes per task; None: what is usual for the data
-    first_task: Count | None = None  # classes of the first task, where that is larger
+    """The data set and its split into tasks: `linsep list scenarios`."""
+    data: Text | None = None
+    """Folder or file that holds the images. Not part of a run's key."""
+    data_name: Label | None = None
+    """Name of the data in tables and reports, such as product photos. Not part of a run's key."""
+    per_task: Count | None = None
+    """Classes per task. Default: what is usual for the data."""
+    first_task: Count | None = None
+    """Classes of the first task, where it has more than the others."""
     order: Literal["natural", "shuffled"] = "natural"
+    """Order of the classes: as the data set numbers them, or shuffled."""
     order_seed: Seed = 0
-    per_class: Count | None = None  # training images of each class, for quick studies; None: all
+    """Seed of the shuffled order."""
+    per_class: Count | None = None
+    """Training images of each class, for quick studies. Default: all."""
     test_per_class: Count | None = None
-    # Which images those are: a number, or "seed" for others with each seed of a run.
+    """Test images of each class. Default: all."""
     subset_seed: Seed | Literal["seed"] = 0
-    validation: Share = 0.0  # share of the training images to test on, instead of the test images
+    """Which images per_class and test_per_class keep: a number, or "seed" for those of a run's."""
+    validation: Share = 0.0
+    """Share of the training images to test on, in place of the test images."""
 
 
 class Net(Named):
+    """The backbone."""
+
     name: str = "resnet18"
+    """The network: `linsep list nets`."""
 
 
 Milestone = Count | Annotated[float, Field(gt=0, lt=1)]
@@ -113,12 +140,14 @@ Milestone = Count | Annotated[float, Field(gt=0, lt=1)]
 class Schedule(Section):
     """The learning rate as a function of the epoch within a task."""
 
-    # After that many epochs, or that share of them, the rate is multiplied by `factor`.
     milestones: Annotated[tuple[Milestone, ...], Field(strict=False)] = ()
+    """Epochs, or shares of the epochs, after which the learning rate is multiplied by `factor`."""
     factor: Rate = 0.1
-    # The number of epochs over which the rate rises linearly to its full value.
+    """What the learning rate is multiplied by at each milestone."""
     warmup: Annotated[int, Field(ge=0, le=MOST)] = 0
+    """Epochs over which the learning rate rises linearly to its full value."""
     milestones_from: Literal["start", "warmup_end"] = "start"
+    """Whether milestones count from the start of a task or from the end of its warm-up."""
 
     def rate(self, epoch: int) -> float:
         """What the base learning rate is multiplied by in this epoch, counted from 0."""
@@ -131,43 +160,66 @@ class Schedule(Section):
 class Training(Section):
     """SGD as in the paper."""
 
-    epochs: Count = 5  # per task
+    epochs: Count = 5
+    """Epochs per task."""
     batch_size: Rows = 32
+    """Images per step."""
     lr: Rate = 0.03
+    """Learning rate."""
     momentum: Share = 0.0
+    """Momentum of SGD."""
     weight_decay: Weight = 0.0
+    """L2 penalty on the weights."""
     schedule: Schedule = Schedule()
-    # Which passes move BatchNorm's running statistics: every draw's, or the stream's alone.
     bn_updates: Literal["all", "stream"] = "all"
+    """Which passes move BatchNorm's running statistics: every draw's, or the stream's alone."""
 
 
 class Memory(Section):
     """What is kept of the past, and how it is drawn from."""
 
-    rows: Annotated[int, Field(ge=0, le=10_000_000)] = 200  # 0 where the method keeps none
-    policy: str = "balanced"  # how rows are chosen: balanced or plain reservoir, or the method's
-    evict: Literal["all_largest", "one_largest"] = "all_largest"  # balanced policy: among ties
-    draw: Rows = 32  # rows per draw; suggested: the batch size
-    draws: Literal["fresh", "shared"] = "fresh"  # a draw for each term, or one for all
+    rows: Annotated[int, Field(ge=0, le=10_000_000)] = 200
+    """Images kept from earlier tasks; 0 where the method keeps none."""
+    policy: str = "balanced"
+    """How rows are chosen: a balanced or a plain reservoir, or the method's own way."""
+    evict: Literal["all_largest", "one_largest"] = "all_largest"
+    """Balanced policy: take the row to drop from all of the largest classes, or from one."""
+    draw: Rows = 32
+    """Rows per draw. Default: the batch size."""
+    draws: Literal["fresh", "shared"] = "fresh"
+    """A draw for each term of the loss, or one for all."""
 
 
 class Evaluation(Section):
+    """How images are classified after each task."""
+
     added = {"batchnorm": "running"}
 
-    mask_unseen: bool = True  # classes not seen yet cannot be predicted
-    rule: Literal["method", "logits"] = "method"  # the method's own predictor, or the bare head
-    chunk: Count = 256  # images at once where there is no gradient
-    # BatchNorm's statistics at evaluation: those of training's last steps, or estimated anew on the
-    # memory and the task's images. Training is the same either way.
+    mask_unseen: bool = True
+    """Classes that were not seen yet cannot be predicted."""
+    rule: Literal["method", "logits"] = "method"
+    """Predict by the method's own rule, or by the largest logit of the head."""
+    chunk: Count = 256
+    """Images at once where there is no gradient."""
     batchnorm: Literal["running", "reestimated"] = "running"
+    """BatchNorm's statistics: those of training's last steps, or estimated anew on the memory and
+    the task's images. Training is the same either way."""
 
 
 class Compute(Section):
+    """Where and how it is computed."""
+
     added = {"deterministic": True}
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    threads: Count | None = None  # of the CPU; None: one, or as many as the run was begun with
+    """Device; `auto` picks the fastest of this machine."""
+    threads: Count | None = None
+    """CPU threads per run. Default: 1, or the number that the run was begun with."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    deterministic: bool = True  # on CUDA: the same bits every time, at some cost
-    channels_last: bool | Literal["auto"] = "auto"  # faster for convolutions; auto: where it can be
+    """Arithmetic of the network's passes."""
+    deterministic: bool = True
+    """On CUDA: the same bits every time, at some cost."""
+    channels_last: bool | Literal["auto"] = "auto"
+    """Memory layout that is faster for convolutions; `auto`: where all channels allow it."""
     compile: bool = False
+    """Compile the network with torch.compile."""

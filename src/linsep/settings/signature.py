@@ -4,7 +4,7 @@ Knows functions and pydantic. Knows no recipe and no file. Errors are one line a
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -14,9 +14,14 @@ from ..errors import ConfigError, printable, shortened, unknown
 M = TypeVar("M", bound=BaseModel)
 
 
-def complete(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return all options of a recipe: the given ones checked, the others at their defaults."""
-    model = validate(_model(function), given, where)
+def complete(
+    function: Callable[..., Any], given: Mapping[str, Any], where: str, beside: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Return all options of a recipe: the given ones checked, the others at their defaults.
+
+    `beside` are the fields of the section that the options share, which errors name too.
+    """
+    model = validate(model_of(function), given, where, beside)
     return {name: getattr(model, name) for name in type(model).model_fields}
 
 
@@ -25,11 +30,13 @@ def options_of(function: Callable[..., Any]) -> dict[str, Any]:
     return {p.name: p.default for p in _keywords(function)}
 
 
-def validate(model: type[M], given: Mapping[str, Any], where: str = "") -> M:
+def validate(
+    model: type[M], given: Mapping[str, Any], where: str = "", beside: Iterable[str] = ()
+) -> M:
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
-        raise ConfigError(problem(error, where, model)) from None
+        raise ConfigError(problem(error, where, model, beside)) from None
 
 
 def _keywords(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -37,7 +44,8 @@ def _keywords(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for p in parameters if p.kind is p.KEYWORD_ONLY]
 
 
-def _model(function: Callable[..., Any]) -> type[BaseModel]:
+def model_of(function: Callable[..., Any]) -> type[BaseModel]:
+    """Return the model of a recipe's options."""
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {
         p.name: (_lists_too(hints[p.name]), ... if p.default is p.empty else p.default)
@@ -53,13 +61,18 @@ def _lists_too(hint: Any) -> Any:
     return Annotated[hint, Field(strict=False)] if get_origin(bare) is tuple else hint
 
 
-def problem(error: ValidationError, where: str = "", model: type[BaseModel] | None = None) -> str:
+def problem(
+    error: ValidationError,
+    where: str = "",
+    model: type[BaseModel] | None = None,
+    beside: Iterable[str] = (),
+) -> str:
     """Describe the first mistake in one line: what is wrong, where, and what would be right."""
     first, *others = error.errors(include_url=False)
     path = [*filter(None, [where]), *map(str, first["loc"])]
     more = f" (and {len(others)} more)" if others else ""
     if model is not None and first["type"] == "extra_forbidden":
-        allowed = _fields(model, first["loc"][:-1])
+        allowed = [*_fields(model, first["loc"][:-1]), *beside]
         return f"{'.'.join(path)}: {unknown('field', path[-1], allowed)}{more}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
     plain = first["type"] in ("missing", "json_invalid")

@@ -14,7 +14,7 @@ import os
 import re
 import socket
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
@@ -185,10 +185,10 @@ def full_name(name: str) -> str:
 
 def check_names(names: Iterable[str], records: Iterable[Record]) -> None:
     """Refuse a name that is no field of these runs or of any config, and no short name."""
-    from ..settings.config import Config
+    from ..settings.reference import settings
 
     stored = {name for record in records for name in record.facts}
-    known = stored.union(_setting_names(Config), SHORT)
+    known = stored.union((setting.name for setting in settings()), SHORT)
     for name in names:
         if name not in known and full_name(name) not in known:
             found = unknown("field", name, known)
@@ -206,13 +206,6 @@ def ordered(records: list[Record], sort: str) -> list[Record]:
         has.sort(key=lambda r: (isinstance(r[field], str), r[field]), reverse=descending)
         records = has + lacks
     return records
-
-
-def _setting_names(model: Any, prefix: str = "") -> Iterator[str]:
-    for name, info in model.model_fields.items():
-        deeper = hasattr(info.annotation, "model_fields")
-        inner = f"{prefix}{name}"
-        yield from _setting_names(info.annotation, f"{inner}.") if deeper else [inner]
 
 
 def _stamps(runs: Path) -> dict[str, str]:

@@ -1,0 +1,178 @@
+"""One vocabulary: a setting has one meaning by all its names, wherever it is given."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from linsep.cli import app
+from linsep.cli.asked import settings_from
+from linsep.cli.flags import Details, Question
+from linsep.errors import ConfigError
+from linsep.grids.plan import expand
+from linsep.settings.config import Config
+from linsep.settings.layers import flat, merged, read
+from linsep.settings.names import SHORT, full_name
+from linsep.settings.reference import settings, unknown_setting
+from linsep.storage.store import full_name as searched
+from tests.helpers.command import command
+
+VALUES: dict[str, Any] = {
+    "scenario": "blobs", "data": "images", "per_task": 2, "per_class": 7, "test_per_class": 3,
+    "net": "mlp", "width": 8, "memory": 30, "epochs": 3, "lr": 0.5, "batch_size": 16,
+    "device": "cpu", "threads": 2,
+}  # fmt: skip
+MAKERS = ("run", "grid", "search")
+TEXT = {str: '"{}"', int: "{}", float: "{}"}
+
+
+def toml(value: Any) -> str:
+    return TEXT[type(value)].format(value)
+
+
+@pytest.mark.parametrize("short", SHORT)
+def test_every_way_to_give_a_setting_gives_the_same(short: str, tmp_path: Path) -> None:
+    value, full = VALUES[short], SHORT[short]
+    file = tmp_path / "short.toml"
+    file.write_text(f"{short} = {toml(value)}\n", encoding="utf-8")
+    group = Question if short in {f.name for f in fields(Question)} else Details
+    ways = [
+        read(file),
+        merged({short: value}),
+        settings_from(None, [group(**{short: value})]),
+        settings_from(None, [], [f"{short}={value}"]),
+        settings_from(None, [], [f"{full}={value}"]),
+        expand(settings_from(None, [], over=[f"{short}={value}"]))[0],
+        expand(settings_from(None, [], over=[f"{full}={value}"]))[0],
+    ]
+    assert [flat(way) for way in ways] == [{full: value}] * len(ways)
+    ranged = settings_from(None, [], over_range=[f"{short}=1..2"])
+    assert flat(ranged) == {f"search.{full}": "1..2"}
+    nested = Config(**{short: value}).model_dump(exclude_unset=True)
+    assert {full_name(name): v for name, v in flat(nested).items()} == {full: value}
+    assert searched(short) == full
+
+
+def test_every_short_name_is_a_setting_with_a_flag_of_each_command_that_makes_runs() -> None:
+    known = {setting.name for setting in settings()} | {"net.width"}
+    assert set(SHORT.values()) <= known
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    makers = [commands[name] for name in MAKERS] + [commands["paper"].commands["run"]]
+    for maker in makers:
+        flags = {flag for option in maker.params for flag in option.opts}
+        for name in (*SHORT, "method", "seed", "preset"):
+            assert f"--{name.replace('_', '-')}" in flags, (maker.name, name)
+        assert {"--set", "--runs", "--save-every", "--quiet", "--keep", "--dry-run"} <= flags
+
+
+def test_the_same_thing_has_the_same_flag_everywhere() -> None:
+    """--format is a format, --output or -o a place to write to, and there are no other words."""
+
+    def options(group: Any, path: str = "") -> Any:
+        for name, found in getattr(group, "commands", {}).items():
+            yield from options(found, f"{path} {name}")
+        yield from ((path, set(option.opts)) for option in group.params)
+
+    for path, words in options(get_command(app)):
+        assert not words & {"--json", "--out", "--csv"}, path
+        assert ("-o" in words) == ("--output" in words), path
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("lr = 0.1\n[training]\nlr = 0.2\n", "lr and training.lr"),
+        ("width = 8\n[net]\nwidth = 4\n", "width and net.width"),
+        ("[net]\nwidth = 8\noptions.width = 4\n", "net.width and net.options.width"),
+        ("[over]\nlr = [1.0]\ntraining.lr = [2.0]\n", "lr and training.lr"),
+        ("[bfp]\nweight = 1.0\n[options.bfp]\nweight = 2.0\n", "bfp.weight and options.bfp.weight"),
+    ],
+)
+def test_a_file_gives_a_setting_once(text: str, names: str, tmp_path: Path) -> None:
+    file = tmp_path / "twice.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=f"twice.toml: {names} are the same setting"):
+        read(file)
+
+
+CONTRADICTIONS = {
+    "--paper and --scenario": (
+        ["run", "--paper", "split-cifar10/200/er", "--scenario", "blobs"],
+        "has scenario split-cifar10, not blobs",
+    ),
+    "--paper and --method": (
+        ["run", "--paper", "split-cifar10/200/er", "--method", "der"], "has method er, not der"
+    ),
+    "--paper and --memory": (
+        ["run", "--paper", "split-cifar10/200/er", "--memory", "300"], "has memory 200, not 300"
+    ),
+    "--paper and a memory": (
+        ["grid", "--paper", "split-cifar10/ft", "--memory", "300", "--over", "seed=0,1"],
+        "has no memory, not 300",
+    ),
+    "--paper and a list": (
+        ["grid", "--paper", "split-cifar10/200/er", "--over", "method=er,der"], "has method er"
+    ),
+    "--paper and a config": (
+        ["run", "example", "--paper", "split-cifar10/200/er"], "not fashion-mini"
+    ),
+    "a flag twice": (
+        ["run", "--preset", "paper", "--preset", "authors"], "--preset is given twice"
+    ),
+    "a flag and --set": (
+        ["run", "--lr", "0.1", "--set", "training.lr=0.2"], "both set training.lr"
+    ),
+    "two --set": (["run", "--set", "lr=0.1", "--set", "training.lr=0.2"], "both set training.lr"),
+    "a flag and --over": (["grid", "--seed", "1", "--over", "seed=0..2"], "both set seed"),
+    "a list and a range": (
+        ["search", "--over", "lr=1,2", "--over-range", "training.lr=0.1..1"], "both set training.lr"
+    ),
+    "a table and --set": (["paper", "run", "table1", "--set", "method=er"], "the table decides it"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CONTRADICTIONS)
+def test_contradictions_are_refused_in_one_line(what: str, tmp_path: Path) -> None:
+    words, expected = CONTRADICTIONS[what]
+    if words[0] == "search":
+        pytest.importorskip("optuna", reason="needs linsep[search]")
+    said = command(*words, cwd=tmp_path)
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1)
+    assert expected in said.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_typed_replaces_a_configs_value_list_or_range(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    text = 'seed = 3\n[over]\nmethod = ["er", "der"]\nlr = [1.0, 2.0]\n[search]\nepochs = "1..5"\n'
+    file.write_text(text, encoding="utf-8")
+    found = settings_from(str(file), [Question(method="ft"), Details(epochs=2)], over=["seed=0..1"])
+    assert flat(found) == {
+        "seed": 3, "method": "ft", "training.epochs": 2, "over.seed": [0, 1],
+        "over.training.lr": [1.0, 2.0],
+    }  # fmt: skip
+    assert {one["seed"] for one in expand(found)} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("lrr", "lr"), ("momentum", "training.momentum"), ("epoch", "epochs"),
+        ("learning_rate", "training.lr"), ("validaton", "scenario.validation"),
+        ("batchsize", "batch_size"),
+    ],
+)  # fmt: skip
+def test_a_misspelt_setting_is_answered_with_a_setting(typed: str, meant: str) -> None:
+    assert f"Did you mean '{meant}'?" in unknown_setting(typed)
+
+
+def test_errors_name_every_field_of_a_section_and_its_options(tmp_path: Path) -> None:
+    said = command("run", "--scenario", "folder", "--set", "scenario.sise=3", cwd=tmp_path)
+    assert "Did you mean 'size'?" in said.stderr
+    for name in ("per_task", "per_class", "order", "data", "test_share"):
+        assert name in said.stderr
+    said = command("run", "--net", "cnn", "--set", "net.depth=3", cwd=tmp_path)
+    for name in ("name", "width", "last_relu"):
+        assert name in said.stderr.partition("Allowed: ")[2]
