@@ -132,20 +132,16 @@ def show(run: RunFolder, runs: flags.Runs = Path("runs")) -> None:
 
 
 def _matrix(matrix: Sequence[Sequence[float | None]], caption: str, width: int) -> list[Table]:
-    """The accuracies after each task, in tables side by side, or below each other if need be."""
+    """The accuracies after each task, in as many tables as the width asks for."""
     from ..compare.tables import Table
 
     across = max(1, (width - len(" task 100  ")) // len("on task 10  "))
     tables = []
     for first in range(0, len(matrix), across):
         shown = range(first, min(first + across, len(matrix)))
-        rows = [
-            (
-                f"task {task}",
-                *(None if (share := shares[i]) is None else 100 * share for i in shown),
-            )
-            for task, shares in enumerate(matrix, start=1)
-        ]
+        shares = [[row[i] for i in shown] for row in matrix]
+        percent = [[None if share is None else 100 * share for share in row] for row in shares]
+        rows = [(f"task {task}", *row) for task, row in enumerate(percent, start=1)]
         columns = ("after", *(f"on task {i + 1}" for i in shown))
         tables.append(Table(columns, rows[first:], caption=caption, digits=1))
     return tables

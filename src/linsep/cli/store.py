@@ -68,7 +68,7 @@ def runs(
         return
     keys = short_keys(Store(runs).records())  # of all, so that each of them finds its run
     table = listing(found, extra)
-    rows = [[keys[r.folder], *row] for r, row in zip(found, table.rows, strict=True)]
+    rows = [[keys.get(r.folder, r.key), *row] for r, row in zip(found, table.rows, strict=True)]
     table = replace(table, columns=["key", *table.columns], rows=rows)
     if format_ == "terminal" and output is None:
         _list(table, all(record.finished for record in found))
@@ -99,10 +99,10 @@ def _width(table: Table) -> int:
     """Of the table when drawn, if a status that is longer than others folds."""
     drawn = table.to_rich()
     widths = [max(len(str(text)) for text in (c.header, *c.cells)) for c in drawn.columns]
-    shown = zip(table.columns, widths, strict=True)
-    return sum(min(width, STATUS) if name == "status" else width for name, width in shown) + (
-        2 * len(widths) + 1
-    )
+    folded = dict(zip(table.columns, widths, strict=True))
+    if "status" in folded:
+        folded["status"] = min(folded["status"], STATUS)
+    return sum(folded.values()) + 2 * len(folded) + 1
 
 
 def compare(
