@@ -32,7 +32,11 @@ def toml(value: Any) -> str:
     return TEXT[type(value)].format(value)
 
 
-@pytest.mark.parametrize("short", SHORT)
+def test_every_short_name_is_tested_but_labels() -> None:
+    assert SHORT.keys() - VALUES.keys() == {"tag", "data_name"}
+
+
+@pytest.mark.parametrize("short", VALUES)
 def test_every_way_to_give_a_setting_gives_the_same(short: str, tmp_path: Path) -> None:
     value, full = VALUES[short], SHORT[short]
     file = tmp_path / "short.toml"

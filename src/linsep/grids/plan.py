@@ -5,6 +5,8 @@ A grid may have parts, tables that each go over the rest of its settings, with l
 Knows settings and what lies in the runs' folder. Knows nothing of how runs are made.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 import re
@@ -12,16 +14,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, LinsepError, StateError, unknown
-from ..learning.workload import Workload
 from ..prepare import prepare
 from ..resolve import gathered
 from ..settings.config import from_settings
 from ..settings.layers import flat, merged, nested, parsed, split
 from ..settings.names import full_name, short_name
 from ..storage.folder import RunFolder
+
+if TYPE_CHECKING:
+    from ..learning.workload import Workload
 
 MOST = 100_000  # runs of one grid
 JUDGED = 0.02  # share of a run from which its pace is known

@@ -80,8 +80,8 @@ class Runs:
     """The finished runs that belong to the protocol, and what the protocol asks for."""
 
     def __init__(self, records: Iterable[Record]) -> None:
-        self._by_key = {str(r["key"]): r for r in records if r.finished}
-        self._data = {str(record["data"]) for record in self._by_key.values()}
+        self._by_key = {str(r.facts["key"]): r for r in records if r.finished}
+        self._data = {str(record.facts["data"]) for record in self._by_key.values()}
         self.parts = {name: expand(grid) for name, grid in protocol().items()}
 
     def wanted(self, side: Side) -> list[dict[str, Any]]:
