@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError, DataError
 from .resolve import resolve
@@ -49,29 +49,43 @@ class Prepared:
     def build(self) -> Run:
         from .learning.learner import Learner
         from .learning.run import Run
-        from .methods import assemble
+        from .methods import parts
         from .randomness import Randomness
 
         c = self.config
         if c.compute.device == "cuda":
             set_deterministic(c.compute.deterministic)
-        method = assemble(c.method, c.options)
+        method = parts(c.method, c.own, c.held).assemble(c.options)
         scenario = method.curriculum(self.data.scenario)
         learner = Learner(
             method, self._backbone, scenario, Randomness(c.seed), self.data.augment,
-            c.training, c.memory, c.evaluation, c.compute,
+            c.training, c.memory, c.evaluation, c.compute, c.net.train,
         )  # fmt: skip
         return Run(scenario, learner)
 
     def _backbone(self) -> Backbone:
-        from .nets.backbones import make
-        from .nets.net import Wrapped
+        from .nets import backbones, weights
+        from .nets.wrapped import Wrapped
 
+        c, net = self.config, self.config.net
         shape = (self.data.scenario.shape[0], *self.data.augment.size)
-        layers = {t for part in self.config.options.values() for t in part.get("layers", ())}
+        layers = {t for part in c.options.values() for t in part.get("layers", ())}
         if self.module is not None:
             return Wrapped(copy.deepcopy(self.module), shape, layers)
-        return make(self.config.net.name, shape, self.config.net.options, layers)
+        # With a file of weights, nothing is fetched: "pretrained" is about the images then.
+        fetched = {"pretrained": False} if net.weights and "pretrained" in net.options else {}
+        body = backbones.find(net.name, c.own, c.held).build(shape, net.options | fetched, layers)
+        if net.weights is not None:
+            weights.fit(body, weights.read(net.weights, net.weights_digest), net.weights)
+        return body
+
+    def pinned(self) -> dict[str, Any]:
+        """Return the settings that lead to the same files elsewhere, and notice if they changed."""
+        c = self.config.model_dump(mode="json")
+        net = {k: c["net"][k] for k in ("weights", "weights_digest") if k in c["net"]}
+        net |= {"name": c["net"]["name"]} if c["net"]["name"] in self.config.own else {}
+        own = {"method": c["method"], "own": c["own"]} if self.config.own else {}
+        return own | ({"net": net} if net else {})
 
 
 def set_deterministic(on: bool) -> None:
@@ -116,6 +130,7 @@ def prepare(
         scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
         config = config.model_copy(update={"scenario": validate(sections.Scenario, scenario)})
     resolved = resolve(config, lenient=lenient, here=here)
+    net = config.held.get("") if net is None else net
     opened = {} if opened is None else opened
     which = resolved.scenario.model_dump_json()
     if data is not None or which not in opened:
@@ -139,6 +154,9 @@ def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> st
 
     content = config.model_dump(mode="json", exclude={"preset": True})
     del content["scenario"]["data"], content["compute"]["threads"]
+    content["net"].pop("weights", None)
+    if config.own:
+        content["own"] = {name: part.digest for name, part in config.own.items()}
     content |= {"data": fingerprint, "results": RESULTS_VERSION + revisions(config.method)}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:

@@ -20,7 +20,6 @@ from linsep.nets.heads import LinearHead
 from linsep.nets.net import (
     Net,
     Shape,
-    Wrapped,
     cnn,
     frozen,
     mlp,
@@ -28,6 +27,7 @@ from linsep.nets.net import (
     resnet18,
     untracked,
 )
+from linsep.nets.wrapped import Wrapped
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.testing import toy_run
@@ -329,7 +329,7 @@ def test_a_module_of_your_own_runs_with_layers() -> None:
 @pytest.mark.parametrize("name", ["resnet", "resnet18x", "timm", "keras/x"])
 def test_an_unknown_net_is_refused_with_what_there_is(name: str) -> None:
     with pytest.raises(ConfigError, match=f"net.name: unknown net '{name}'") as caught:
-        backbones.options(name, {})
+        backbones.find(name).options({})
     assert "cnn" in str(caught.value)
     assert "\n" not in str(caught.value)
 

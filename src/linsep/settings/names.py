@@ -10,7 +10,14 @@ SHORT = {
     "threads": "compute.threads",
 }  # fmt: skip
 
-NO_NUMBERS = {"preset", "scenario.data", "compute.threads"}  # they may differ between equal runs
+# They may differ between equal runs; so may the place of a part of one's own, own.<name>.source.
+NO_NUMBERS = {"preset", "scenario.data", "compute.threads", "net.weights"}
+
+
+def decides(name: str) -> bool:
+    """Return whether numbers may depend on a field."""
+    place = name.startswith("own.") and name.endswith(".source")
+    return name not in NO_NUMBERS and not place
 
 
 def full_name(name: str) -> str:

@@ -20,6 +20,16 @@ Weight = Annotated[float, Field(ge=0, le=LARGEST, allow_inf_nan=False)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Text = Annotated[str, AfterValidator(lambda text: text.encode().decode())]  # that a file can hold
 
+# One number for each channel, or one for all.
+Channels = Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(strict=False)]
+
+
+def _positive(numbers: tuple[float, ...]) -> tuple[float, ...]:
+    if not all(number > 0 for number in numbers):
+        raise ValueError("should be above 0")
+    return numbers
+
+
 # Which snapshots of a run to keep: the last task's, all tasks', or all epochs'.
 Keep = Literal["end", "tasks", "epochs"]
 
@@ -55,8 +65,25 @@ class Named(Section):
         return own | ({"options": own.get("options", {}) | rest} if rest else {})
 
 
+class Augmentation(Section):
+    """How images are varied and normalised; what is left out stays as is usual for the data."""
+
+    crop: Annotated[int, Field(ge=0, le=4096)] | None = None  # black border before a random crop
+    flip: bool | None = None  # left-right, half of the time
+    size: Annotated[int, Field(ge=1, le=4096)] | None = None  # side to which images are resized
+    mean: Channels | None = None  # per channel, of pixels from 0 to 1; a pretrained net has its own
+    std: Annotated[Channels, AfterValidator(_positive)] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing(cls, given: Any) -> Any:
+        return {"crop": 0, "flip": False} if given == "none" else given
+
+
 class Scenario(Named):
     """Which classes come when, and from which images."""
+
+    added = {"augment": None}
 
     name: str = "fashion-mini"
     data: Text | None = None  # the folder or file that holds the images; not part of a run's key
@@ -67,10 +94,27 @@ class Scenario(Named):
     per_class: Count | None = None  # training images of each class, for quick studies; None: all
     test_per_class: Count | None = None
     validation: Share = 0.0  # share of the training images to test on, instead of the test images
+    augment: Augmentation | None = None  # e.g. {crop = 4, flip = false}, or "none"
 
 
 class Net(Named):
-    name: str = "resnet18"
+    """The backbone; the head is the method's."""
+
+    added = {"weights": None, "weights_digest": None, "train": None}
+
+    name: str = "resnet18"  # by name, or your own as file.py:function
+    weights: Text | None = None  # file to start from: .safetensors, or .pt with a state dict
+    weights_digest: str | None = None  # of that file; filled in, and checked when it is there
+    # Modules that learn, such as ["layer4", "head"]; the others keep their weights and stay in
+    # eval mode, BatchNorm's statistics included. None: all learn.
+    train: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = None
+
+
+class Own(Section):
+    """A part of the user's own: where its code is, and which code it was."""
+
+    source: Text  # file.py:function or module:function, or the package that offers it
+    digest: str = ""  # of the source; filled in, and checked when it is there
 
 
 Milestone = Count | Annotated[float, Field(gt=0, lt=1)]
@@ -95,8 +139,12 @@ class Schedule(Section):
 
 
 class Training(Section):
-    """SGD as in the paper."""
+    """How the weights move; SGD as in the paper, or AdamW."""
 
+    added = {"optimizer": "sgd"}
+
+    # SGD with momentum, or AdamW with torch's betas, whose learning rate is 0.001 unless given.
+    optimizer: Literal["sgd", "adamw"] = "sgd"
     epochs: Count = 5  # per task
     batch_size: Rows = 32
     lr: Rate = 0.03

@@ -38,19 +38,26 @@ def _keywords(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _model(function: Callable[..., Any]) -> type[BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
+    described = function.__init__ if inspect.isclass(function) else function
+    hints = get_type_hints(described, include_extras=True)
     fields: dict[str, Any] = {
-        p.name: (_lists_too(hints[p.name]), ... if p.default is p.empty else p.default)
+        p.name: (_lists_too(_hint(p, hints)), ... if p.default is p.empty else p.default)
         for p in _keywords(function)
     }
     strict = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
     return create_model(f"{function.__name__} options", __config__=strict, **fields)
 
 
+def _hint(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
+    """The type of an option; where the user's function names none, that of its default."""
+    untyped = Any if parameter.default in (parameter.empty, None) else type(parameter.default)
+    return hints.get(parameter.name, untyped)
+
+
 def _lists_too(hint: Any) -> Any:
     """A tuple is written as a list in TOML; otherwise types are strict."""
     bare = hint.__origin__ if get_origin(hint) is Annotated else hint
-    return Annotated[hint, Field(strict=False)] if get_origin(bare) is tuple else hint
+    return Annotated[hint, Field(strict=False)] if tuple in (bare, get_origin(bare)) else hint
 
 
 def problem(error: ValidationError, where: str = "", model: type[BaseModel] | None = None) -> str:

@@ -24,7 +24,7 @@ from ..learning.metrics import audit, summary
 from ..learning.run import EpochEnd, Event, Run, StepEnd, TaskEnd
 from ..prepare import Prepared
 from ..settings.config import to_toml
-from ..settings.names import NO_NUMBERS
+from ..settings.names import decides
 from ..settings.sections import Keep
 from . import environment, files, snapshots, states
 from .folder import CONFIG, ENVIRONMENT, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line
@@ -143,7 +143,7 @@ class Session:
         if self.files.begun and self.files.exists:
             said = flat(self.files.config())
             mine = flat(tomllib.loads(to_toml(self.prepared.config)))
-            for name in sorted(said.keys() - NO_NUMBERS):
+            for name in sorted(filter(decides, said)):
                 if said[name] != mine.get(name):
                     raise StateError(
                         f"{self.folder / CONFIG} was changed since the run began: {name} is "

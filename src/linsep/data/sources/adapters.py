@@ -4,8 +4,6 @@ Knows how they hand out images and labels. Knows nothing of files. Everything is
 as bytes once. For more than fits, write a folder or a table and let that be prepared.
 """
 
-import importlib
-import runpy
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -16,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from ... import own
 from ...errors import DataError
 from ...settings.sections import Count
 from ..images import Dataset
@@ -108,15 +107,7 @@ def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3)
 
     It takes nothing and returns a torch Dataset, a pair of them (train, test), or a `Dataset`.
     """
-    source, _, name = str(place).rpartition(":")
-    if not source:
-        raise DataError(f"{place} names no function; write file.py:function or module:function")
-    with reading(source, "cannot be imported"):
-        file = source.endswith(".py")
-        names = runpy.run_path(source) if file else vars(importlib.import_module(source))
-    function = names.get(name)
-    if not callable(function):
-        raise DataError(f"{source} has no function {name!r}")
+    function = own.load(str(place), "", DataError).make
     with reading(place, "failed"):
         made = function()
         if isinstance(made, Dataset):
