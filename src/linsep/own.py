@@ -8,6 +8,8 @@ has named. A part is known by a digest of its source, so that a run notices when
 Knows files and modules. Knows nothing of methods, nets or data.
 """
 
+from __future__ import annotations
+
 import ast
 import importlib
 import inspect
@@ -17,13 +19,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from errno import ENOENT
 from hashlib import blake2b
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .errors import ConfigError, LinsepError, unknown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Group = Literal["methods", "terms", "nets", "scenarios"]
 PREFIX = "linsep_own_"  # of the modules that users' files become
@@ -72,12 +76,19 @@ def load(reference: str, where: str, error: type[LinsepError] = ConfigError) -> 
 
 def offered(group: Group) -> dict[str, EntryPoint]:
     """Return what installed packages offer, by name; nothing of it is imported."""
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=f"linsep.{group}")}
 
 
 def package_of(point: EntryPoint) -> str:
     """'acme-methods 1.2', the package that an entry point belongs to."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.module
+
+
+def offered_by_package(source: str) -> bool:
+    """Return whether a source is one that `take` has written."""
+    return ": " in source
 
 
 def take(group: Group, name: str, where: str) -> Part | None:
@@ -124,6 +135,9 @@ def find(
     if found is None and source:
         if source.startswith(NO_FILE):
             raise ConfigError(f"{where}{named} was handed over in Python and is in no file")
+        if offered_by_package(source):
+            package = source.partition(": ")[0]
+            raise ConfigError(f"{where}{named} is a part of {package}, which is not installed")
         found = load(source, where)
     if found is not None and digest and digest != found.digest:
         raise ConfigError(

@@ -17,6 +17,7 @@ from .errors import ConfigError, DataError
 from .resolve import resolve
 from .settings import sections
 from .settings.config import Config
+from .settings.layers import merged
 from .settings.signature import validate
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .learning.run import Run
     from .nets.net import Backbone
 
+Own = Any  # a recipe, a Method, or a list of recipes and names; None: the config's
 RESULTS_VERSION = 1  # raise it when the same config gives other numbers than before
 
 
@@ -108,13 +110,14 @@ def prepare(
     config: Config,
     *,
     data: Dataset | None = None,
+    method: Own = None,
     net: nn.Module | None = None,
     lenient: bool = False,
     here: bool = True,
     opened: dict[str, Opened] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Prepared:
-    """Resolve a config and open its data; a data set or a backbone of your own may be handed in.
+    """Resolve a config and open its data; data, a method or a backbone may be handed in.
 
     `opened` remembers scenarios from call to call, so that many runs on the same data load it once;
     `progress` receives the number of decoded images and their total.
@@ -124,6 +127,12 @@ def prepare(
 
     if not isinstance(config, Config):
         raise ConfigError(f"config: should be a linsep.Config, not {type(config).__name__}")
+    if method is not None:
+        given = Config(method=method)
+        settings = merged(
+            config.model_dump(exclude_unset=True), given.model_dump(exclude_unset=True)
+        )
+        config = validate(Config, settings).holding({**config.held, **given.held})
     if data is not None:
         if not isinstance(data, Dataset):
             raise DataError(f"data: should be a linsep.Dataset, not {type(data).__name__}")
@@ -143,9 +152,18 @@ def prepare(
     return Prepared(resolved, found, key(resolved, found.fingerprint, net), net)
 
 
-def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:
-    """Build a run: `for event in build(Config(...)): ...` trains it. Nothing is written."""
-    return prepare(config, data=data, net=net).build()
+def build(
+    config: Config,
+    *,
+    data: Dataset | None = None,
+    method: Own = None,
+    net: nn.Module | None = None,
+) -> Run:
+    """Build a run: `for event in build(Config(...)): ...` trains it. Nothing is written.
+
+    `method` is a function of your own, a `Method`, or a list such as [er_kd, "bfp"].
+    """
+    return prepare(config, data=data, method=method, net=net).build()
 
 
 def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:

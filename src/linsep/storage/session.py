@@ -26,7 +26,7 @@ from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.names import decides
 from ..settings.sections import Keep
-from . import environment, files, snapshots, states
+from . import environment, files, snapshots, sources, states
 from .folder import CONFIG, ENVIRONMENT, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line
 from .lease import Lease
 from .store import flat
@@ -68,6 +68,7 @@ class Session:
     def __enter__(self) -> Session:
         if self.finished:
             return self
+        sources.check(self.prepared, self.folder.parent)
         with files.reporting(f"cannot use {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             files.sync_folder(self.folder.parent)  # so that the name of a new folder lasts

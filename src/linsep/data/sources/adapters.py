@@ -4,7 +4,8 @@ Knows how they hand out images and labels. Knows nothing of files. Everything is
 as bytes once. For more than fits, write a folder or a table and let that be prepared.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -109,11 +110,25 @@ def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3)
     """
     function = own.load(str(place), "", DataError).make
     with reading(place, "failed"):
-        made = function()
-        if isinstance(made, Dataset):
-            return made
-        pair = made if isinstance(made, tuple) else (made,)
-        return from_torch(*pair, size=size, channels=channels)
+        return _converted(function(), size, channels)
+
+
+def converting(function: Callable[..., Any], place: str) -> Callable[..., Dataset]:
+    """A function as `from_code` takes it, with its own options, that returns a `Dataset`."""
+
+    @wraps(function)
+    def load(**options: Any) -> Dataset:
+        with reading(place, "failed"):
+            return _converted(function(**options))
+
+    return load
+
+
+def _converted(made: Any, size: int | None = None, channels: int = 3) -> Dataset:
+    if isinstance(made, Dataset):
+        return made
+    pair = made if isinstance(made, tuple) else (made,)
+    return from_torch(*pair, size=size, channels=channels)
 
 
 def _pairs(part: Pairs, size: int | None, channels: int) -> Iterator[tuple[Pixels, Any]]:
