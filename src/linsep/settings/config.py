@@ -78,7 +78,9 @@ def handed_over(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
             return "custom"
         if not callable(value):
             return value
-        if value.__module__.startswith("linsep."):  # one of ours, by its function
+        if str(getattr(value, "__module__", "")).startswith(
+            "linsep."
+        ):  # one of ours, by its function
             return value.__name__
         part = own.described(value, where)
         name = own.name_of(part.source)
