@@ -169,7 +169,7 @@ def _per_channel(numbers: tuple[float, ...], channels: int, name: str) -> tuple[
     if channels == 1 and len(numbers) == 3:
         return (round(sum(numbers) / 3, 6),)
     if len(numbers) != channels:
-        should = f"should be {channels} numbers, not {len(numbers)}"
+        should = f"the images have {channels} channels; {len(numbers)} numbers were given"
         raise ConfigError(f"scenario.augment.{name}: {should}")
     return numbers
 

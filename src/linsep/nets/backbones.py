@@ -1,6 +1,7 @@
 """The nets by name: our own, timm's and torchvision's, the user's. Imports the extras late."""
 
 import inspect
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -117,16 +118,21 @@ def make(name: str, shape: Shape, chosen: Mapping[str, Any], taps: Collection[st
 @contextmanager
 def _fetching(model: str) -> Iterator[None]:
     """Report in one line why pretrained weights cannot be had."""
+    hub = logging.getLogger("huggingface_hub")  # which would log each of its many tries
+    level = hub.level
+    hub.setLevel(logging.CRITICAL)
     try:
         yield
     except LinsepError:
         raise
     except Exception as error:  # of the network, a hub or a cache: of nearly any kind
-        reason = " ".join(str(error).split())[:160] or type(error).__name__
+        reason = " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
         raise ConfigError(
             f"net.pretrained: the weights of {model} cannot be fetched ({reason}); without a "
-            "network, download them elsewhere and name the file: net.weights=FILE"
+            "network, download them elsewhere and add net.weights=FILE"
         ) from error
+    finally:
+        hub.setLevel(level)
 
 
 def _timm(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:

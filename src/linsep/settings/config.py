@@ -78,10 +78,8 @@ def handed_over(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
             return "custom"
         if not callable(value):
             return value
-        if str(getattr(value, "__module__", "")).startswith(
-            "linsep."
-        ):  # one of ours, by its function
-            return value.__name__
+        if str(getattr(value, "__module__", "")).startswith("linsep."):
+            return value.__name__  # one of ours
         part = own.described(value, where)
         name = own.name_of(part.source)
         held[name], known[name] = value, {"source": part.source, "digest": part.digest}

@@ -5,7 +5,7 @@ Knows functions and pydantic. Knows no recipe and no file. Errors are one line a
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -77,8 +77,10 @@ def problem(error: ValidationError, where: str = "", model: type[BaseModel] | No
 def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
     """The fields of the section that a path leads to."""
     for name in path:
-        inner = model.model_fields[str(name)].annotation
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+        hint = model.model_fields[str(name)].annotation
+        inner = [h for h in (hint, *get_args(hint)) if isinstance(h, type)]  # it may be optional
+        tables = [h for h in inner if issubclass(h, BaseModel)]
+        if not tables:
             return []
-        model = inner
+        model = tables[0]
     return list(model.model_fields)
