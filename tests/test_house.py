@@ -94,8 +94,9 @@ def test_the_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert blocks
+    space: dict[str, object] = {"__name__": "example"}
     for block in blocks:
-        exec(compile(block, page, "exec"), {"__name__": "example"})
+        exec(compile(block, page, "exec"), space)
 
 
 def test_links_lead_somewhere() -> None:
