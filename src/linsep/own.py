@@ -15,7 +15,7 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from errno import ENOENT
 from hashlib import blake2b
@@ -115,7 +115,7 @@ def described(made: Callable[..., Any], where: str) -> Part:
         return Part(made, f"{NO_FILE}:{name}", "")
     if file and file.endswith(".py") and Path(file).exists() and made.__qualname__ == name:
         path = Path(file).absolute()
-        return Part(made, f"{path}:{name}", _digest(_contents(path)))
+        return Part(made, f"{path}:{name}", _digest(_contents(path).values()))
     return Part(made, f"{NO_FILE}:{name}", _digest([text.encode()]))
 
 
@@ -173,7 +173,7 @@ def _executed(path: Path) -> tuple[ModuleType, str, str]:
     """Execute a file as a module of its own; the files beside it can be imported."""
     path = path.expanduser().absolute()
     contents = _contents(path)
-    digest = _digest(contents)
+    digest = _digest(contents.values())
     name = f"{PREFIX}{digest}_{_digest([str(path).encode()])}"
     if name in sys.modules:
         return sys.modules[name], str(path), digest
@@ -183,9 +183,13 @@ def _executed(path: Path) -> tuple[ModuleType, str, str]:
     module.__file__ = str(path)
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
+    beside = {str(file) for file in contents if file != path}  # they may have changed as well
+    for other, loaded in list(sys.modules.items()):
+        if other != "__main__" and getattr(loaded, "__dict__", {}).get("__file__") in beside:
+            del sys.modules[other]
     sys.modules[name] = module  # dataclasses and annotations look there
     try:
-        exec(compile(contents[0], path, "exec"), vars(module))  # the bytes that were digested
+        exec(compile(contents[path], path, "exec"), vars(module))  # the bytes that were digested
     except BaseException:
         del sys.modules[name]
         raise
@@ -199,7 +203,7 @@ def _imported(name: str) -> tuple[ModuleType, str, str]:
     return module, name, digest
 
 
-def _contents(path: Path) -> list[bytes]:
+def _contents(path: Path) -> dict[Path, bytes]:
     """Return a file's content and that of the files beside it that it imports, and so on."""
     if not path.is_file():  # a pipe would be waited for
         raise FileNotFoundError(ENOENT, "there is no such file", str(path))
@@ -213,7 +217,7 @@ def _contents(path: Path) -> list[bytes]:
         for name in sorted(_imports(found[at])):
             beside = (path.parent / f"{name}.py", path.parent / name / "__init__.py")
             waiting += [file for file in beside if file.is_file()]
-    return [*found.values()]
+    return found
 
 
 def _imports(content: bytes) -> set[str]:
@@ -226,7 +230,7 @@ def _imports(content: bytes) -> set[str]:
     return named
 
 
-def _digest(contents: list[bytes]) -> str:
+def _digest(contents: Iterable[bytes]) -> str:
     digest = blake2b(digest_size=8)
     for content in contents:
         digest.update(len(content).to_bytes(8) + content)

@@ -70,7 +70,7 @@ class Config(sections.Section):
 def handed_over(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Put names in place of functions, modules and methods, and return these by their names."""
     given, held = dict(fields), dict[str, Any]()
-    known = dict(given.get("own") or {})
+    known = dict(given["own"]) if isinstance(given.get("own"), Mapping) else {}
 
     def named(value: Any, where: str) -> Any:
         if hasattr(value, "summands"):  # a method that is made already: it has no options

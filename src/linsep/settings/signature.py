@@ -4,6 +4,7 @@ Knows functions and pydantic. Knows no recipe and no file. Errors are one line a
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -69,6 +70,8 @@ def problem(error: ValidationError, where: str = "", model: type[BaseModel] | No
         allowed = _fields(model, first["loc"][:-1])
         return f"{'.'.join(path)}: {unknown('field', path[-1], allowed)}{more}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
+    message = re.sub(r"a valid dictionary or instance of \w+", "a table", message)
+    message = message.replace("a valid tuple", "a list")
     plain = first["type"] in ("missing", "json_invalid")
     found = "" if plain else f", not {shortened(first['input'])}"
     return printable(": ".join(filter(None, [".".join(path), f"{message}{found}{more}"])))
