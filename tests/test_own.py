@@ -146,6 +146,19 @@ def test_functions_modules_and_methods_in_python(tmp_path: Path) -> None:
     assert len(list(run)) == len(list(linsep.build(Config(method="er", **SETTINGS))))
     body = nn.Sequential(nn.Flatten(), nn.Linear(64, 7))
     assert linsep.build(Config(net=body, **SETTINGS)).learner.spec.features == 7
+    by_class = Config(net={"name": Flat, "width": 5}, **SETTINGS)
+    assert linsep.build(by_class).learner.spec.features == 5
+
+
+class Flat(nn.Module):
+    """A net that is a class of the user's."""
+
+    def __init__(self, shape: tuple[int, int, int], *, width: int = 3) -> None:
+        super().__init__()
+        self.linear = nn.Linear(shape[0] * shape[1] * shape[2], width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x.flatten(1))
 
 
 def test_a_method_without_a_source_can_be_built_but_not_kept(tmp_path: Path) -> None:

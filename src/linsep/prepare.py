@@ -72,11 +72,14 @@ class Prepared:
         c, net = self.config, self.config.net
         shape = (self.data.scenario.shape[0], *self.data.augment.size)
         layers = {t for part in c.options.values() for t in part.get("layers", ())}
-        if self.module is not None:
-            return Wrapped(copy.deepcopy(self.module), shape, layers)
         # With a file of weights, nothing is fetched: "pretrained" is about the images then.
         fetched = {"pretrained": False} if net.weights and "pretrained" in net.options else {}
-        body = backbones.find(net.name, c.own, c.held).build(shape, net.options | fetched, layers)
+        body: Backbone
+        if self.module is not None:
+            body = Wrapped(copy.deepcopy(self.module), shape, layers)
+        else:
+            found = backbones.find(net.name, c.own, c.held)
+            body = found.build(shape, net.options | fetched, layers)
         if net.weights is not None:
             weights.fit(body, weights.read(net.weights, net.weights_digest), net.weights)
         return body

@@ -23,6 +23,7 @@ from linsep.prepare import Prepared, prepare
 from linsep.resolve import resolve
 from linsep.settings.config import from_settings
 from linsep.storage.session import Session
+from linsep.storage.store import Store
 from tests.helpers.command import command
 
 SETTINGS: dict[str, Any] = {
@@ -58,6 +59,16 @@ def test_a_run_starts_from_the_files_weights(suffix: str, prefix: str, tmp_path:
     found = with_weights(path).build().learner.net.backbone.state_dict()
     assert found.keys() == state.keys()
     assert all(torch.equal(found[name], state[name]) for name in state)
+
+
+def test_a_module_that_is_handed_in_takes_them_too(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
+    torch.save(
+        {"module.1.weight": torch.ones(5, 64), "module.1.bias": torch.zeros(5)}, tmp_path / "w.pt"
+    )
+    config = linsep.Config(**SETTINGS, net={"name": "cnn", "weights": str(tmp_path / "w.pt")})
+    body = linsep.build(config, net=module).learner.net.backbone
+    assert torch.equal(body.state_dict()["module.1.weight"], torch.ones(5, 64))
 
 
 def test_a_finished_run_is_a_start_for_another(tmp_path: Path) -> None:
@@ -192,6 +203,13 @@ def test_unknown_modules_are_refused_with_those_there_are(train: list[str], mess
         prepare(from_settings(SETTINGS | {"net": {"name": "cnn", "train": train}})).build()
     assert "net.train" in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_a_net_that_cannot_be_made_leaves_no_run_behind(tmp_path: Path) -> None:
+    wrong = SETTINGS | {"net": {"name": "cnn", "train": ["block9", "head"]}}
+    with pytest.raises(ConfigError), Session(prepare(from_settings(wrong)), tmp_path):
+        pass
+    assert not Store(tmp_path).records()
 
 
 def test_names_of_a_wrapped_module_are_its_own() -> None:

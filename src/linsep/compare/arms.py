@@ -152,6 +152,9 @@ def _sorted_fields(done: list[Record]) -> tuple[Values, list[str], list[str], di
         section = name.partition(".")[0]
         if name in IGNORED or not decides(name) or section in SETTINGS:
             continue
+        sources = {record.facts.get(name) for record in done} - {None}
+        if section == "own" and len(sources) < 2:  # the method's or the net's name tells already
+            continue
         values = {m: {record.facts.get(name) for record in group} for m, group in groups.items()}
         if any(len(several) > 1 for several in values.values()):
             (blocks if section in SECTIONS else options).append(name)

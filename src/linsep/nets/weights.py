@@ -127,4 +127,4 @@ def _size(tensor: Tensor) -> str:
 
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return ", ".join(sorted(names)[:SHOWN]) + more

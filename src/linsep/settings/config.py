@@ -91,7 +91,7 @@ def handed_over(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
     if all(isinstance(name, str) for name in names):
         given["method"] = "+".join(names)
     net = given.get("net")
-    if hasattr(net, "state_dict"):
+    if hasattr(net, "state_dict") and not isinstance(net, type):
         held[""] = given.pop("net")
     elif callable(net):
         given["net"] = named(net, "net: ")

@@ -122,8 +122,8 @@ class Session:
             warnings.warn(f"{error}; a new list is begun", stacklevel=4)
             sessions = []
         before: dict[str, Any] = dict(sessions[-1]) if sessions else {}
+        self.run = self.prepared.build()  # a net that cannot be made leaves no run behind
         self._check_config()
-        self.run = self.prepared.build()
         learner, wanted = self.run.learner, self.prepared.config.compute.threads
         torch.set_num_threads(wanted or before.get("threads") or 1)
         here = environment.describe(learner.device)
