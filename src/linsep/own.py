@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from errno import ENOENT
+from functools import lru_cache
 from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -76,6 +77,11 @@ def load(reference: str, where: str, error: type[LinsepError] = ConfigError) -> 
 
 def offered(group: Group) -> dict[str, EntryPoint]:
     """Return what installed packages offer, by name; nothing of it is imported."""
+    return _offered(group, tuple(sys.path))
+
+
+@lru_cache(maxsize=64)  # it reads the metadata of every package
+def _offered(group: Group, path: tuple[str, ...]) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=f"linsep.{group}")}

@@ -38,9 +38,9 @@ def gathered(settings: Mapping[str, Any], methods: Iterable[str] = ()) -> dict[s
     texts = [m for m in (settings.get("method"), *methods) if isinstance(m, str)]
     mine = {name_of(p.strip()) for m in texts for p in m.split("+")}
     mine |= {*given} if isinstance(given := settings.get("own"), Mapping) else set()
-    known = {*METHODS, *TERMS, *mine, *offered("methods"), *offered("terms")}
+    known = {*METHODS, *TERMS, *mine}
     for name, value in rest.items():
-        if name not in known:
+        if name not in known | {*offered("methods"), *offered("terms")}:
             raise ConfigError(unknown("field", name, [*Config.model_fields, *known]))
         if not isinstance(value, Mapping):
             raise ConfigError(f"{name}: should be a table of options, not {shortened(value)}")
