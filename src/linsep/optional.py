@@ -1,5 +1,6 @@
 """Packages that linsep can do without, imported when they are first needed."""
 
+import traceback
 from importlib import import_module
 from typing import Any
 
@@ -19,8 +20,22 @@ def needed(module: str, by: str) -> Any:
     package = module.partition(".")[0]
     try:
         return import_module(module)
-    except (ImportError, RuntimeError) as error:  # a broken torchvision raises the latter
-        broken = not isinstance(error, ModuleNotFoundError)
-        reason = f", which fails to import ({str(error).splitlines()[0]})" if broken else ""
-        advice = f"pip install 'linsep[{EXTRAS[package]}]'"
-        raise ConfigError(f"{by} needs {package}{reason}: {advice}") from None
+    except Exception as error:  # a torchvision that does not fit its torch raises RuntimeError
+        missing = isinstance(error, ModuleNotFoundError)
+        broken = _culprit(error, package)
+        chain = f"{by} needs {package}" + (f", which needs {broken}" if broken != package else "")
+        if not missing:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            chain += f", which fails to import ({reason})"
+        how = "pip install" if missing else "reinstall it to fit your torch: pip install -U"
+        extra = EXTRAS.get(broken, EXTRAS[package])
+        raise ConfigError(f"{chain}: {how} 'linsep[{extra}]'") from error
+
+
+def _culprit(error: Exception, package: str) -> str:
+    """The package whose import failed; a package may fail because of one that it imports."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return error.name.partition(".")[0]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    tops = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in frames]
+    return next((top for top in reversed(tops) if top in EXTRAS), package)

@@ -11,12 +11,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError, DataError
 from .resolve import resolve
 from .settings import sections
 from .settings.config import Config
+from .settings.layers import merged
 from .settings.signature import validate
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .learning.workload import Workload
     from .nets.net import Backbone
 
+Own = Any  # a recipe, a Method, or a list of recipes and names; None: the config's
 RESULTS_VERSION = 1  # raise it when the same config gives other numbers than before
 
 
@@ -50,38 +52,55 @@ class Prepared:
     def build(self) -> Run:
         from .learning.learner import Learner
         from .learning.run import Run
-        from .methods import assemble
+        from .methods import parts
         from .randomness import Randomness
 
         c = self.config
         if c.compute.device == "cuda":
             set_deterministic(c.compute.deterministic)
-        method = assemble(c.method, c.options)
+        method = parts(c.method, c.own, c.held).assemble(c.options)
         scenario = method.curriculum(self.data.scenario)
         learner = Learner(
             method, self._backbone, scenario, Randomness(c.seed), self.data.augment,
-            c.training, c.memory, c.evaluation, c.compute,
+            c.training, c.memory, c.evaluation, c.compute, c.net.train,
         )  # fmt: skip
         return Run(scenario, learner)
 
     def workload(self) -> Workload:
         """How much there is to do, without building anything."""
         from .learning.workload import Workload
-        from .methods import assemble
+        from .methods import parts
 
         c = self.config
-        method = assemble(c.method, c.options)
+        method = parts(c.method, c.own, c.held).assemble(c.options)
         return Workload.of(method, method.curriculum(self.data.scenario), c.training, c.memory.rows)
 
     def _backbone(self) -> Backbone:
-        from .nets.backbones import make
-        from .nets.net import Wrapped
+        from .nets import backbones, weights
+        from .nets.wrapped import Wrapped
 
+        c, net = self.config, self.config.net
         shape = (self.data.scenario.shape[0], *self.data.augment.size)
-        layers = {t for part in self.config.options.values() for t in part.get("layers", ())}
+        layers = {t for part in c.options.values() for t in part.get("layers", ())}
+        # With a file of weights, nothing is fetched: "pretrained" is about the images then.
+        fetched = {"pretrained": False} if net.weights and "pretrained" in net.options else {}
+        body: Backbone
         if self.module is not None:
-            return Wrapped(copy.deepcopy(self.module), shape, layers)
-        return make(self.config.net.name, shape, self.config.net.options, layers)
+            body = Wrapped(copy.deepcopy(self.module), shape, layers)
+        else:
+            found = backbones.find(net.name, c.own, c.held)
+            body = found.build(shape, net.options | fetched, layers)
+        if net.weights is not None:
+            weights.fit(body, weights.read(net.weights, net.weights_digest), net.weights)
+        return body
+
+    def pinned(self) -> dict[str, Any]:
+        """Return the settings that lead to the same files elsewhere, and notice if they changed."""
+        c = self.config.model_dump(mode="json")
+        net = {k: c["net"][k] for k in ("weights", "weights_digest") if k in c["net"]}
+        net |= {"name": c["net"]["name"]} if c["net"]["name"] in self.config.own else {}
+        own = {"method": c["method"], "own": c["own"]} if self.config.own else {}
+        return own | ({"net": net} if net else {})
 
 
 def set_deterministic(on: bool) -> None:
@@ -104,13 +123,14 @@ def prepare(
     config: Config,
     *,
     data: Dataset | None = None,
+    method: Own = None,
     net: nn.Module | None = None,
     lenient: bool = False,
     here: bool = True,
     opened: dict[str, Opened] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Prepared:
-    """Resolve a config and open its data; a data set or a backbone of your own may be handed in.
+    """Resolve a config and open its data; data, a method or a backbone may be handed in.
 
     `opened` remembers scenarios from call to call, so that many runs on the same data load it once;
     `progress` receives the number of decoded images and their total.
@@ -120,12 +140,19 @@ def prepare(
 
     if not isinstance(config, Config):
         raise ConfigError(f"config: should be a linsep.Config, not {type(config).__name__}")
+    if method is not None:
+        given = Config(method=method)
+        settings = merged(
+            config.model_dump(exclude_unset=True), given.model_dump(exclude_unset=True)
+        )
+        config = validate(Config, settings).holding({**config.held, **given.held})
     if data is not None:
         if not isinstance(data, Dataset):
             raise DataError(f"data: should be a linsep.Dataset, not {type(data).__name__}")
         scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
         config = config.model_copy(update={"scenario": validate(sections.Scenario, scenario)})
     resolved = resolve(config, lenient=lenient, here=here)
+    net = config.held.get("") if net is None else net
     opened = {} if opened is None else opened
     which = resolved.scenario.model_dump_json()
     if data is not None or which not in opened:
@@ -138,7 +165,13 @@ def prepare(
     return Prepared(resolved, found, key(resolved, found.fingerprint, net), net)
 
 
-def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None = None) -> Run:
+def build(
+    config: Config,
+    *,
+    data: Dataset | None = None,
+    method: Own = None,
+    net: nn.Module | None = None,
+) -> Run:
     """Build a run that trains when it is iterated over; nothing is written.
 
     >>> import linsep
@@ -149,10 +182,11 @@ def build(config: Config, *, data: Dataset | None = None, net: nn.Module | None 
     >>> len(accuracy)
     5
 
-    `data` and `net` are a data set and a backbone of your own. `linsep.train` is the same with a
-    folder that can be resumed, compared and reported.
+    `data` and `net` are a data set and a backbone of your own; `method` is a function of your own,
+    a `Method`, or a list such as [er_kd, "bfp"]. `linsep.train` is the same with a folder that can
+    be resumed, compared and reported.
     """
-    return prepare(config, data=data, net=net).build()
+    return prepare(config, data=data, method=method, net=net).build()
 
 
 def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:
@@ -162,6 +196,9 @@ def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> st
     content = config.model_dump(mode="json", exclude={"preset": True, "name": True, "tags": True})
     del content["scenario"]["data"], content["compute"]["threads"]
     content["scenario"].pop("data_name", None)
+    content["net"].pop("weights", None)
+    if config.own:
+        content["own"] = {name: part.digest for name, part in config.own.items()}
     content |= {"data": fingerprint, "results": RESULTS_VERSION + revisions(config.method)}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:

@@ -6,11 +6,12 @@ Opens no data and builds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError, DeviceError, shortened, unknown
+from .own import name_of, offered
 from .settings import sections
 from .settings.config import Config
 from .settings.layers import merged
@@ -18,25 +19,38 @@ from .settings.signature import complete, validate
 
 if TYPE_CHECKING:
     from .learning.method import Method
+    from .methods import Parts
+    from .nets.backbones import Reads
+
+ADAMW_LR = 0.001  # torch's; what scenarios and methods suggest is for SGD
 
 
-def gathered(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Move tables that are no section of a config to `options`, where the method finds them."""
+def gathered(settings: Mapping[str, Any], methods: Iterable[str] = ()) -> dict[str, Any]:
+    """Move tables that are no section of a config to `options`, where the method finds them.
+
+    `methods` are others that the settings may be for, which matters if they are the user's own.
+    """
     from .methods import METHODS, TERMS
     from .settings.reference import sections as names
     from .settings.reference import unknown_setting
 
-    own = {k: v for k, v in settings.items() if k in Config.model_fields}
     rest = {k: v for k, v in settings.items() if k not in Config.model_fields}
+    if not rest:
+        return dict(settings)
+    texts = [m for m in (settings.get("method"), *methods) if isinstance(m, str)]
+    mine = {name_of(p.strip()) for m in texts for p in m.split("+")}
+    mine |= {*given} if isinstance(given := settings.get("own"), Mapping) else set()
+    known = {*METHODS, *TERMS, *mine}
     for name, value in rest.items():
-        if name in METHODS or name in TERMS:
+        if name in known | {*offered("methods"), *offered("terms")}:
             if not isinstance(value, Mapping):
                 raise ConfigError(f"{name}: should be a table of options, not {shortened(value)}")
         elif isinstance(value, Mapping):
-            raise ConfigError(unknown("section", name, [*names(), *METHODS, *TERMS]))
+            raise ConfigError(unknown("section", name, [*names(), *known]))
         else:
             raise ConfigError(unknown_setting(name))
-    return merged(own, {"options": rest}) if rest else own
+    own = {k: v for k, v in settings.items() if k in Config.model_fields}
+    return merged(own, {"options": rest})
 
 
 def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Config:
@@ -48,15 +62,15 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     one set of settings to many methods. The device is checked only if the run is to happen `here`.
     """
     from .data.registry import source
-    from .methods import assemble, parts
+    from .methods import parts
     from .nets import backbones
     from .settings.presets import PRESETS
 
-    named = parts(config.method)
-    given = config.model_dump(exclude_unset=True)
+    named = parts(config.method, config.own, config.held)
+    given = config.model_dump(exclude_unset=True) | {"method": named.name}
     preset = dict(PRESETS[config.preset]) if config.preset else {}
     chosen = _options(named, preset.pop("options", {}), given.pop("options", {}), lenient)
-    method = assemble("+".join(named), chosen)
+    method = named.assemble(chosen)
     found = source(config.scenario.name)
     suggested = _suggested(method, found.suggests)
     resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
@@ -64,18 +78,49 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     options = complete(found.load, scenario.options, "scenario", sections.Scenario.own())
     options = {k: v for k, v in options.items() if k not in found.added or v != found.added[k]}
     per_task = scenario.per_task or found.per_task
+    body = backbones.find(net.name, config.own, config.held)
+    if body.own and body.name in named.own:
+        raise ConfigError(f"net.name: {body.name!r} is a part of the method too; rename one")
+    net_options = body.options(body.fitting(method.net_options) | net.options)
+    augment = _augment(scenario.augment, body.reads(net_options))
     subset = resolved.seed if scenario.subset_seed == "seed" else scenario.subset_seed
-    own = {"options": options, "per_task": per_task, "subset_seed": subset}
-    net_options = backbones.fitting(net.name, method.net_options) | net.options
+    treated = {
+        "options": options, "per_task": per_task, "augment": augment, "subset_seed": subset,
+    }  # fmt: skip
     settled = {
-        "method": "+".join(named),
-        "training": _training(resolved.training),
-        "memory": _memory(method, named[0], resolved, given.get("memory", {}), lenient),
-        "net": sections.Net(name=net.name, options=backbones.options(net.name, net_options)),
-        "scenario": scenario.model_copy(update=own),
+        "method": named.name,
+        "own": {**named.own, **({body.name: body.own} if body.own else {})},
+        "training": _training(resolved.training, given.get("training", {})),
+        "memory": _memory(method, next(iter(named.recipes)), resolved, given, lenient),
+        "net": _net(net, body.name, net_options),
+        "scenario": scenario.model_copy(update=treated),
         "compute": _compute(resolved.compute, here),
     }
-    return resolved.model_copy(update=settled)
+    return resolved.model_copy(update=settled).holding(config.held)
+
+
+def _net(wanted: sections.Net, name: str, options: dict[str, Any]) -> sections.Net:
+    """Name the net, and the file it starts from together with its digest."""
+    settled: dict[str, Any] = {"name": name, "options": options}
+    if wanted.weights is not None:
+        from .nets import weights
+
+        path = str(Path(wanted.weights).expanduser().absolute())
+        digest = wanted.weights_digest or weights.digest(path)
+        settled |= {"weights": path, "weights_digest": digest}
+    elif wanted.weights_digest is not None:
+        raise ConfigError("net.weights_digest: names no file; give net.weights too")
+    return wanted.model_copy(update=settled)
+
+
+def _augment(
+    wanted: sections.Augmentation | None, net: Reads | None
+) -> sections.Augmentation | None:
+    """Give a pretrained net images like those it was trained on, unless the user wants others."""
+    if net is None:
+        return wanted
+    given = wanted.model_dump(exclude_none=True) if wanted else {}
+    return sections.Augmentation.model_validate({**net._asdict(), **given})
 
 
 def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,28 +139,32 @@ def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _options(
-    named: tuple[str, ...], preset: Mapping[str, Any], given: Mapping[str, Any], lenient: bool
+    named: Parts, preset: Mapping[str, Any], given: Mapping[str, Any], lenient: bool
 ) -> dict[str, dict[str, Any]]:
-    from .methods import recipe
-
-    strays = [part for part in given if part not in named]
+    strays = [part for part in given if part not in named.recipes]
     if strays and not lenient:
-        raise ConfigError(f"{strays[0]}: is no part of the method {'+'.join(named)!r}")
+        raise ConfigError(f"{strays[0]}: is no part of the method {named.name!r}")
     layers = merged(preset, given)
-    return {part: complete(recipe(part), layers.get(part, {}), part) for part in named}
+    return {p: complete(recipe, layers.get(p, {}), p) for p, recipe in named.recipes.items()}
 
 
-def _training(wanted: sections.Training) -> sections.Training:
-    """Turn milestones that are shares of the epochs into epochs."""
-    given = wanted.schedule.milestones
-    marks = tuple(max(1, round(m * wanted.epochs)) if m < 1 else m for m in given)
+def _training(wanted: sections.Training, given: Mapping[str, Any]) -> sections.Training:
+    """Turn milestones that are shares of the epochs into epochs; what SGD wants is not AdamW's."""
+    if wanted.optimizer == "adamw":
+        if given.get("momentum"):
+            raise ConfigError("training.momentum: AdamW has its own; leave it out")
+        lr = given.get("lr", ADAMW_LR)
+        wanted = wanted.model_copy(update={"momentum": 0.0, "lr": lr})
+    shares = wanted.schedule.milestones
+    marks = tuple(max(1, round(m * wanted.epochs)) if m < 1 else m for m in shares)
     schedule = wanted.schedule.model_copy(update={"milestones": marks})
     return wanted.model_copy(update={"schedule": schedule})
 
 
 def _memory(
-    method: Method, name: str, config: Config, given: Mapping[str, Any], lenient: bool
+    method: Method, name: str, config: Config, settings: Mapping[str, Any], lenient: bool
 ) -> sections.Memory:
+    given = settings.get("memory", {})
     if not method.memories:
         if given.get("rows", bool(given)) and not lenient:
             raise ConfigError(f"memory: method {name!r} keeps no memory; leave it out")

@@ -1,4 +1,4 @@
-"""Laws that every method must keep; `check_method(my_method)` checks yours.
+"""Laws that every method and every net must keep: `check_method(er_kd)`, `check_net(make)`.
 
 Knows a toy scenario and a toy net with BatchNorm, small enough to look at every step. Each law is a
 function that raises AssertionError with what broke.
@@ -10,8 +10,9 @@ function that raises AssertionError with what broke.
 
 import copy
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,7 +25,10 @@ from .learning.learner import Learner
 from .learning.method import Method, Stage, Summand
 from .learning.run import Run, StepEnd, TaskEnd
 from .methods import TERMS
+from .methods.backward import bfp
+from .methods.replay import er
 from .nets.net import Backbone, Blocks, Shape
+from .nets.wrapped import Wrapped
 from .randomness import Randomness
 from .settings import sections
 
@@ -35,14 +39,14 @@ PER_CLASS = 6  # training images: with a batch of 8, two steps an epoch, the sec
 STAGE_EPOCHS = 1  # at most, where a stage has its own
 
 
-def toy_scenario() -> Scenario:
-    """Six classes of noisy 8x8 images in three tasks."""
+def toy_scenario(shape: Shape = RAW) -> Scenario:
+    """Six classes of noisy images, 8x8 unless told otherwise, in three tasks."""
     g = torch.Generator().manual_seed(0)
-    centres = torch.rand(CLASSES, *RAW, generator=g)
+    centres = torch.rand(CLASSES, *shape, generator=g)
 
     def make(n: int) -> Images:
         y = torch.arange(CLASSES).repeat_interleave(n)
-        x = (centres[y] + 0.1 * torch.randn(len(y), *RAW, generator=g)).clamp(0, 1)
+        x = (centres[y] + 0.1 * torch.randn(len(y), *shape, generator=g)).clamp(0, 1)
         return Images.of((x * 255).to(torch.uint8), y)
 
     names = tuple(f"class {c}" for c in range(CLASSES))
@@ -57,18 +61,25 @@ def toy_run(
     training: dict[str, Any] | None = None,
     memory: dict[str, Any] | None = None,
     scenario: Scenario | None = None,
+    net: Callable[[], Backbone] | None = None,
+    train: Collection[str] | None = None,
 ) -> Run:
-    """A run on the toy scenario; stages with epochs of their own are cut short."""
+    """A run on the toy scenario; stages with epochs of their own are cut short.
+
+    A net of yours reads the scenario's images whole.
+    """
     method = replace(method, stages=tuple(map(_short, method.stages)))
     scenario = method.curriculum(scenario or toy_scenario())
     chosen = {"epochs": 2, "batch_size": 8, "lr": 0.03, "momentum": 0.9} | (training or {})
     policy = method.memories[0] if method.memories else "balanced"
     kept = {"rows": 12 if method.memories else 0, "draw": 6, "policy": policy} | (memory or {})
-    augment = Augment(size=SIZE, pad=0, flip=True, mean=(0.5,), std=(0.25,))
+    channels, *whole = scenario.shape
+    size = SIZE if net is None else (whole[0], whole[1])
+    augment = Augment(size, pad=0, flip=True, mean=(0.5,) * channels, std=(0.25,) * channels)
     learner = Learner(
-        method, toy_backbone, scenario, Randomness(seed), augment,
+        method, net or toy_backbone, scenario, Randomness(seed), augment,
         sections.Training.model_validate(chosen), sections.Memory.model_validate(kept),
-        sections.Evaluation(), sections.Compute(device="cpu"),
+        sections.Evaluation(), sections.Compute(device="cpu"), train,
     )  # fmt: skip
     return Run(scenario, learner)
 
@@ -78,6 +89,9 @@ def toy_backbone() -> Backbone:
     first = nn.Sequential(nn.Conv2d(RAW[0], 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU())
     second = nn.Sequential(nn.Conv2d(4, 6, 3), nn.ReLU())
     return Blocks({"block1": first, "block2": second}, (4, 6))
+
+
+Toy = Callable[..., Run]  # (method, seed, *, training) -> a run, as `toy_run` makes it
 
 
 def _short(stage: Stage) -> Stage:
@@ -106,9 +120,9 @@ def on_disk(run: Run) -> bytes:
     return file.getvalue()
 
 
-def revived(method: Method, content: bytes) -> Run:
+def revived(method: Method, content: bytes, toy: Toy = toy_run) -> Run:
     """Return a new run in the state that another one left on disk."""
-    run = toy_run(method)
+    run = toy(method)
     run.load_state_dict(torch.load(io.BytesIO(content), weights_only=True))
     return run
 
@@ -116,10 +130,10 @@ def revived(method: Method, content: bytes) -> Run:
 # --- the laws ------------------------------------------------------------------------------------
 
 
-def is_deterministic(method: Method) -> None:
+def is_deterministic(method: Method, toy: Toy = toy_run) -> None:
     """Two runs of a seed are equal; another seed is not; torch's global generator is not used."""
     untouched = torch.get_rng_state()
-    a, b, c = toy_run(method), toy_run(method), toy_run(method, seed=1)
+    a, b, c = toy(method), toy(method), toy(method, seed=1)
     events = list(a)
     assert torch.equal(torch.get_rng_state(), untouched), "the global generator was moved"
     with torch.random.fork_rng():
@@ -130,42 +144,42 @@ def is_deterministic(method: Method) -> None:
     assert not same(_plain([next(iter(c))]), _plain(events[:1])), "two seeds give the same step"
 
 
-def resumes_exactly(method: Method) -> None:
+def resumes_exactly(method: Method, toy: Toy = toy_run) -> None:
     """A run that dies after any event and is built anew resumes bit for bit."""
-    straight = toy_run(method)
+    straight = toy(method)
     saved = on_disk(straight)
     for event in straight:
-        fresh = revived(method, saved)
+        fresh = revived(method, saved, toy)
         assert same(_plain([next(iter(fresh))]), _plain([event])), f"another event than {event}"
         assert same(fresh.state_dict(), straight.state_dict()), f"another state after {event}"
         saved = on_disk(straight)
-    assert not list(revived(method, saved)), "a finished run trains further"
+    assert not list(revived(method, saved, toy)), "a finished run trains further"
 
 
-def ignores_a_term_of_weight_zero(method: Method, extra: Summand) -> None:
+def ignores_a_term_of_weight_zero(method: Method, extra: Summand, toy: Toy = toy_run) -> None:
     """With bn_updates = "stream", net, memory and predictor are the same after every event."""
     training = {"bn_updates": "stream"}
-    plain = toy_run(method, training=training)
-    added = toy_run(method + replace(extra, weight=0.0), training=training)
+    plain = toy(method, training=training)
+    added = toy(method + replace(extra, weight=0.0), training=training)
     for _, event in zip(plain, added, strict=True):
         a, b = plain.learner.state_dict(), added.learner.state_dict()
         for part in ("net", "memory", "predictor"):
             assert same(a[part], b[part]), f"{part} changed at {event}"
 
 
-def is_silent_in_the_first_task(method: Method, extra: Summand) -> None:
+def is_silent_in_the_first_task(method: Method, extra: Summand, toy: Toy = toy_run) -> None:
     """A backward term has no loss in the first task, and one in every later task."""
     spoken: dict[int, set[bool]] = {}
-    for event in toy_run(method + extra):
+    for event in toy(method + extra):
         if isinstance(event, StepEnd) and event.cursor.stage == 0:
             spoken.setdefault(event.cursor.task, set()).add(extra.name in event.losses)
     expected = {task: {task > 0} for task in spoken}
     assert spoken == expected, f"{extra.name} spoke in {spoken}"
 
 
-def predicts_seen_classes_only(method: Method) -> None:
+def predicts_seen_classes_only(method: Method, toy: Toy = toy_run) -> None:
     """Unseen classes are never predicted, and Task-IL accuracy is never below Class-IL."""
-    run = toy_run(method)
+    run = toy(method)
     for event in run:
         if isinstance(event, TaskEnd):
             scores = run.learner.predict(run.scenario.groups[0].test)
@@ -175,9 +189,9 @@ def predicts_seen_classes_only(method: Method) -> None:
             assert all(t >= c for t, c in pairs), "Task-IL is below Class-IL"
 
 
-def steps_purely(method: Method) -> None:
+def steps_purely(method: Method, toy: Toy = toy_run) -> None:
     """A step is a function of its inputs and the learner's state, and leaves the past alone."""
-    run = toy_run(method)
+    run = toy(method)
     while run.cursor.task == 0 and len(run.scenario.tasks) > 1:
         next(iter(run))
     next(iter(run))
@@ -194,24 +208,44 @@ def steps_purely(method: Method) -> None:
         assert same(dict(past or {}), dict(twin.teacher.state_dict())), "the past has changed"
 
 
-LAWS: tuple[Callable[[Method], None], ...] = (
+LAWS: tuple[Callable[..., None], ...] = (
     is_deterministic, resumes_exactly, predicts_seen_classes_only, steps_purely,
 )  # fmt: skip
-BACKWARD_LAWS: tuple[Callable[[Method, Summand], None], ...] = (
+BACKWARD_LAWS: tuple[Callable[..., None], ...] = (
     ignores_a_term_of_weight_zero,
     is_silent_in_the_first_task,
 )
 
 
-def check_method(method: Method) -> None:
-    """Put a method through every law, plain and with each backward term."""
+def check_method(method: Method | Callable[[], Method]) -> None:
+    """Put a method, or its function, through every law, plain and with each backward term."""
+    made = method if isinstance(method, Method) else method()
     extras = [about.recipe() for about in TERMS.values()]
     for law in LAWS:
-        for variant in (method, *(method + extra for extra in extras)):
+        for variant in (made, *(made + extra for extra in extras)):
             law(variant)
     for backward_law in BACKWARD_LAWS:
         for extra in extras:
-            backward_law(method, extra)
+            backward_law(made, extra)
+
+
+def check_net(net: nn.Module | Callable[..., nn.Module], shape: Shape = (3, 32, 32)) -> None:
+    """Put a net, or the function that makes it from the images' shape, through every law."""
+    if isinstance(net, nn.Module):
+        make: Callable[[], nn.Module] = partial(copy.deepcopy, net)
+    else:
+        make = partial(net, shape)
+
+    def backbone() -> Backbone:
+        made = make()
+        return made if isinstance(made, Backbone) else Wrapped(made, shape)
+
+    toy: Toy = partial(toy_run, scenario=toy_scenario(shape), net=backbone)
+    method, extra = er(), bfp()
+    for law in LAWS:
+        law(method + extra, toy)
+    for backward_law in BACKWARD_LAWS:
+        backward_law(method, extra, toy)
 
 
 def _plain(events: list[Any]) -> list[Any]:

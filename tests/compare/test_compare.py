@@ -451,3 +451,16 @@ def test_a_second_run_of_a_seed_is_left_out_with_a_note(tmp_path: Path) -> None:
     comparison = compare(Store(tmp_path).records())
     assert comparison.repeated == ["er-200-s0-newer"]
     assert any("er-200-s0-newer" in note for note in notes(comparison))
+
+
+def test_versions_of_a_users_method_are_arms_and_its_places_are_not(tmp_path: Path) -> None:
+    for seed, place, digest in ((0, "a", "1"), (1, "b", "1"), (0, "a", "2")):
+        source = {"er_kd": {"source": f"/{place}/mine.py:er_kd", "digest": digest}}
+        make_run(tmp_path, "er_kd", seed, 50.0 + seed, settings={"own": source}, label=digest)
+    make_run(tmp_path, "er", 0, 40.0)
+    labels = [(arm.label, len(arm.runs)) for arm in compare(Store(tmp_path).records()).arms]
+    assert labels == [
+        ("er", 1), ("er_kd (own.er_kd.digest=1)", 2), ("er_kd (own.er_kd.digest=2)", 1),
+    ]  # fmt: skip
+    one = compare(Store(tmp_path).select("seed=1 or method=er")).arms
+    assert [arm.label for arm in one] == ["er", "er_kd"]

@@ -1,6 +1,7 @@
 """The batched pipeline against plain ones: Pillow image by image, and torch's own interpolation."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from torch import Tensor
+from torch.testing import assert_close
 
 from linsep.data.augment import (
     Augment,
@@ -19,7 +21,11 @@ from linsep.data.augment import (
     draw_boxes,
     draw_crops,
 )
-from linsep.errors import DataError
+from linsep.data.scenarios import open_scenario
+from linsep.errors import ConfigError, DataError
+from linsep.prepare import prepare
+from linsep.settings.config import from_settings
+from linsep.settings.sections import Scenario
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615)
 CIFAR = Augment((32, 32), MEAN, STD, pad=4)
@@ -216,3 +222,54 @@ def test_strided_images_are_read_right() -> None:
 def test_wrong_images_are_refused(bad: Callable[[], Tensor], message: str) -> None:
     with pytest.raises(DataError, match=message):
         bad()
+
+
+# --- as the user wants it ------------------------------------------------------------------------
+
+
+def opened(augment: object) -> Augment:
+    wanted = {"name": "blobs", "classes": 4, "train": 4, "test": 2}
+    return open_scenario(Scenario.model_validate(wanted | {"augment": augment})).augment
+
+
+def test_what_is_left_out_stays_as_is_usual_for_the_data() -> None:
+    usual = opened(None)
+    assert opened({}) == usual
+    assert opened({"crop": 3}) == replace(usual, pad=3)
+    assert opened({"flip": False}) == replace(usual, flip=False)
+    assert opened({"mean": [0.5], "std": [0.1]}) == replace(usual, mean=(0.5,), std=(0.1,))
+
+
+def test_none_is_the_image_as_it_is() -> None:
+    augment, raw = opened("none"), torch.randint(0, 256, (6, 1, 8, 8), dtype=torch.uint8)
+    assert torch.equal(augment.train(raw, np.random.default_rng(0)), augment.eval(raw))
+    usual = opened(None)
+    assert not torch.equal(usual.train(raw, np.random.default_rng(0)), usual.eval(raw))
+
+
+@pytest.mark.parametrize("size", [4, 8, 20])
+def test_images_are_brought_to_the_size_that_is_wanted(size: int) -> None:
+    augment, raw = opened({"size": size}), torch.full((5, 1, 8, 8), 100, dtype=torch.uint8)
+    seen = augment.eval(raw)
+    assert seen.shape == (5, 1, size, size)
+    one = (100 / 255 - augment.mean[0]) / augment.std[0]
+    assert_close(seen, torch.full_like(seen, one))
+    assert augment.train(raw, np.random.default_rng(0)).shape == seen.shape
+
+
+@pytest.mark.parametrize(
+    ("augment", "message"),
+    [
+        ({"crop": -1}, "scenario.augment.crop"),
+        ({"mean": [0.1, 0.2]}, "scenario.augment.mean: the images have 1 channels; 2 numbers"),
+        ({"std": [0.0]}, "scenario.augment.std: should be above 0"),
+        ({"zoom": 2}, "unknown field 'zoom'. Allowed: crop, flip, mean, size, std"),
+        ("some", "scenario.augment"),
+    ],
+)
+def test_augmentation_that_cannot_be_is_one_line(augment: object, message: str) -> None:
+    scenario = {"name": "blobs", "augment": augment}
+    with pytest.raises(ConfigError) as caught:
+        prepare(from_settings({"scenario": scenario, "method": "ft"}))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

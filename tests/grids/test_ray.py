@@ -13,6 +13,7 @@ from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.storage.lease import holders
 from linsep.storage.session import Session
+from tests.helpers.own_parts import SOURCE, write
 from tests.helpers.real_runs import contents
 
 ray = pytest.importorskip("ray", reason="needs linsep[ray]")
@@ -108,3 +109,31 @@ def test_a_local_cluster_is_started_and_a_grid_on_it_can_be_stopped(tmp_path: Pa
     assert (cells[0].folder / "state.pt").exists()
     assert not holders(cells[0].folder)
     assert not ray.is_initialized()
+
+
+def test_a_users_own_parts_reach_the_workers_and_a_changed_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from linsep.grids.engines.ray import Ray
+
+    monkeypatch.chdir(write(tmp_path).parent)  # named relative to here, where no worker is
+    over = {"method": ["mine.py:er_kd", "mine.py:er_kd+bfp"]}
+    short = {"epochs": 2, "batch_size": 10}
+    settings = SETTINGS | {"training": short, "over": over, "net": "mine.py:make"}
+    cells = plan(settings, tmp_path / "runs")
+    late = plan(settings | {"seed": 1}, tmp_path / "runs")[0]
+    alone = {cell.name: prepare(from_settings(cell.settings), lenient=True) for cell in cells}
+    for made in alone.values():
+        with Session(made, tmp_path / "straight") as session:
+            for _ in session:
+                pass
+    grid = Grid(cells, tmp_path / "runs", engine=Ray(tmp_path / "runs", None, cpu_slots(1)))
+    for _ in grid:
+        if all(cell.status == "done" for cell in cells) and late not in grid.cells:
+            write(tmp_path, SOURCE + "# changed\n")
+            grid.add(late)
+    assert [cell.status for cell in cells] == ["done", "done", "failed"], late.reason
+    assert "mine.py:er_kd was changed since this run was planned" in late.reason
+    for name in alone:
+        straight_on = contents(tmp_path / "straight" / name)
+        assert contents(tmp_path / "runs" / name) == straight_on

@@ -83,10 +83,19 @@ def test_a_shared_draw_is_one_batch_for_all_terms() -> None:
 
 
 @pytest.mark.parametrize("name", ["er+bfp", "derpp", "derpp+bfp2"])
-def test_laws_hold_for_a_shared_draw(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_laws_hold_for_a_shared_draw(name: str) -> None:
     shared = partial(testing.toy_run, memory={"draws": "shared"})
-    monkeypatch.setattr(testing, "toy_run", shared)
     for law in testing.LAWS:
-        law(assemble(name, {}))
+        law(assemble(name, {}), shared)
     for backward_law in testing.BACKWARD_LAWS:
-        backward_law(assemble("derpp", {}), TERMS["bfp"].recipe())
+        backward_law(assemble("derpp", {}), TERMS["bfp"].recipe(), shared)
+
+
+@pytest.mark.parametrize("name", ["derpp+bfp", "ewc", "agem", "bic+bfp"])
+def test_laws_hold_for_adamw_and_for_frozen_modules(name: str) -> None:
+    """EWC and A-GEM look at gradients of all that learns; BiC trains a part of its head alone."""
+    adamw = partial(testing.toy_run, training={"optimizer": "adamw", "lr": 1e-3})
+    half = partial(testing.toy_run, train=("block2", "head"))
+    for law in (testing.is_deterministic, testing.resumes_exactly, testing.steps_purely):
+        law(assemble(name, {}), adamw)
+        law(assemble(name, {}), half)

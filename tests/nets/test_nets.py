@@ -1,17 +1,20 @@
 """Nets: shapes as promised, statistics left alone when asked, and any module of yours."""
 
-import builtins
 import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from linsep import optional
 from linsep.data.images import Dataset, Images
 from linsep.errors import ConfigError
 from linsep.methods import assemble
@@ -20,7 +23,6 @@ from linsep.nets.heads import LinearHead
 from linsep.nets.net import (
     Net,
     Shape,
-    Wrapped,
     cnn,
     frozen,
     mlp,
@@ -28,6 +30,7 @@ from linsep.nets.net import (
     resnet18,
     untracked,
 )
+from linsep.nets.wrapped import Wrapped
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.testing import toy_run
@@ -329,7 +332,7 @@ def test_a_module_of_your_own_runs_with_layers() -> None:
 @pytest.mark.parametrize("name", ["resnet", "resnet18x", "timm", "keras/x"])
 def test_an_unknown_net_is_refused_with_what_there_is(name: str) -> None:
     with pytest.raises(ConfigError, match=f"net.name: unknown net '{name}'") as caught:
-        backbones.options(name, {})
+        backbones.find(name).options({})
     assert "cnn" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -340,18 +343,53 @@ def test_a_library_that_is_absent_or_broken_is_one_line(
     library: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A torchvision that does not fit its torch raises RuntimeError at import."""
-    original = builtins.__import__
 
-    def refuse(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.split(".")[0] == library:
-            raise error("operator does not exist\nand much more")
-        return original(name, *args, **kwargs)
+    def refuse(name: str) -> Any:
+        raise error("operator does not exist\nand much more")
 
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setattr(optional, "import_module", refuse)
     with pytest.raises(ConfigError, match=rf"linsep\[{library}\]") as caught:
         backbones.make(f"{library}/resnet18", (3, 32, 32), {}, ())
     assert str(caught.value).startswith("net.name: ")
     assert "\n" not in str(caught.value)
+
+
+def test_the_package_that_fails_is_named_and_not_the_one_that_imports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, source in {
+        "timm": "import torchvision",
+        "torchvision": "raise RuntimeError('operator torchvision::nms does not exist')",
+    }.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(source)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError) as caught:
+        backbones.make("timm/resnet18", (3, 32, 32), {}, ())
+    assert str(caught.value) == (
+        "net.name: timm/resnet18 needs timm, which needs torchvision, which fails to import "
+        "(operator torchvision::nms does not exist): reinstall it to fit your torch: "
+        "pip install -U 'linsep[torchvision]'"
+    )
+    (tmp_path / "timm" / "__init__.py").write_text("import huggingface_hub_of_a_test")
+    with pytest.raises(ConfigError, match=r"needs huggingface_hub_of_a_test: .*linsep\[timm\]'$"):
+        backbones.make("timm/resnet18", (3, 32, 32), {}, ())
+
+
+def test_weights_that_cannot_be_fetched_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def create_model(*args: object, **options: object) -> None:
+        raise URLError("[Errno -2] Name or service not known\nTraceback and more")
+
+    timm = SimpleNamespace(is_model=lambda name: True, create_model=create_model)
+    monkeypatch.setattr(backbones, "needed", lambda module, by: timm)
+    with pytest.raises(ConfigError) as caught:
+        backbones.make("timm/resnet18", (3, 32, 32), {"pretrained": True}, ())
+    text = str(caught.value)
+    assert text.startswith("net.pretrained: the weights of timm/resnet18 cannot be fetched (")
+    assert "Name or service not known" in text
+    assert text.endswith("add net.weights=FILE")
+    assert "\n" not in text
 
 
 # In a process of its own: a half-imported torchvision cannot be imported twice, and the operators
@@ -384,7 +422,38 @@ out = net(torch.rand(2, 1, 32, 32))
 assert out.features.shape == (2, 512) and out.taps["layer1"].shape == (2, 64)
 out.logits.sum().backward()
 """
+VIT = """
+from linsep.nets.wrapped import Wrapped
+small = dict(img_size=32, patch_size=8, embed_dim=24, depth=2, num_heads=2, num_classes=0)
+import timm
+for pool, (first, last) in {"token": (0, 1), "avg": (1, 17)}.items():
+    vit = timm.create_model("vit_tiny_patch16_224", global_pool=pool, **small).eval()
+    body = Wrapped(vit, (3, 32, 32), ("blocks.1", "features")).eval()
+    assert body.widths == {"blocks.1": 24, "features": 24}, body.widths
+    x = torch.rand(2, 3, 32, 32)
+    seen = []
+    hook = vit.blocks[1].register_forward_hook(lambda m, args, out: seen.append(out))
+    with torch.no_grad():
+        found = body(x)["blocks.1"]
+    hook.remove()
+    torch.testing.assert_close(found, seen[0][:, first:last].mean(1))
+swin = timm.create_model(
+    "swin_tiny_patch4_window7_224", img_size=32, patch_size=2, window_size=4, embed_dim=12,
+    depths=(1, 1), num_heads=(2, 2), num_classes=0,
+)
+assert Wrapped(swin, (3, 32, 32), ("layers.0",)).widths["layers.0"] == 12
+try:
+    make("timm/vit_tiny_patch16_224", (3, 64, 64), {}, ())
+except ConfigError as error:
+    assert "cannot read images of 3x64x64" in str(error) and "augment.size" in str(error), error
+else:
+    raise AssertionError("images of another size were accepted")
+reads = backbones.find("timm/vit_tiny_patch16_224").reads({"pretrained": True})
+assert reads == (224, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), reads
+"""
 TORCHVISION = """
+reads = backbones.find("torchvision/resnet18").reads({"pretrained": True})
+assert reads == (224, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), reads
 body = make("torchvision/resnet18", (3, 64, 64), {}, ("layer1", "features"))
 assert body.widths == {"layer1": 64, "features": 512}, body.widths
 net = Net(body, LinearHead(512, 4), ("layer1",))
@@ -410,7 +479,9 @@ else:
 """
 
 
-@pytest.mark.parametrize(("library", "script"), [("timm", TIMM), ("torchvision", TORCHVISION)])
+@pytest.mark.parametrize(
+    ("library", "script"), [("timm", TIMM), ("timm", VIT), ("torchvision", TORCHVISION)]
+)
 def test_models_of_other_libraries_by_name(library: str, script: str) -> None:
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"{library} is not installed (pip install 'linsep[{library}]')")

@@ -21,6 +21,7 @@ from linsep.resolve import gathered, resolve
 from linsep.settings import presets
 from linsep.settings.config import Config, from_settings, to_toml
 from linsep.settings.layers import assignment, merged, read
+from linsep.settings.sections import Augmentation, Own
 
 Settings = dict[str, Any]
 BLOBS: Settings = {"scenario": "blobs"}
@@ -345,8 +346,16 @@ OTHER: Settings = {
     "compute.channels_last": "flip",
     "compute.compile": True,
     "options": {"derpp": {"replay_ce": 0.4}},
+    "own": {"er_kd": Own(source="mine.py:er_kd", digest="ab")},
+    "net.weights_digest": "ab",
+    "net.train": ("head",),
+    "training.optimizer": "adamw",
+    "scenario.augment": Augmentation(flip=False),
 }
-EXEMPT = {"preset", "scenario.data", "compute.threads", "name", "tags", "scenario.data_name"}
+EXEMPT = {
+    "preset", "scenario.data", "compute.threads", "net.weights", "name", "tags",
+    "scenario.data_name",
+}  # fmt: skip
 
 
 def fields(model: BaseModel, path: str = "") -> Iterator[str]:
@@ -394,6 +403,7 @@ def test_the_key_does_not_know_preset_threads_or_place() -> None:
     base = resolve(config(BLOBS))
     for path, value in {
         "preset": "paper", "scenario.data": "/some/where", "compute.threads": 2,
+        "net.weights": "/some/where.pt",
     }.items():  # fmt: skip
         assert key(changed(base, path, value), "data") == key(base, "data")
 

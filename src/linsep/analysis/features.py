@@ -7,7 +7,7 @@ Knows how a run is opened again, and files. Knows nothing of what features are g
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,9 +26,11 @@ from ..data.images import Dataset, Images, join
 from ..errors import ConfigError, StateError
 from ..learning.learner import Learner
 from ..nets.heads import DecidesLinearly
+from ..own import is_reference, name_of, offered_by_package
 from ..prepare import Prepared, prepare
 from ..resolve import devices, gathered
-from ..settings.config import from_settings
+from ..settings.config import Config, from_settings
+from ..settings.sections import Own
 from ..storage import files, snapshots
 from ..storage.environment import threads
 from ..storage.folder import RunFolder
@@ -54,39 +56,68 @@ def reopen(
     opened: dict[str, Any] | None = None,
     data: Dataset | str | PathLike[str] | None = None,
     net: nn.Module | None = None,
+    own: Sequence[str] = (),
 ) -> Prepared:
     """Open a finished run's config and data again.
 
     `data` is where the images are now, or the data set that was handed in; `net` the backbone.
+    `own` are the files, or modules, of the user's whose code may be executed if the run names it.
     """
     folder = Path(folder)
     run = RunFolder(folder)
     run.results()  # refuses what is not finished
     settings = gathered(run.config())
     scenario, name = settings.setdefault("scenario", {}), folder.resolve().name
-    own = data if isinstance(data, Dataset) else None
+    given = data if isinstance(data, Dataset) else None
     if not (data is None or isinstance(data, Dataset)):
         scenario["data"] = os.fspath(data)
-    elif own is None and scenario.get("name") == "code":
+    elif given is None and scenario.get("name") == "code":
         raise ConfigError(
             f"{name}: its images come from code, {scenario.get('data')}, which is not run unasked; "
             "name it with --data if you trust it"
         )
-    elif own is None and scenario.get("name") == "arrays" and not scenario.get("data"):
+    elif given is None and scenario.get("name") == "arrays" and not scenario.get("data"):
         raise ConfigError(
             f"{name}: its images were handed over in Python; hand them over again as `data`"
         )
     config = from_settings(settings)
-    prepared = prepare(config, data=own, net=net, opened=opened, here=False)
+    config = config.model_copy(update={"own": _trusted(config, own, name)})
+    prepared = prepare(config, data=given, net=net, opened=opened, here=False)
     if prepared.name != name:
         raise ConfigError(
             f"{name}: this config and these data make another run, {prepared.name}; "
             "were the images or the net changed, or was the folder renamed?"
         )
-    compute = prepared.config.compute
+    compute, body = prepared.config.compute, prepared.config.net
     if compute.device not in devices():  # what was trained there can be looked at here
         compute = compute.model_copy(update={"device": "cpu"})
-    return replace(prepared, config=prepared.config.model_copy(update={"compute": compute}))
+    # What it started from is not needed: snapshots hold all weights.
+    options = body.options | ({"pretrained": False} if "pretrained" in body.options else {})
+    body = body.model_copy(update={"weights": None, "options": options})
+    settled = prepared.config.model_copy(update={"compute": compute, "net": body})
+    return replace(prepared, config=settled)
+
+
+def _trusted(config: Config, files: Sequence[str], run: str) -> dict[str, Own]:
+    """The config's own parts, in files that the user names; code that nobody named is refused."""
+    found: dict[str, Own] = {}
+    unasked = [p for p in (*config.method.split("+"), config.net.name) if is_reference(p)]
+    for name, part in config.own.items():
+        place = part.source.rpartition(":")[0]
+        same = [one for one in files if one == place or Path(one).name == Path(place).name]
+        if same:
+            source = f"{same[0]}:{name_of(part.source)}"
+            found[name] = part.model_copy(update={"source": source})
+        elif offered_by_package(part.source):
+            found[name] = part
+        else:
+            unasked.append(part.source)
+    if unasked:
+        raise ConfigError(
+            f"{run}: it is made with a user's code, {unasked[0]}, which is not executed unasked; "
+            "name the file with --own if you trust it"
+        )
+    return found
 
 
 class Features:

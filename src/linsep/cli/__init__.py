@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import LinsepError, out_of_memory, printable
 from ..optional import EXTRAS
+from ..own import blamed
 from .terminal import INTERRUPTED, Spinner
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def explained(error: Exception) -> str | None:
             return f"{package} is not installed: pip install 'linsep[{EXTRAS[package]}]'"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if line := blamed(error):
+        return f"{line} (--debug shows the traceback)"
     if out_of_memory(error):
         return "out of memory; try a smaller net, memory, batch or data set"
     return None

@@ -32,6 +32,8 @@ What = Annotated[
     typer.Option(help=f"{', '.join((*ANALYSES, 'gamma'))}. Default: all that the runs allow."),
 ]
 Data = Annotated[str | None, typer.Option(help="Where the images are, if they have moved.")]
+OWN = "Your own file that a run's method or net comes from; its code is executed."
+Own = Annotated[list[str] | None, typer.Option(metavar="FILE.py", help=OWN)]
 Centred = Annotated[bool, typer.Option("--centred", help="spectrum: centre the features.")]
 Draws = Annotated[int, typer.Option(min=1, help="probe: random samples of each portion.")]
 Task = Annotated[int, typer.Option(min=2, help="tsne: the task to show features before and after.")]
@@ -48,6 +50,7 @@ def analyse(
     where: Where = None,
     runs: Runs = Path("runs"),
     data: Data = None,
+    own: Own = None,
     centred: Centred = False,
     draws: Draws = 3,
     task: Task = 2,
@@ -78,8 +81,9 @@ def analyse(
         "seed": seed,
     }  # fmt: skip
     records = selected(run, where, runs, finished=True)
-    own = [name for name in names if name != "gamma"]
-    tables = _analysed(records, own, options, data) if own or not names else []
+    places = {"data": data, "own": own or []}
+    chosen = [name for name in names if name != "gamma"]
+    tables = _analysed(records, chosen, options, places) if chosen or not names else []
     publish(tables + (_gamma(records) if "gamma" in names else []), [], format_, output)
 
 
@@ -103,7 +107,10 @@ def _gamma(records: Sequence[Record]) -> list[Table]:
 
 
 def _analysed(
-    records: Sequence[Record], names: Sequence[str], options: Mapping[str, Any], data: str | None
+    records: Sequence[Record],
+    names: Sequence[str],
+    options: Mapping[str, Any],
+    places: Mapping[str, Any],
 ) -> list[Table]:
     """Analyse run after run; one that does not allow an analysis is named and skipped."""
     from rich.console import Console
@@ -133,7 +140,7 @@ def _analysed(
         for number, record in enumerate(records, start=1):
             told = partial(_tell, console, f"[{number}/{len(records)}] {record.name}")
             with skipping("all"):
-                prepared = reopen(record.folder, opened=opened, data=data)
+                prepared = reopen(record.folder, opened=opened, **places)
                 run = Features(record.folder, prepared, told)
                 for name in names or [name for name in ANALYSES if not lacking(run, name)]:
                     with skipping(name):

@@ -94,16 +94,24 @@ def _choices() -> dict[str, list[tuple[str, ...]]]:
     from ..data.registry import SOURCES
     from ..methods import METHODS, TERMS
     from ..nets.backbones import LIBRARIES, NETS
+    from ..own import Group, offered, package_of
     from ..settings.shipped import shipped
+
+    def packages(group: Group) -> list[tuple[str, ...]]:
+        return [(name, f"of {package_of(point)}") for name, point in offered(group).items()]
 
     line = "any model of {0}, if installed: pip install 'linsep[{0}]'"
     return {
-        "methods": [(name, about.line, about.source) for name, about in METHODS.items()],
-        "terms": [(f"+{name}", about.line, about.source) for name, about in TERMS.items()],
-        "scenarios": [(name, source.line) for name, source in SOURCES.items()],
+        "methods": [(name, about.line, about.source) for name, about in METHODS.items()]
+        + packages("methods"),
+        "terms": [(f"+{name}", about.line, about.source) for name, about in TERMS.items()]
+        + [(f"+{name}", *rest) for name, *rest in packages("terms")],
+        "scenarios": [(name, source.line) for name, source in SOURCES.items()]
+        + packages("scenarios"),
         "nets": [
             *((name, about.line) for name, about in NETS.items()),
             *((f"{name}/<model>", line.format(name)) for name in LIBRARIES),
+            *packages("nets"),
         ],
         "configs": list(shipped().items()),
     }

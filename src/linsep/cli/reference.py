@@ -80,7 +80,7 @@ def _sections() -> Iterator[Block]:
 def _recipes() -> Iterator[Block]:
     from ..data.registry import SOURCES
     from ..methods import METHODS, TERMS
-    from ..nets.backbones import LIBRARIES, NETS, maker_of
+    from ..nets.backbones import LIBRARIES, NETS, find
 
     for name, about in METHODS.items():
         yield _recipe(f"method {name}", about.recipe, name, f"methods/{name}.md")
@@ -90,7 +90,7 @@ def _recipes() -> Iterator[Block]:
         yield _recipe(f"net {name}", net.make, "net")
     for name in LIBRARIES:
         model = f"{name}/<model>"
-        yield Block(f"net {model}", f"Any model of {name}.", options(maker_of(model), "net"))
+        yield Block(f"net {model}", f"Any model of {name}.", options(find(model).maker, "net"))
     for name, source in SOURCES.items():
         yield _recipe(f"scenario {name}", source.load, "scenario")
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ConfigError, unknown
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
-from ..settings.names import NO_NUMBERS
+from ..settings.names import NO_NUMBERS, decides
 from ..storage.store import Record, Value
 from .naming import DATA, arm_titles, setting_words, telling
 from .naming import Fields as Fields
@@ -190,7 +190,10 @@ def _sorted_fields(done: list[Record]) -> tuple[Values, list[str], list[str], di
     blocks, options = list[str](), list[str]()
     for name in dict.fromkeys(name for record in done for name in record.facts):
         section = name.partition(".")[0]
-        if name in IGNORED or section in SETTINGS:
+        if name in IGNORED or not decides(name) or section in SETTINGS:
+            continue
+        sources = {record.facts.get(name) for record in done} - {None}
+        if section == "own" and len(sources) < 2:  # the method's or the net's name tells already
             continue
         values = {m: {record.facts.get(name) for record in group} for m, group in groups.items()}
         if any(len(several) > 1 for several in values.values()):

@@ -53,17 +53,20 @@ class Augment:
     pad: int = 0  # black pixels on every side before the crop
     flip: bool = True  # left-right, half of the time
     resized: bool = False
+    cut: Size | None = None  # what is cut before that is brought to `size`; None: `size` itself
+    still: bool = False  # training sees what evaluation does
 
     def train(self, raw: Tensor, rng: np.random.Generator) -> Tensor:
         """(n, c, h, w) uint8 -> (n, c, *size) float32, every image cut and flipped by chance."""
-        return self.apply(raw, self.draw(raw, rng))
+        return self.eval(raw) if self.still else self.apply(raw, self.draw(raw, rng))
 
     def eval(self, raw: Tensor) -> Tensor:
         """(n, c, h, w) uint8 -> (n, c, *size) float32: the centre of each image."""
         self._check(raw, pad=0)
-        top, left = ((a - b) // 2 for a, b in zip(raw.shape[2:], self.size, strict=True))
-        cut = raw[:, :, top : top + self.size[0], left : left + self.size[1]]
-        return self._normalise(cut.to(torch.float32, memory_format=torch.contiguous_format))
+        height, width = self.cut or self.size
+        top, left = (raw.shape[2] - height) // 2, (raw.shape[3] - width) // 2
+        cut = raw[:, :, top : top + height, left : left + width]
+        return self._finished(cut.to(torch.float32, memory_format=torch.contiguous_format))
 
     def draw(self, raw: Tensor, rng: np.random.Generator) -> Draw:
         """What `train` draws for a batch like `raw`; only its shape is looked at."""
@@ -71,7 +74,7 @@ class Augment:
         room = (h + 2 * self.pad, w + 2 * self.pad)
         if self.resized:
             return draw_boxes(rng, n, room, self.flip)
-        return draw_crops(rng, n, room, self.size, self.flip)
+        return draw_crops(rng, n, room, self.cut or self.size, self.flip)
 
     def apply(self, raw: Tensor, draw: Draw) -> Tensor:
         """Cut, flip and normalise by the drawn numbers: no randomness in here."""
@@ -80,7 +83,14 @@ class Augment:
         if self.resized:
             return self._normalise(cut_boxes(padded, self.size, draw))
         cut = cut_crops_host if padded.device.type == "cpu" else cut_crops
-        return self._normalise(cut(padded, self.size, draw))
+        return self._finished(cut(padded, self.cut or self.size, draw))
+
+    def _finished(self, x: Tensor) -> Tensor:
+        """Bring what was cut to the net's size, smoothed where it shrinks, and normalise it."""
+        if x.shape[2:] != self.size:
+            shrinks = x.shape[2] > self.size[0]
+            x = F.interpolate(x, self.size, mode="bilinear", antialias=shrinks)
+        return self._normalise(x)
 
     def _normalise(self, x: Tensor) -> Tensor:
         scale, shift = _affine(self.mean, self.std, x.device)
@@ -92,9 +102,10 @@ class Augment:
         _, c, h, w = raw.shape
         if c != len(self.mean):
             raise DataError(f"images have {c} channels but the mean has {len(self.mean)} numbers")
-        if not self.resized and (h + 2 * pad < self.size[0] or w + 2 * pad < self.size[1]):
+        height, width = self.cut or self.size
+        if not self.resized and (h + 2 * pad < height or w + 2 * pad < width):
             raise DataError(
-                f"cannot cut {self.size[0]}x{self.size[1]} from images of {h}x{w} padded by {pad};"
+                f"cannot cut {height}x{width} from images of {h}x{w} padded by {pad};"
                 " store larger images or set a smaller input size"
             )
 

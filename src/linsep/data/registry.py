@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import own
 from ..errors import ConfigError, DataError, unknown
 from .augment import Augment
 from .images import Dataset
@@ -161,10 +162,20 @@ SOURCES: Mapping[str, Source] = {
 
 
 def source(name: str) -> Source:
-    """Return the entry of a scenario's name."""
-    if name not in SOURCES:
-        raise ConfigError(f"scenario.name: {unknown('scenario', name, SOURCES)}")
-    return SOURCES[name]
+    """Return the entry of a scenario's name, ours or one that a package offers.
+
+    A package offers a `Source`, or a function that returns what `from_code` takes.
+    """
+    if name in SOURCES:
+        return SOURCES[name]
+    part = own.take("scenarios", name, "scenario.name: ")
+    if part is None:
+        known = [*SOURCES, *own.offered("scenarios")]
+        raise ConfigError(f"scenario.name: {unknown('scenario', name, known)}")
+    made: Any = part.make
+    if isinstance(made, Source):
+        return made
+    return Source(f"a scenario of {part.source}", adapters.converting(part.make, part.source))
 
 
 def full_name(name: str) -> str:

@@ -5,6 +5,7 @@ found here, before anything is trained on them.
 """
 
 import warnings
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -50,7 +51,9 @@ def open_scenario(
     own = data.tasks
     scenario = _split(data, wanted, found) if own is None else _in_own_tasks(data, own, wanted)
     _check_tasks(scenario, own.names if own else ())
-    return Opened(scenario, found.augment or measured(data.train), fingerprint(data))
+    usual = found.augment or measured(data.train)
+    augment = adjusted(usual, wanted.augment, data.train.shape[0])
+    return Opened(scenario, augment, fingerprint(data))
 
 
 def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset:
@@ -141,6 +144,35 @@ def measured(train: Images) -> Augment:
     std = tuple(max(round(v, 4), 1e-3) for v in found.std)
     _, h, w = train.shape
     return Augment(size=(h, w), pad=min(h, w) // 8, flip=True, mean=mean, std=std)
+
+
+def adjusted(usual: Augment, wanted: sections.Augmentation | None, channels: int) -> Augment:
+    """Replace what the user, or a pretrained net, wants otherwise."""
+    if wanted is None:
+        return usual
+    size = usual.size if wanted.size is None else (wanted.size, wanted.size)
+    return replace(
+        usual,
+        size=size,
+        cut=None if size == usual.size else usual.size,
+        pad=usual.pad if wanted.crop is None else wanted.crop,
+        flip=usual.flip if wanted.flip is None else wanted.flip,
+        mean=_per_channel(wanted.mean or usual.mean, channels, "mean"),
+        std=_per_channel(wanted.std or usual.std, channels, "std"),
+        still=wanted.crop == 0 and wanted.flip is False,
+    )
+
+
+def _per_channel(numbers: tuple[float, ...], channels: int, name: str) -> tuple[float, ...]:
+    """One for each; grey images get the mean over the colours of a net that was made for those."""
+    if len(numbers) == 1:
+        return numbers * channels
+    if channels == 1 and len(numbers) == 3:
+        return (round(sum(numbers) / 3, 6),)
+    if len(numbers) != channels:
+        should = f"the images have {channels} channels; {len(numbers)} numbers were given"
+        raise ConfigError(f"scenario.augment.{name}: {should}")
+    return numbers
 
 
 def _counts(wanted: sections.Scenario, found: Source, classes: int) -> list[int]:

@@ -55,10 +55,10 @@ def expand(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     count = math.prod(map(len, lists.values()))
     if count > MOST:
         raise ConfigError(f"over: {count} combinations; a grid has at most {MOST}")
-    found = []
+    found, methods = [], lists.get("method", ())
     for combination in itertools.product(*lists.values()):
         chosen = [nested(name, value) for name, value in zip(lists, combination, strict=True)]
-        found.append(gathered(merged(fixed, *chosen)))
+        found.append(gathered(merged(fixed, *chosen), methods))
     return found
 
 
@@ -159,7 +159,7 @@ def _cell(
     prepared = prepare(from_settings(settings), lenient=True, here=here, opened=opened)
     device = prepared.config.compute.device
     # Written out, since "auto" might be another one where the run is done, and so another run.
-    settings = merged(settings, {"compute": {"device": device}})
+    settings = merged(settings, {"compute": {"device": device}}, prepared.pinned())
     training = flat({"training": prepared.config.training.model_dump(mode="json")})
     folders = [RunFolder(place / prepared.name) for place in places]
     run = next((folder for folder in folders if folder.finished), folders[0])

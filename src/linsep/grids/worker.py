@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..errors import HeldError, LinsepError, out_of_memory
+from ..own import blamed
 from ..settings.sections import Keep
 
 REPORT_EVERY = 0.5  # seconds
@@ -76,6 +77,7 @@ def do(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float = REPO
     except Exception as error:  # noqa: BLE001 - one bad run must not stop the others
         traceback.print_exc()
         reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        reason = blamed(error) or reason
         last = Message("failed", job.index, reason)
         if out_of_memory(error):
             last = Message("died", job.index, "out of memory")

@@ -5,7 +5,7 @@ often, is the run's business.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -42,7 +42,9 @@ class Learner(Model):
         memory: sections.Memory,
         evaluation: sections.Evaluation,
         compute: sections.Compute,
+        train: Collection[str] | None = None,
     ) -> None:
+        """`train` names the modules of the net that may learn; None: all."""
         self.method, self.randomness, self.training = method, randomness, training
         self.draw_rows = memory.draw
         self.shared_draw = memory.draws == "shared"
@@ -59,7 +61,7 @@ class Learner(Model):
             with randomness.initialising(f"term/{s.name}"):
                 self.terms[s.name] = s.build(self.spec)
         needs = [term.needs(task) for task in scenario.tasks for term in self.terms.values()]
-        net = Net(body, head, sorted(_union(n.taps for n in needs)))
+        net = Net(body, head, sorted(_union(n.taps for n in needs)), train)
         super().__init__(net, method.predictor(self.spec), augment, evaluation, compute, self.spec)
         for term in self.terms.values():
             term.to(self.device)

@@ -50,7 +50,7 @@ NEW_AND_STORED = Rows(
 )
 
 
-BY_THE_RUN = Descent()  # SGD with the run's settings
+BY_THE_RUN = Descent()  # with the run's settings
 
 
 def nothing_to_do(moment: Moment) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from ..settings.sections import Training
 
@@ -88,12 +88,14 @@ class Descent:
 
     # The learning rate, or one for each epoch counted from 0; None: the run's, with its schedule.
     lr: float | Callable[[int], float] | None = None
-    optimizer: Literal["sgd", "adam"] = "sgd"  # SGD with the run's momentum and weight decay
+    optimizer: Literal["run's", "adam"] = "run's"  # the latter without weight decay
 
     def build(self, parameters: Parameters, training: Training) -> Optimizer:
         if self.optimizer == "adam":
             return Adam(parameters, lr=training.lr)
         momentum, decay = training.momentum, training.weight_decay
+        if training.optimizer == "adamw":
+            return AdamW(parameters, lr=training.lr, weight_decay=decay)
         return SGD(parameters, lr=training.lr, momentum=momentum, weight_decay=decay)
 
     def rate(self, epoch: int, training: Training) -> float:

@@ -3,12 +3,15 @@
 A method is a function that returns a sum of terms; its keyword arguments are its options.
 """
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import ConfigError, unknown
-from ..learning.method import Method
+from .. import own
+from ..errors import ConfigError, shortened
+from ..learning.method import Method, Summand
+from ..settings.sections import Own
 from .agem import agem
 from .backward import bfp, bfp2, fd
 from .bic import bic
@@ -59,17 +62,76 @@ TERMS: dict[str, About] = {
 }
 
 
-def parts(name: str) -> tuple[str, ...]:
-    """'derpp+bfp' -> ('derpp', 'bfp'), every part known and named once."""
-    base, *extras = (part.strip() for part in name.split("+"))
-    if base not in METHODS:
-        raise ConfigError(f"method: {unknown('method', base, METHODS)}")
-    for extra in extras:
-        if extra not in TERMS:
-            raise ConfigError(f"method: {unknown('term', extra, TERMS)}")
-        if extras.count(extra) > 1:
-            raise ConfigError(f"method: {name!r} names the term {extra!r} twice")
-    return base, *extras
+@dataclass(frozen=True)
+class Parts:
+    """What a method's name stands for: its recipe, and those of the terms that are added."""
+
+    recipes: Mapping[str, Callable[..., Any]]  # by name, the method's first
+    own: Mapping[str, Own]  # those of the user's: where they are, and their digests
+
+    @property
+    def name(self) -> str:
+        """'derpp+bfp'; of a part of one's own, its function's name."""
+        return "+".join(self.recipes)
+
+    def assemble(self, options: Mapping[str, Mapping[str, object]]) -> Method:
+        """The sum: each part called with its options."""
+        base, *extras = self.recipes
+        method: Method = self._made(base, Method, options)
+        for extra in extras:
+            method += self._made(extra, Summand, options)
+        return method
+
+    def _made(self, part: str, kind: type, options: Mapping[str, Mapping[str, object]]) -> Any:
+        if part not in self.own:
+            return self.recipes[part](**options.get(part, {}))
+        with own.calling(self.own[part].source, "method: "):
+            made = self.recipes[part](**options.get(part, {}))
+        if not isinstance(made, kind):
+            should = f"should return a {kind.__name__}, not {shortened(made)}"
+            raise ConfigError(f"method: {self.own[part].source} {should}")
+        return made
+
+
+def parts(
+    name: str, known: Mapping[str, Own] | None = None, held: Mapping[str, Any] | None = None
+) -> Parts:
+    """'derpp+bfp' -> the recipes of derpp and bfp; every part is found, and named once.
+
+    A part may be one of ours, one that a package offers, or one of the user's, as file.py:function.
+    Of the latter, `known` has what a config remembers, and `held` what was handed over in Python.
+    """
+    recipes, mine = dict[str, Callable[..., Any]](), dict[str, Own]()
+    for place, named in enumerate(part.strip() for part in name.split("+")):
+        registry = TERMS if place else METHODS
+        group: own.Group = "terms" if place else "methods"
+        short = own.name_of(named)
+        if short in recipes:
+            raise ConfigError(f"method: {name!r} names the term {short!r} twice")
+        if named in registry:
+            recipes[named] = registry[named].recipe
+            continue
+        before = (known or {}).get(named, _UNKNOWN)
+        pinned = before.source, before.digest, (held or {}).get(named)
+        part = own.find(group, named, *pinned, "method: ")
+        if part is None:
+            raise ConfigError(f"method: {own.refused(group, group[:-1], named, [*registry])}")
+        _check(short, part)
+        recipes[short], mine[short] = part.make, Own(source=part.source, digest=part.digest)
+    return Parts(recipes, mine)
+
+
+_UNKNOWN = Own(source="")
+
+
+def _check(name: str, part: own.Part) -> None:
+    """Refuse a part of the user's that could be taken for one of ours, or whose options are not."""
+    if name in METHODS or name in TERMS:
+        raise ConfigError(f"method: {part.source}: linsep has its own {name!r}; rename yours")
+    parameters = inspect.signature(part.make).parameters.values()
+    if any(p.kind is not p.KEYWORD_ONLY for p in parameters):
+        should = f"options follow a star: def {name}(*, weight: float = 1.0)"
+        raise ConfigError(f"method: {part.source}: {should}")
 
 
 def recipe(part: str) -> Callable[..., Any]:
@@ -78,11 +140,7 @@ def recipe(part: str) -> Callable[..., Any]:
 
 def assemble(name: str, options: Mapping[str, Mapping[str, object]]) -> Method:
     """The sum that a name stands for: each part called with its options."""
-    base, *extras = parts(name)
-    method: Method = METHODS[base].recipe(**options.get(base, {}))
-    for extra in extras:
-        method += TERMS[extra].recipe(**options.get(extra, {}))
-    return method
+    return parts(name).assemble(options)
 
 
 # How often the numbers of a method have changed for the same options: a part of its runs' keys.
@@ -90,4 +148,4 @@ REVISED: Mapping[str, int] = {"bic": 1, "icarl": 1, "lucir": 1}
 
 
 def revisions(name: str) -> int:
-    return REVISED.get(parts(name)[0], 0)
+    return REVISED.get(name.partition("+")[0], 0)

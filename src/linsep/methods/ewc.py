@@ -57,7 +57,9 @@ def squared_gradients(net: Net, x: Tensor, y: Tensor | None, seen: tuple[int, ..
 
     They are drawn from torch's global generator, among the classes seen.
     """
-    parameters, total = list(net.parameters()), torch.zeros_like(flat(net))
+    free = [p for p in net.parameters() if p.requires_grad]
+    total = torch.zeros_like(flat(net))
+    places = {id(p): place for place, p in enumerate(free)}
     for i in range(len(x)):
         log_p = net(x[i : i + 1]).logits[0].log_softmax(0)
         if y is None:
@@ -65,8 +67,9 @@ def squared_gradients(net: Net, x: Tensor, y: Tensor | None, seen: tuple[int, ..
             label = seen[int(torch.multinomial(shares, 1))]
         else:
             label = int(y[i])
-        gradients = torch.autograd.grad(log_p[label], parameters, materialize_grads=True)
-        total += torch.cat([g.reshape(-1) for g in gradients]).square()
+        gradients = torch.autograd.grad(log_p[label], free, materialize_grads=True)
+        whole = [gradients[places[id(p)]] if id(p) in places else 0 * p for p in net.parameters()]
+        total += torch.cat([g.detach().reshape(-1) for g in whole]).square()
     return total
 
 

@@ -9,8 +9,7 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field
@@ -49,6 +48,7 @@ class Backbone(nn.Module):
     """Images to features. `forward` gives every block's output by name, "features" the last."""
 
     widths: Mapping[str, int]
+    inside = ""  # the module in it that holds those which users know by name; "": itself
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         raise NotImplementedError(f"{type(self).__name__} must give its blocks' outputs")
@@ -56,6 +56,8 @@ class Backbone(nn.Module):
 
 class Blocks(Backbone):
     """Blocks in a row; the pooled output of the last is the features."""
+
+    inside = "blocks"
 
     def __init__(self, blocks: Mapping[str, nn.Module], widths: Sequence[int]) -> None:
         super().__init__()
@@ -67,46 +69,6 @@ class Blocks(Backbone):
         for name, block in self.blocks.items():
             x = outputs[name] = block(x)
         return outputs | {"features": pooled(x)}
-
-
-class Wrapped(Backbone):
-    """Any module that turns images into features or feature maps; submodules tapped by name."""
-
-    def __init__(self, module: nn.Module, shape: Shape, taps: Collection[str] = ()) -> None:
-        super().__init__()
-        self.module = module
-        self.taps = tuple(sorted(set(taps) - {"features"}))
-        inner = dict(module.named_modules())
-        for name in self.taps:
-            if name not in inner:
-                raise ConfigError(unknown("layer", name, [*filter(None, inner), "features"]))
-        was_training = module.training
-        with torch.no_grad():
-            outputs = self.eval()(torch.zeros(2, *shape))
-        self.train(was_training)
-        self.widths = {name: pooled(z).shape[1] for name, z in outputs.items()}
-
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        caught: dict[str, Tensor] = {}
-
-        def catch(name: str, module: nn.Module, args: object, output: Tensor) -> None:
-            caught[name] = output
-
-        # Hooked for this call only: a hook that stays would write to the original of a copy.
-        hooks = [
-            self.module.get_submodule(name).register_forward_hook(partial(catch, name))
-            for name in self.taps
-        ]
-        try:
-            z = self.module(x)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        if not isinstance(z, Tensor) or z.ndim not in (2, 4):
-            raise ConfigError(
-                f"{type(self.module).__name__} must return features (n, d) or maps (n, d, h, w)"
-            )
-        return caught | {"features": pooled(z)}
 
 
 def pooled(z: Tensor) -> Tensor:
@@ -181,10 +143,21 @@ def resnet18(
 
 
 class Net(nn.Module):
-    def __init__(self, backbone: Backbone, head: nn.Module, taps: Collection[str] = ()) -> None:
+    """A backbone and a head; `train` names the modules that may learn, all if it is None."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        head: nn.Module,
+        taps: Collection[str] = (),
+        train: Collection[str] | None = None,
+    ) -> None:
         super().__init__()
         self.backbone, self.head = backbone, head
         self.taps = tuple(taps)
+        self.free = None if train is None else self._known(train)
+        if self.free is not None:  # known before the first step: EWC asks, also when resumed
+            self.train_only(("backbone", "head"))
 
     def forward(self, x: Tensor) -> Output:
         outputs = self.backbone(x)
@@ -193,15 +166,45 @@ class Net(nn.Module):
         return Output(self.head(features), features, taps)
 
     def parts(self, names: Collection[str]) -> list[nn.Parameter]:
-        """Parameters of modules named as in "backbone" or "head.linear", in the net's order."""
-        inside = tuple(f"{name}." for name in names)
+        """Free parameters of modules named as in "backbone" or "head.linear", in their order."""
+        inside = tuple(f"{name}." for name in self._free_in(names))
         return [p for name, p in self.named_parameters() if name.startswith(inside)]
 
     def train_only(self, names: Collection[str]) -> None:
-        """The named modules learn; the others are in eval mode and get no gradient."""
+        """The named modules learn as far as they are free; the others are in eval mode."""
         self.eval().requires_grad_(False)
-        for name in names:
+        for name in self._free_in(names):
             self.get_submodule(name).train().requires_grad_(True)
+
+    def train(self, mode: bool = True) -> Self:
+        """As for any module; what is not free stays in eval mode, its BatchNorm too."""
+        super().train(mode)
+        if mode and self.free is not None:
+            self.eval()
+            for name in self.free:
+                self.get_submodule(name).train()
+        return self
+
+    def _free_in(self, names: Collection[str]) -> list[str]:
+        """The largest modules within the named ones that are free."""
+        if self.free is None:
+            return list(names)
+        pairs = [(name, free) for name in names for free in self.free]
+        inner = [free for name, free in pairs if f"{free}.".startswith(f"{name}.")]
+        return inner + [name for name, free in pairs if name.startswith(f"{free}.")]
+
+    def _known(self, names: Collection[str]) -> tuple[str, ...]:
+        """Users' names as the net's: "layer4" -> "backbone.blocks.layer4"."""
+        root = ".".join(filter(None, ["backbone", self.backbone.inside]))
+        inner = [name for name, _ in self.get_submodule(root).named_modules() if name]
+        for name in names:
+            if name != "head" and name not in inner:
+                outer = [n for n in inner if "." not in n]
+                raise ConfigError(f"net.train: {unknown('module', name, [*outer, 'head'])}")
+        if "head" not in names:
+            raise ConfigError("net.train: should include 'head', which starts untrained")
+        full = ("head" if name == "head" else f"{root}.{name}" for name in names)
+        return tuple(dict.fromkeys(full))
 
 
 def flat(net: nn.Module) -> Tensor:
@@ -241,15 +244,14 @@ def untracked(net: Net) -> Iterator[None]:
 @torch.no_grad()
 def reestimate(net: Net, batches: Iterable[Tensor]) -> None:
     """Make BatchNorm's running statistics the averages over these batches, each counted once."""
-    layers = [m for m in net.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
-    if not layers:
-        return
-    momenta = [layer.momentum for layer in layers]
     net.train()
+    tracked = [m for m in net.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+    layers = [m for m in tracked if m.training]  # not those of modules that do not learn
+    momenta = [layer.momentum for layer in layers]
     for layer in layers:
         layer.reset_running_stats()
         layer.momentum = None  # a cumulative average
-    for x in batches:
+    for x in batches if layers else ():
         net(x)
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum

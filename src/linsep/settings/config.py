@@ -6,11 +6,12 @@ scenarios and the methods.
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import tomli_w
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
+from .. import own
 from ..errors import ConfigError
 from . import sections
 from .layers import merged
@@ -21,7 +22,9 @@ class Config(sections.Section):
     """Everything that decides a run; `resolve` fills in what is left open.
 
     Short names (`settings.names`) stand for fields of sections: `memory=200` for
-    `memory={"rows": 200}`, `lr=0.1` for `training={"lr": 0.1}`.
+    `memory={"rows": 200}`, `lr=0.1` for `training={"lr": 0.1}`. `method` and `net` may also be
+    functions of your own, and `method` a list of those and names: `method=[er_kd, "bfp"]`. `net`
+    may be an `nn.Module`.
 
     >>> import linsep
     >>> linsep.Config(scenario="blobs", method="er", memory=50, training={"epochs": 2})
@@ -29,7 +32,7 @@ class Config(sections.Section):
 memory={'rows': 50})
     """
 
-    added: ClassVar[Mapping[str, Any]] = {"name": None, "tags": None}
+    added: ClassVar[Mapping[str, Any]] = {"name": None, "tags": None, "own": {}}
 
     name: sections.Label | None = None
     """Name of the run in tables and reports. Not part of its key."""
@@ -49,12 +52,29 @@ memory={'rows': 50})
     compute: sections.Compute = sections.Compute()
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Options of the method and its terms; files have a table for each, such as [bfp]."""
+    own: dict[str, sections.Own] = Field(default_factory=dict)
+    """Parts of your own, by name; filled in from names like file.py:function."""
+
+    _held: dict[str, Any] = PrivateAttr(default_factory=dict)  # what was handed over in Python
 
     def __init__(self, **fields: Any) -> None:
+        fields, held = handed_over(fields)
         try:
             super().__init__(**fields)
         except ValidationError as error:
             raise ConfigError(problem(error, model=Config)) from None
+        self._held = held
+
+    @property
+    def held(self) -> Mapping[str, Any]:
+        """The functions that were handed over in Python, by name; "" is the name of a module."""
+        return self._held
+
+    def holding(self, held: Mapping[str, Any]) -> Self:
+        """The same config, with what another one holds."""
+        copied = self.model_copy()
+        copied._held = dict(held)
+        return copied
 
     def __repr__(self) -> str:
         """What differs from the defaults, and always the method and the seed."""
@@ -70,6 +90,39 @@ memory={'rows': 50})
     @classmethod
     def _spelled_out(cls, given: Any) -> Any:
         return merged(given) if isinstance(given, Mapping) else given
+
+
+def handed_over(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Put names in place of functions, modules and methods, and return these by their names."""
+    given, held = dict(fields), dict[str, Any]()
+    known = dict(given["own"]) if isinstance(given.get("own"), Mapping) else {}
+
+    def named(value: Any, where: str) -> Any:
+        if hasattr(value, "summands"):  # a method that is made already: it has no options
+            held["custom"], known["custom"] = (lambda: value), {"source": f"{own.NO_FILE}:custom"}
+            return "custom"
+        if not callable(value):
+            return value
+        if str(getattr(value, "__module__", "")).startswith("linsep."):
+            return value.__name__  # one of ours
+        part = own.described(value, where)
+        name = own.name_of(part.source)
+        held[name], known[name] = value, {"source": part.source, "digest": part.digest}
+        return name
+
+    method = given.get("method")
+    parts = method if isinstance(method, list | tuple) else [method]
+    names = [named(part, "method: ") for part in parts]
+    if all(isinstance(name, str) for name in names):
+        given["method"] = "+".join(names)
+    net = given.get("net")
+    if hasattr(net, "state_dict") and not isinstance(net, type):
+        held[""] = given.pop("net")
+    elif callable(net):
+        given["net"] = named(net, "net: ")
+    elif isinstance(net, Mapping) and callable(net.get("name")):
+        given["net"] = {**net, "name": named(net["name"], "net.name: ")}
+    return given | ({"own": known} if held.keys() - {""} else {}), held
 
 
 def from_settings(settings: Mapping[str, Any]) -> Config:

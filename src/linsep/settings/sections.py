@@ -49,6 +49,16 @@ Tags = Annotated[
     BeforeValidator(lambda given: (given,) if isinstance(given, str) else given),
 ]
 
+# One number for each channel, or one for all.
+Channels = Annotated[tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(strict=False)]
+
+
+def _positive(numbers: tuple[float, ...]) -> tuple[float, ...]:
+    if not all(number > 0 for number in numbers):
+        raise ValueError("should be above 0")
+    return numbers
+
+
 # Which snapshots of a run to keep: the last task's, all tasks', or all epochs'.
 Keep = Literal["end", "tasks", "epochs"]
 
@@ -98,10 +108,30 @@ class Named(Section):
         return own | ({"options": own.get("options", {}) | rest} if rest else {})
 
 
+class Augmentation(Section):
+    """How images are varied and normalised; what is left out stays as is usual for the data."""
+
+    crop: Annotated[int, Field(ge=0, le=4096)] | None = None
+    """Black border, in pixels, around an image before a random crop of its size."""
+    flip: bool | None = None
+    """Whether to mirror images left to right, half of the time."""
+    size: Annotated[int, Field(ge=1, le=4096)] | None = None
+    """Side to which images are resized."""
+    mean: Channels | None = None
+    """Mean of each channel, of pixels from 0 to 1. Pretrained networks have their own."""
+    std: Annotated[Channels, AfterValidator(_positive)] | None = None
+    """Standard deviation of each channel."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing(cls, given: Any) -> Any:
+        return {"crop": 0, "flip": False} if given == "none" else given
+
+
 class Scenario(Named):
     """Which classes come when, and from which images."""
 
-    added = {"subset_seed": 0, "data_name": None}
+    added = {"subset_seed": 0, "data_name": None, "augment": None}
 
     name: str = "fashion-mini"
     """The data set and its split into tasks: `linsep list scenarios`."""
@@ -125,13 +155,34 @@ class Scenario(Named):
     """Which images per_class and test_per_class keep: a number, or "seed" for those of a run's."""
     validation: Share = 0.0
     """Share of the training images to test on, in place of the test images."""
+    augment: Augmentation | None = None
+    """How images are varied and normalised: {crop = 4, flip = false}, or none. Default: as is usual
+    for the data and the network."""
 
 
 class Net(Named):
-    """The backbone."""
+    """The backbone; the head is the method's."""
+
+    added = {"weights": None, "weights_digest": None, "train": None}
 
     name: str = "resnet18"
-    """The network: `linsep list nets`."""
+    """The network: `linsep list nets`, or your own as file.py:function."""
+    weights: Text | None = None
+    """File to start from: .safetensors, or .pt with a state dict. Not part of a run's key."""
+    weights_digest: str | None = None
+    """Digest of that file; filled in, and checked when it is there."""
+    train: Annotated[tuple[str, ...], Field(strict=False, min_length=1)] | None = None
+    """Modules that learn, such as ["layer4", "head"]. The others keep their weights and stay in
+    eval mode, BatchNorm's statistics included. Default: all learn."""
+
+
+class Own(Section):
+    """A part of the user's own: where its code is, and which code it was."""
+
+    source: Text
+    """Where the code is: file.py:function, module:function, or the package that offers it."""
+    digest: str = ""
+    """Digest of the source; filled in, and checked when it is there."""
 
 
 Milestone = Count | Annotated[float, Field(gt=0, lt=1)]
@@ -158,8 +209,12 @@ class Schedule(Section):
 
 
 class Training(Section):
-    """SGD as in the paper."""
+    """How the weights move; SGD as in the paper, or AdamW."""
 
+    added = {"optimizer": "sgd"}
+
+    optimizer: Literal["sgd", "adamw"] = "sgd"
+    """SGD with momentum, or AdamW with torch's betas, whose learning rate is 0.001 unless given."""
     epochs: Count = 5
     """Epochs per task."""
     batch_size: Rows = 32

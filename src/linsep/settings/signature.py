@@ -4,8 +4,9 @@ Knows functions and pydantic. Knows no recipe and no file. Errors are one line a
 """
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -46,19 +47,26 @@ def _keywords(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def model_of(function: Callable[..., Any]) -> type[BaseModel]:
     """Return the model of a recipe's options."""
-    hints = get_type_hints(function, include_extras=True)
+    described = function.__init__ if inspect.isclass(function) else function
+    hints = get_type_hints(described, include_extras=True)
     fields: dict[str, Any] = {
-        p.name: (_lists_too(hints[p.name]), ... if p.default is p.empty else p.default)
+        p.name: (_lists_too(_hint(p, hints)), ... if p.default is p.empty else p.default)
         for p in _keywords(function)
     }
     strict = ConfigDict(strict=True, extra="forbid", arbitrary_types_allowed=True)
     return create_model(f"{function.__name__} options", __config__=strict, **fields)
 
 
+def _hint(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
+    """The type of an option; where the user's function names none, that of its default."""
+    untyped = Any if parameter.default in (parameter.empty, None) else type(parameter.default)
+    return hints.get(parameter.name, untyped)
+
+
 def _lists_too(hint: Any) -> Any:
     """A tuple is written as a list in TOML; otherwise types are strict."""
     bare = hint.__origin__ if get_origin(hint) is Annotated else hint
-    return Annotated[hint, Field(strict=False)] if get_origin(bare) is tuple else hint
+    return Annotated[hint, Field(strict=False)] if tuple in (bare, get_origin(bare)) else hint
 
 
 def problem(
@@ -75,6 +83,8 @@ def problem(
         allowed = [*_fields(model, first["loc"][:-1]), *beside]
         return f"{'.'.join(path)}: {unknown('field', path[-1], allowed)}{more}"
     message = first["msg"].removeprefix("Value error, ").replace("Input should", "should", 1)
+    message = re.sub(r"a valid dictionary or instance of \w+", "a table", message)
+    message = message.replace("a valid tuple", "a list")
     plain = first["type"] in ("missing", "json_invalid")
     found = "" if plain else f", not {shortened(first['input'])}"
     return printable(": ".join(filter(None, [".".join(path), f"{message}{found}{more}"])))
@@ -83,8 +93,10 @@ def problem(
 def _fields(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
     """The fields of the section that a path leads to."""
     for name in path:
-        inner = model.model_fields[str(name)].annotation
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+        hint = model.model_fields[str(name)].annotation
+        inner = [h for h in (hint, *get_args(hint)) if isinstance(h, type)]  # it may be optional
+        tables = [h for h in inner if issubclass(h, BaseModel)]
+        if not tables:
             return []
-        model = inner
+        model = tables[0]
     return list(model.model_fields)

@@ -25,9 +25,9 @@ from ..learning.metrics import audit, summary
 from ..learning.run import EpochEnd, Event, Recorded, Run, StepEnd, TaskEnd
 from ..prepare import Prepared
 from ..settings.config import to_toml
-from ..settings.names import NO_NUMBERS
+from ..settings.names import decides
 from ..settings.sections import Keep
-from . import environment, files, labels, snapshots, states
+from . import environment, files, labels, snapshots, sources, states
 from .folder import CONFIG, ENVIRONMENT, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line
 from .lease import Lease
 from .store import flat
@@ -70,6 +70,7 @@ class Session:
         if self.finished:
             self._relabel()
             return self
+        sources.check(self.prepared, self.folder.parent)
         with files.reporting(f"cannot use {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
             files.sync_folder(self.folder.parent)  # so that the name of a new folder lasts
@@ -123,8 +124,8 @@ class Session:
             warnings.warn(f"{error}; a new list is begun", stacklevel=4)
             sessions = []
         before: dict[str, Any] = dict(sessions[-1]) if sessions else {}
+        self.run = self.prepared.build()  # a net that cannot be made leaves no run behind
         self._check_config()
-        self.run = self.prepared.build()
         learner, wanted = self.run.learner, self.prepared.config.compute.threads
         torch.set_num_threads(wanted or before.get("threads") or 1)
         here = environment.describe(learner.device)
@@ -145,7 +146,7 @@ class Session:
         if self.files.begun and self.files.exists:
             said = flat(self.files.config())
             mine = flat(tomllib.loads(to_toml(self.prepared.config)))
-            for name in sorted(said.keys() - NO_NUMBERS):
+            for name in sorted(filter(decides, said)):
                 if said[name] != mine.get(name):
                     raise StateError(
                         f"{self.folder / CONFIG} was changed since the run began: {name} is "

@@ -4,9 +4,8 @@ Knows how they hand out images and labels. Knows nothing of files. Everything is
 as bytes once. For more than fits, write a folder or a table and let that be prepared.
 """
 
-import importlib
-import runpy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from ... import own
 from ...errors import DataError
 from ...settings.sections import Count
 from ..images import Dataset
@@ -124,21 +124,27 @@ def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3)
 
     It takes nothing and returns a torch Dataset, a pair of them (train, test), or a `Dataset`.
     """
-    source, _, name = str(place).rpartition(":")
-    if not source:
-        raise DataError(f"{place} names no function; write file.py:function or module:function")
-    with reading(source, "cannot be imported"):
-        file = source.endswith(".py")
-        names = runpy.run_path(source) if file else vars(importlib.import_module(source))
-    function = names.get(name)
-    if not callable(function):
-        raise DataError(f"{source} has no function {name!r}")
+    function = own.load(str(place), "", DataError).make
     with reading(place, "failed"):
-        made = function()
-        if isinstance(made, Dataset):
-            return made
-        pair = made if isinstance(made, tuple) else (made,)
-        return from_torch(*pair, size=size, channels=channels)
+        return _converted(function(), size, channels)
+
+
+def converting(function: Callable[..., Any], place: str) -> Callable[..., Dataset]:
+    """A function as `from_code` takes it, with its own options, that returns a `Dataset`."""
+
+    @wraps(function)
+    def load(**options: Any) -> Dataset:
+        with reading(place, "failed"):
+            return _converted(function(**options))
+
+    return load
+
+
+def _converted(made: Any, size: int | None = None, channels: int = 3) -> Dataset:
+    if isinstance(made, Dataset):
+        return made
+    pair = made if isinstance(made, tuple) else (made,)
+    return from_torch(*pair, size=size, channels=channels)
 
 
 def _pairs(part: Pairs, size: int | None, channels: int) -> Iterator[tuple[Pixels, Any]]:

@@ -1,0 +1,130 @@
+"""Weights from a file of the user's: safetensors, or a state dict that torch saved.
+
+Knows files and state dicts. Reading one executes no code. What does not fit is listed; only a head
+may be left over, since the head is the method's and as wide as there are classes.
+"""
+
+import io
+import warnings
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load as safetensors_load
+from torch import Tensor
+
+from ..errors import ConfigError
+from .net import Backbone
+
+HEADS = ("fc", "classifier", "heads", "head", "head_dist", "last_linear")  # as they are called
+OUTER = ("state_dict", "model_state_dict", "model", "net")  # tables that people save around one
+PREFIXES = ("module.", "backbone.", "model.")  # of DataParallel, of our own runs, of wrappers
+State = Mapping[str, Tensor]
+SHOWN = 3  # names of each kind of mismatch
+
+
+class WeightsWarning(UserWarning):
+    """Weights that were left out."""
+
+
+def digest(path: str) -> str:
+    return blake2b(_content(path), digest_size=8).hexdigest()
+
+
+def read(path: str, expected: str | None) -> dict[str, Tensor]:
+    """The tensors of a file by name; ConfigError if it is damaged, hostile, or was changed."""
+    content = _content(path)
+    found = blake2b(content, digest_size=8).hexdigest()
+    if expected and found != expected:
+        raise ConfigError(
+            f"net.weights: {path} was changed since this run was planned or begun (its digest is "
+            f"{found}, not {expected}); restore it, or start a new run with it"
+        )
+    try:
+        if Path(path).suffix == ".safetensors":
+            return safetensors_load(content)
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Exception as error:  # of a damaged file: of nearly any kind
+        reason = str(error).strip().partition("\n")[0][:120] or type(error).__name__
+        raise ConfigError(f"net.weights: {path} holds no weights: {reason}") from error
+    return _tensors(state, path)
+
+
+def fit(backbone: Backbone, given: State, path: str) -> None:
+    """Give the backbone the weights; ConfigError with what is missing, unexpected or misshapen."""
+    body = backbone.get_submodule(backbone.inside) if backbone.inside == "module" else backbone
+    wanted = body.state_dict()
+    found = _without_prefixes(given, wanted)
+    over = [name for name in found if name not in wanted]
+    head = [name for name in over if name.partition(".")[0] in HEADS]
+    counters = [name for name in wanted if name.endswith("num_batches_tracked")]
+    missing = [name for name in wanted if name not in found and name not in counters]
+    shared = [name for name in wanted if name in found]
+    bad = [_misfit(name, found[name], wanted[name]) for name in shared]
+    problems = {
+        "missing": missing,
+        "unexpected": [name for name in over if name not in head],
+        "of another shape": [text for text in bad if text],
+    }
+    if any(problems.values()):
+        listed = "; ".join(f"{kind}: {_some(names)}" for kind, names in problems.items() if names)
+        raise ConfigError(f"net.weights: {path} does not fit the net. {listed}")
+    body.load_state_dict({name: found[name] for name in shared}, strict=False)
+    if head:
+        text = f"the head of {path} is left out ({_some(head)}); the method has its own"
+        warnings.warn(f"net.weights: {text}", WeightsWarning, stacklevel=2)
+
+
+def _content(path: str) -> bytes:
+    place = Path(path).expanduser()
+    if place.suffix not in (".safetensors", ".pt", ".pth"):
+        raise ConfigError(f"net.weights: {path} should be a .safetensors, .pt or .pth file")
+    if not place.is_file():
+        raise ConfigError(f"net.weights: there is no file {path}")
+    return place.read_bytes()
+
+
+def _tensors(state: Any, path: str) -> dict[str, Tensor]:
+    """The state dict within what was saved, checked."""
+    for name in OUTER:
+        if isinstance(state, Mapping) and isinstance(state.get(name), Mapping):
+            state = state[name]
+    if not isinstance(state, Mapping) or not state:
+        found = type(state).__name__
+        raise ConfigError(f"net.weights: {path} holds no state dict, but a {found}")
+    for name, value in state.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor):
+            found = type(value).__name__
+            raise ConfigError(f"net.weights: {path}: {str(name)[:60]!r} is no tensor, but {found}")
+    return dict(state)
+
+
+def _without_prefixes(given: State, wanted: State) -> State:
+    """Take off what training loops put before every name, unless the net has it itself."""
+    for _ in PREFIXES:
+        for prefix in PREFIXES:
+            body = {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}
+            rest = {k: v for k, v in given.items() if not k.startswith(prefix)}
+            plain = not any(name.startswith(prefix) for name in wanted)
+            if body and plain and all(name.partition(".")[0] in HEADS for name in rest):
+                given = body | rest
+    return given
+
+
+def _misfit(name: str, found: Tensor, wanted: Tensor) -> str:
+    if found.shape != wanted.shape:
+        return f"{name} is {_size(found)} and should be {_size(wanted)}"
+    if found.is_floating_point() != wanted.is_floating_point():
+        return f"{name} is {found.dtype} and should be {wanted.dtype}"
+    return "" if torch.isfinite(found).all() else f"{name} is not finite"
+
+
+def _size(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a number"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(sorted(names)[:SHOWN]) + more
