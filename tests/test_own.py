@@ -266,6 +266,15 @@ def test_a_run_can_be_analysed_with_the_file_that_is_trusted(tmp_path: Path) -> 
         reopen(folder, own=[str(moved)])
 
 
+def test_a_loaded_run_predicts_with_the_file_that_is_trusted(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    folder = trained(prepared(path), tmp_path / "runs")
+    assert linsep.load(folder).metrics["class_il"]["faa"] is not None
+    with pytest.raises(ConfigError, match="own"):
+        _ = linsep.load(folder).net
+    assert not linsep.load(folder, own=[str(path)]).net.training
+
+
 # --- mistakes are one line -----------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ Knows folders of runs, through their one reader. Changes nothing in them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -41,6 +42,7 @@ def load(
     runs: str | PathLike[str] = "runs",
     data: Dataset | str | PathLike[str] | None = None,
     net: nn.Module | None = None,
+    own: Sequence[str] = (),
 ) -> SavedRun:
     """Open a finished run by its folder, or by its name or key under `runs`.
 
@@ -53,7 +55,8 @@ def load(
 
     Results are read at once. The net and `predict` also need the data that the run was made with:
     `data` is where the images are now if they were moved, or the data set that was handed to
-    `train`; `net` is the backbone that was.
+    `train`; `net` is the backbone that was. Code of yours that the run names, a method or a net,
+    is executed only if you name its file in `own`: `own=["mine.py"]`.
     """
     record = open_record(Path(run), Path(runs))
     if record["status"] == "damaged":
@@ -63,7 +66,7 @@ def load(
             f"{record.name} is not finished ({record['progress']}); "
             "train it with the same settings to resume it"
         )
-    return SavedRun(record, data=data, net=net)
+    return SavedRun(record, data=data, net=net, own=own)
 
 
 class SavedRun:
@@ -87,9 +90,10 @@ class SavedRun:
         prepared: Prepared | None = None,
         data: Dataset | str | PathLike[str] | None = None,
         net: nn.Module | None = None,
+        own: Sequence[str] = (),
     ) -> None:
         self.record = record
-        self._prepared, self._data, self._module = prepared, data, net
+        self._prepared, self._data, self._module, self._own = prepared, data, net, own
 
     # --- what it is ------------------------------------------------------------------------------
 
@@ -193,7 +197,9 @@ class SavedRun:
         """The run's config with its data, opened again."""
         from ..analysis.features import reopen
 
-        return self._prepared or reopen(self.folder, data=self._data, net=self._module)
+        if self._prepared is not None:
+            return self._prepared
+        return reopen(self.folder, data=self._data, net=self._module, own=self._own)
 
     @cached_property
     def _learner(self) -> Learner:

@@ -39,7 +39,8 @@ memory={'rows': 50})
     tags: sections.Tags | None = None
     """Words to find the run by: `--where tag=ablation`. Not part of its key."""
     method: str = "derpp+bfp"
-    """How to learn: a method and terms that are added to it, such as er, derpp or derpp+bfp."""
+    """How to learn: a method and terms that are added to it, such as er or derpp+bfp, or your own
+    as file.py:function."""
     seed: sections.Seed = 0
     """Seed of all random numbers."""
     preset: Literal["paper", "authors"] | None = None
