@@ -13,7 +13,7 @@ from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..storage.store import Record
 from .arms import Arm, Comparison, Estimate, data_names, pooled, shown, spelled
 from .naming import short_names
-from .statistics import Summary
+from .statistics import Summary, holm
 from .tables import Best, Spread, Table, Value
 from .titles import data_title, is_bound, title
 
@@ -59,9 +59,10 @@ def differences(comparison: Comparison) -> Table:
     """Each arm minus the one it is paired with, with interval, p-values and wins."""
     columns = (
         "setting", "method", "against", "metric", "pairs", "difference", "95 %", "p (t)",
-        "p (flips)", "better/worse/same",
+        "p (Holm)", "p (flips)", "better/worse/same",
     )  # fmt: skip
     rows: list[list[Value]] = []
+    tests = list[float | None]()
     for place, arm, estimates in _placed(comparison):
         for estimate in estimates:
             pairs, score = estimate.pairs, estimate.score
@@ -72,8 +73,14 @@ def differences(comparison: Comparison) -> Table:
             row += [gap.n, spread(gap), _interval(gap)]
             row += [_chance(pairs.p), _chance(pairs.sign_flip.p), "/".join(map(str, score))]
             rows.append(row)
+            tests.append(pairs.p)
+    adjusted = iter(holm([p for p in tests if p is not None]))
+    for row, p in zip(rows, tests, strict=True):
+        row.insert(columns.index("p (Holm)"), _chance(None if p is None else next(adjusted)))
     by = "class order and seed" if pooled(comparison.arms) else "seed"
-    spare = [["p (flips)"], ["better/worse/same"], ["setting"], ["p (t)"], ["pairs"]]
+    spare = [
+        ["p (flips)"], ["better/worse/same"], ["setting"], ["p (t)"], ["pairs"], ["p (Holm)"],
+    ]  # fmt: skip
     return Table(columns, rows, f"Paired differences by {by}", group="setting", spare=spare)
 
 
@@ -93,7 +100,8 @@ def notes(comparison: Comparison) -> list[str]:
     said = remarks(comparison)
     if any(estimate.pairs for estimates in comparison.estimates for estimate in estimates):
         said.append(
-            "95 %: Student's interval for the mean; p (t): paired t test; p (flips): sign-flip "
+            "95 %: Student's interval for the mean; p (t): paired t test; p (Holm): the same, "
+            "corrected for all tests of the table; p (flips): sign-flip "
             "permutation test, never below 2 / 2^n for n pairs; better: higher FAA, ALA, lower FF"
         )
     return said
