@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BackwardProjection": "learning.projection",
     "Config": "settings.config",
+    "IncrementalClassifier": "classifier.estimator",
     "Dataset": "data.images",
     "EpochEnd": "learning.run",
     "LinsepError": "errors",
