@@ -59,7 +59,7 @@ class Prepared:
         """
         from .learning.learner import Learner
         from .methods import assemble
-        from .nets.growth import by_row
+        from .nets.growth import ByRow
         from .randomness import Randomness
 
         c = self.config
@@ -67,7 +67,7 @@ class Prepared:
             set_deterministic(c.compute.deterministic)
         method = assemble(c.method, c.options)
         if growing:
-            method = replace(method, head=by_row(method.head))
+            method = replace(method, head=ByRow(method.head))
         return Learner(
             method, self._backbone, method.curriculum(self.data.scenario), Randomness(c.seed),
             self.data.augment, c.training, c.memory, c.evaluation, c.compute,

@@ -26,6 +26,7 @@ from ..learning.run import Event, Run
 from ..prepare import Prepared
 from ..randomness import Cursor
 from ..settings.config import Config
+from .inputs import InputError
 
 NAME = "classifier"
 
@@ -49,7 +50,9 @@ class Course:
     def lesson(self, train: Images, test: Images, columns: int) -> Lesson:
         """The next lesson; its labels are columns of a head that has so many of them by then."""
         if len(train) < 2:
-            raise ConfigError(f"a lesson needs at least 2 images to train on, not {len(train)}")
+            raise InputError(
+                f"a lesson needs at least 2 rows to train on; found {len(train)} sample"
+            )
         return Lesson(self, train, test, columns)
 
     def learner_for(self, columns: int) -> Learner:
@@ -62,6 +65,23 @@ class Course:
         if self.learner is not None:
             grow(self.learner, fresh)
         return fresh
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of it, as plain values, tensors and the config."""
+        whole = {name: value for name, value in vars(self).items() if name != "learner"}
+        known = None if self.learner is None else self.learner.state_dict()
+        return whole | {"columns": self.columns, "learner": known}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Course:
+        course = cls(**{k: v for k, v in state.items() if k not in ("columns", "learner")})
+        if state["learner"] is not None:
+            course.learner = course.learner_for(state["columns"])
+            course.learner.load_state_dict(state["learner"])
+        return course
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Course.from_state, (self.state_dict(),)
 
     def _prepared(self, columns: int) -> Prepared:
         """The run of two empty lessons, a first and a later one: what any lesson needs is there."""

@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
 from ..data.images import Images
 from ..data.registry import source
 from ..data.scenarios import measured
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError
 from ..resolve import resolve
 from ..settings.config import from_settings
 from ..settings.layers import merged
 from .calibration import calibration_error, probabilities, temperature
 from .columns import Columns
 from .course import Course
-from .inputs import Form, Given, read
+from .inputs import Form, Given, InputError, is_table, read
 
 MOST_HELD_OUT = 50  # images of a class that are kept to test on
 
@@ -122,23 +122,26 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         found: NDArray[Any] = self.classes_[p.argmax(axis=1)]
         if unknown_below is None:
             return found
-        return np.where(p.max(axis=1) < unknown_below, None, found.astype(object))
+        sure = found.astype(object)
+        sure[p.max(axis=1) < unknown_below] = None
+        return sure
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Calibrated probabilities, a column for each of `classes_`."""
+        check_is_fitted(self, "course_")
         scores = self._scores(X)
         p = probabilities(scores, self.temperature_).numpy()
         return np.asarray(p[:, [self.columns_.index(label) for label in self.classes_.tolist()]])
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores that are not calibrated, a column for each class; with two classes, their gap."""
+        check_is_fitted(self, "course_")
         order = [self.columns_.index(label) for label in self.classes_.tolist()]
         scores = self._scores(X).double().numpy()[:, order]
         return np.asarray(scores[:, 1] - scores[:, 0] if len(order) == 2 else scores)
 
     def _scores(self, X: Any) -> Tensor:
-        check_is_fitted(self, "course_")
-        given = self._read(X, None, begun=True)
+        given = self._read(X, "no_validation", begun=True)
         learner = self.course_.learner
         assert learner is not None
         images = Images.of(given.rows, torch.zeros(len(given.rows), dtype=torch.int64))
@@ -148,36 +151,25 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def _read(self, X: Any, y: Any, begun: bool) -> Given:
         form = self.form_ if begun else Form(side=self.image_size)
+        if is_table(X) or form.table:
+            X = validate_data(self, X, y, reset=not begun, dtype=np.float64)
+            X = X[0] if isinstance(X, tuple) else X
         given = read(X, form)
-        if given.table is not None:
-            self._check_table(X, y, begun)
-        elif begun and form.table:
-            raise DataError("X are images, and the classifier learned rows of numbers")
         if begun and given.rows.shape[1:] != self.course_.shape:
-            shapes = tuple(given.rows.shape[1:]), self.course_.shape
-            raise DataError(
-                f"X has rows of shape {shapes[0]}, and the classifier learned {shapes[1]}"
-            )
+            found, known = tuple(given.rows.shape[1:]), self.course_.shape
+            raise InputError(f"X has rows of shape {found}, and the classifier learned {known}")
         return given
-
-    def _check_table(self, X: Any, y: Any, begun: bool) -> None:
-        from sklearn.utils.validation import validate_data
-
-        if y is None:
-            validate_data(self, X, reset=not begun)
-        else:
-            validate_data(self, X, y, reset=not begun, multi_output=False)
 
     def _labels(self, given: Given, y: Any) -> NDArray[Any]:
         if y is None and given.labels is None:
-            raise DataError("y is missing: each image needs the name of its class")
+            raise InputError("y is missing: each image needs the name of its class")
         if y is not None and given.labels is not None:
-            raise DataError("y: the images come with labels of their own; leave it out")
+            raise InputError("y: the images come with labels of their own; leave it out")
         found = given.labels if y is None else y
         labels = np.asarray(check_array(found, ensure_2d=False, dtype=None, ensure_min_samples=0))
         labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
         if labels.shape != (len(given.rows),):
-            raise DataError(f"{len(given.rows)} images but labels of shape {labels.shape}")
+            raise InputError(f"{len(given.rows)} images but labels of shape {labels.shape}")
         check_classification_targets(labels)
         return labels
 
@@ -230,23 +222,24 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         learner, tested = self.course_.learner, self.course_.tested
         assert learner is not None
         rows = [(learner.predict(g.test).cpu(), g.test.y) for g in tested if len(g.test)]
-        self.temperature_, error = 1.0, (None, None)
+        self.temperature_ = 1.0
+        error: list[float | None] = [None, None]
         if rows:
             scores, y = (torch.cat(column) for column in zip(*rows, strict=True))
             self.temperature_ = temperature(scores, y)
-            error = tuple(
-                calibration_error(probabilities(scores, t), y) for t in (1.0, self.temperature_)
-            )
-        before = [*lesson.before, None]
-        groups = [
-            {"classes": [columns[c] for c in g.classes], "before": _known(b), "after": _known(a)}
-            for g, b, a in zip(tested, before, lesson.after, strict=True)
-        ]
-        drops = [g["before"] - g["after"] for g in groups if None not in (g["before"], g["after"])]
+            fits = (probabilities(scores, t) for t in (1.0, self.temperature_))
+            error = [calibration_error(p, y) for p in fits]
+        past = [*map(_known, lesson.before), None]
+        now = list(map(_known, lesson.after))
+        names = [[columns[c] for c in group.classes] for group in tested]
+        drops = [b - a for b, a in zip(past, now, strict=True) if b is not None and a is not None]
         self.report_ = {
             "images": len(labels),
             "new": [columns[c] for c in lesson.task.classes],
-            "groups": groups,
+            "groups": [
+                {"classes": own, "before": b, "after": a}
+                for own, b, a in zip(names, past, now, strict=True)
+            ],
             "forgotten": float(np.mean(drops)) if drops else None,
             "ece": {"before": error[0], "after": error[1]},
             "temperature": self.temperature_,
@@ -259,5 +252,5 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _known(value: float | None) -> float | None:
-    return None if value is None or value != value else value
+def _known(value: float) -> float | None:
+    return None if value != value else value

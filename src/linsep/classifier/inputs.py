@@ -1,8 +1,8 @@
-"""Images as people have them, as rows of bytes: arrays, tensors, pictures, paths, folders, data sets.
+"""Images as people have them, as rows of bytes: arrays, pictures, paths, folders, data sets.
 
 What could be read in two ways is refused, with both readings named. Pictures of other sizes are
-brought to the classifier's, as `linsep data prepare` does: the shorter side to that length, then the
-square in the middle. Knows nothing of classes: labels pass through as they are.
+brought to the classifier's, as `linsep data prepare` does: the shorter side to that length, then
+the square in the middle. Knows nothing of classes: labels pass through as they are.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from ..errors import DataError
 from .columns import as_bytes
 
 CHANNELS = (1, 3)
+
+
+class InputError(DataError, ValueError):
+    """Rows or labels that cannot be learned from: a ValueError too, as in scikit-learn."""
 
 
 class Form(NamedTuple):
@@ -46,7 +50,7 @@ def read(given: Any, form: Form, what: str = "X") -> Given:
     if isinstance(given, str | Path):
         return _folder(Path(given), form)
     if isinstance(given, Image.Image):
-        raise DataError(f"{what} is one picture; give a list of pictures")
+        raise InputError(f"{what} is one picture; give a list of pictures")
     if hasattr(given, "column_names") and hasattr(given, "features"):
         return _hugging_face(given, form)
     if isinstance(given, list | tuple) and _pictures(given):
@@ -55,27 +59,36 @@ def read(given: Any, form: Form, what: str = "X") -> Given:
         return _data_set(given, form, what)
     array = given if isinstance(given, Tensor) else _array(given, what)
     if array.ndim == 2 or form.table:
-        return _table(array, what)
+        return _table(array)
     return Given(_fitting(_images(array, what), form, what))
+
+
+def is_table(given: Any) -> bool:
+    """Whether something is rows of numbers, or would be if it had the right shape."""
+    if hasattr(given, "iloc") or hasattr(given, "toarray"):  # a data frame, a sparse matrix
+        return True
+    if isinstance(given, list | tuple):
+        return not _pictures(given) and np.ndim(given[:1]) in (1, 2)
+    return getattr(given, "ndim", None) in (0, 1, 2)
 
 
 def _array(given: Any, what: str) -> NDArray[Any]:
     try:
         return np.asarray(given)
     except (ValueError, TypeError) as error:
-        raise DataError(f"{what}: images of different sizes; set image_size, or {error}") from None
+        raise InputError(f"{what}: images of different sizes; set image_size, or {error}") from None
 
 
 def _images(array: NDArray[Any] | Tensor, what: str) -> Tensor:
     shape = tuple(array.shape)
     if array.ndim == 3 and shape[2] in CHANNELS:
-        raise DataError(
+        raise InputError(
             f"{what} has shape {shape}: one image of {shape[0]}x{shape[1]} with {shape[2]} "
             f"channels, or {shape[0]} grey images of {shape[1]}x{shape[2]}? Give X[None] for the "
             "first, X[..., None] for the second"
         )
     if array.ndim == 4 and shape[1] in CHANNELS and shape[3] in CHANNELS:
-        raise DataError(
+        raise InputError(
             f"{what} has shape {shape}: channels first, images of {shape[2]}x{shape[3]}, or "
             f"channels last, images of {shape[1]}x{shape[2]}? Such small images are ambiguous"
         )
@@ -95,7 +108,7 @@ def _fitting(rows: Tensor, form: Form, what: str) -> Tensor:
 def _channels(rows: Tensor, wanted: int, what: str) -> Tensor:
     if wanted == 3 and rows.shape[1] == 1:
         return rows.expand(-1, 3, -1, -1).contiguous()
-    raise DataError(f"{what} has {rows.shape[1]} channels, and the classifier learned {wanted}")
+    raise InputError(f"{what} has {rows.shape[1]} channels, and the classifier learned {wanted}")
 
 
 def _picture(row: Tensor) -> Image.Image:
@@ -126,38 +139,32 @@ def _one(picture: Any, form: Form, called: str) -> NDArray[np.uint8]:
 def _stacked(parts: Iterable[NDArray[np.uint8]], what: str) -> Tensor:
     found = list(parts)
     if not found:
-        raise DataError(f"{what} has no images")
+        raise InputError(f"{what} has no images")
     shapes = sorted({part.shape for part in found})
     if len(shapes) > 1:
-        raise DataError(
+        raise InputError(
             f"{what}: images of different sizes, {shapes[0][1]}x{shapes[0][2]} and "
             f"{shapes[1][1]}x{shapes[1][2]} among them; set image_size to bring them to one"
         )
     return torch.from_numpy(np.stack(found))
 
 
-def _table(array: NDArray[Any] | Tensor, what: str) -> Given:
-    found = np.asarray(array)
-    if found.dtype.kind == "c":
-        raise DataError(f"Complex data not supported: {what} has complex numbers")
-    try:
-        table = found.astype(np.float32)
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{what}: could not read as numbers: {error}") from None
+def _table(array: NDArray[Any] | Tensor) -> Given:
+    table = np.asarray(array).astype(np.float32)
     return Given(as_bytes(table), None, table)
 
 
 def _folder(path: Path, form: Form) -> Given:
     """A folder of class folders."""
     if not path.is_dir():
-        raise DataError(f"{path} is not a folder of class folders, with images in each")
+        raise InputError(f"{path} is not a folder of class folders, with images in each")
     names, labels = [], []
     for folder in sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")):
         files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES)
         names += files
         labels += [folder.name] * len(files)
     if not names:
-        raise DataError(f"{path} has no class folders with images ({', '.join(SUFFIXES)}) in them")
+        raise InputError(f"{path} has no class folders with images ({', '.join(SUFFIXES)}) in them")
     return Given(_stacked((_one(n, form, str(n)) for n in names), str(path)), labels)
 
 
@@ -180,7 +187,7 @@ def _data_set(given: Any, form: Form, what: str) -> Given:
 def _hugging_face(given: Any, form: Form) -> Given:
     names = given.column_names
     if not {"image", "label"} <= set(names):
-        raise DataError(f"the data set has the columns {names}; needs 'image' and 'label'")
+        raise InputError(f"the data set has the columns {names}; needs 'image' and 'label'")
     called = getattr(given.features["label"], "names", None)
     labels = [called[label] if called else label for label in given["label"]]
     parts = (_one(p, form, f"image {i}") for i, p in enumerate(given["image"]))

@@ -1,12 +1,13 @@
 """Heads that grow: a row for each class so far, and states with places for more classes.
 
-`by_row` makes the initial values of a row depend on its class and on nothing else, so that the same
+`ByRow` makes the initial values of a row depend on its class and on nothing else, so that the same
 classes in the same order give the same head however many of them are announced at a time.
 
 Knows shapes and state dictionaries. Knows nothing of tasks.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,22 +17,23 @@ from ..randomness import Randomness
 from .heads import Head
 
 
-def by_row(head: Head) -> Head:
+@dataclass(frozen=True)
+class ByRow:
     """A head whose rows are each initialised by a generator of their own, known by the class."""
 
-    def build(features: int, classes: int) -> nn.Module:
+    head: Head
+
+    def __call__(self, features: int, classes: int) -> nn.Module:
         own = Randomness(int(torch.randint(2**62, ())))  # of the generator that is set around this
-        whole = head(features, classes)
+        whole = self.head(features, classes)
+        state = whole.state_dict()  # of views: writing to it changes the head
         for c in range(classes):
             with own.initialising("row", c):
-                one, two = (head(features, n).state_dict() for n in (1, 2))
-            state = whole.state_dict()  # of views: writing to it changes the head
+                one, two = (self.head(features, n).state_dict() for n in (1, 2))
             for name, value in one.items():
                 if value.shape != two[name].shape:
                     state[name][c] = value[0]
         return whole
-
-    return build
 
 
 def widened(old: Any, fresh: Any) -> Any:
