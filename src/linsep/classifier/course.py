@@ -19,7 +19,7 @@ from ..data.augment import Augment
 from ..data.images import Images
 from ..data.scenarios import Opened
 from ..data.tasks import Group, Scenario, Task
-from ..errors import ConfigError
+from ..errors import ConfigError, StateError
 from ..learning.growth import grow
 from ..learning.learner import Learner
 from ..learning.run import Event, Run
@@ -42,6 +42,7 @@ class Course:
     seen: tuple[int, ...] = ()  # columns that were learned, in the order of their lessons
     tested: list[Group] = field(default_factory=list)  # images of each lesson that it never saw
     learner: Learner | None = None
+    lacking: bool = False  # its memory: it predicts, and must not learn
 
     @property
     def columns(self) -> int:
@@ -49,6 +50,12 @@ class Course:
 
     def lesson(self, train: Images, test: Images, columns: int) -> Lesson:
         """The next lesson; its labels are columns of a head that has so many of them by then."""
+        if self.lacking:
+            raise StateError(
+                "this copy of the model has no memory, so that learning more would make it forget; "
+                "use the whole model, or ask for an empty memory (empty_memory=True, "
+                "--empty-memory)"
+            )
         if len(train) < 2:
             raise InputError(
                 f"a lesson needs at least 2 rows to train on; found {len(train)} sample"
@@ -61,7 +68,7 @@ class Course:
             return self.learner
         if self.learner is not None and self.announced is not None:
             raise ConfigError(f"{self.announced} classes were announced, and there are {columns}")
-        fresh = self._prepared(columns).learner(growing=self.announced is None)
+        fresh = self.prepared(columns).learner(growing=self.announced is None)
         if self.learner is not None:
             grow(self.learner, fresh)
         return fresh
@@ -83,7 +90,7 @@ class Course:
     def __reduce__(self) -> tuple[Any, ...]:
         return Course.from_state, (self.state_dict(),)
 
-    def _prepared(self, columns: int) -> Prepared:
+    def prepared(self, columns: int) -> Prepared:
         """The run of two empty lessons, a first and a later one: what any lesson needs is there."""
         nothing = self.nothing()
         tasks = Task(0, (0,), (), nothing), Task(1, (1,), (0,), nothing)

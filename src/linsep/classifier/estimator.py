@@ -6,6 +6,7 @@ Knows labels, and which column of the head each has. How something is learned is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import numpy as np
@@ -26,13 +27,15 @@ from ..settings.config import from_settings
 from ..settings.layers import merged
 from .calibration import calibration_error, probabilities, temperature
 from .columns import Columns
-from .course import Course
+from .course import Course, Lesson
 from .inputs import Form, Given, InputError, is_table, read
+from .manifest import kinds
+from .saved import Savable
 
 MOST_HELD_OUT = 50  # images of a class that are kept to test on
 
 
-class IncrementalClassifier(ClassifierMixin, BaseEstimator):
+class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
     """A classifier whose classes keep growing.
 
     Each call of `partial_fit` is one more task: new classes, more images of known ones, or both.
@@ -92,6 +95,14 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def partial_fit(self, X: Any, y: Any = None, classes: Sequence[Any] | None = None) -> Self:
         """Learn one more task. `classes`, in the first call, announces all there will ever be."""
+        lesson, columns = self._lesson(X, y, classes)
+        for _ in lesson:
+            pass
+        self._learned(lesson, columns)
+        return self
+
+    def _lesson(self, X: Any, y: Any, classes: Sequence[Any] | None) -> tuple[Lesson, list[Any]]:
+        """The next lesson, not taught yet, and the label of each of its columns."""
         begun = hasattr(self, "course_")
         given = self._read(X, y, begun)
         labels = self._labels(given, y)
@@ -100,6 +111,11 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         elif classes is not None and list(classes) != self.columns_:
             raise ConfigError("classes: were announced in the first call; leave them out now")
         columns = list(self.columns_)
+        if len(kinds([*columns, *labels[:1].tolist()])) > 1:
+            raise InputError(
+                f"y has labels like {labels.tolist()[0]!r}, and the classifier's are like "
+                f"{columns[0]!r}: they should be all text or all numbers"
+            )
         for label in np.unique(labels).tolist():
             if label not in columns:
                 if self.announced_:
@@ -108,11 +124,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         place = {label: column for column, label in enumerate(columns)}
         numbers = torch.tensor([place[label] for label in labels.tolist()])
         train, test = self._held_out(Images.of(given.rows, numbers))
-        lesson = self.course_.lesson(train, test, len(columns))
-        for _ in lesson:
-            pass
-        self._learned(lesson, columns, labels)
-        return self
+        return self.course_.lesson(train, test, len(columns)), columns
 
     # --- prediction ------------------------------------------------------------------------------
 
@@ -214,7 +226,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
                 held[torch.from_numpy(rng.permutation(rows)[:n])] = True
         return images.take((~held).nonzero()[:, 0]), images.take(held.nonzero()[:, 0])
 
-    def _learned(self, lesson: Any, columns: list[Any], labels: NDArray[Any]) -> None:
+    def _learned(self, lesson: Lesson, columns: list[Any], known_as: str | None = None) -> None:
         """Note what is known now, and how well."""
         self.columns_ = columns
         known = [columns[c] for c in self.course_.seen]
@@ -234,7 +246,7 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         names = [[columns[c] for c in group.classes] for group in tested]
         drops = [b - a for b, a in zip(past, now, strict=True) if b is not None and a is not None]
         self.report_ = {
-            "images": len(labels),
+            "images": len(lesson.task.train) + len(lesson.group.test),
             "new": [columns[c] for c in lesson.task.classes],
             "groups": [
                 {"classes": own, "before": b, "after": a}
@@ -244,6 +256,9 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
             "ece": {"before": error[0], "after": error[1]},
             "temperature": self.temperature_,
         }
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        before = getattr(self, "history_", [])
+        self.history_ = [*before, {"when": when, "lesson": known_as} | self.report_]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -71,6 +71,7 @@ class Term(nn.Module):
     """One summand of the objective. Return None when there is nothing to say this step."""
 
     looks_back = False  # whether it compares with the previous task's net, from the second task on
+    lasting = True  # whether its state matters to later tasks; not if each task resets it
 
     def __init__(self, spec: Spec) -> None:
         super().__init__()
