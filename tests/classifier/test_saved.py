@@ -193,7 +193,7 @@ def test_a_copy_without_memory_predicts_and_does_not_learn(taught: Any, tmp_path
     assert np.array_equal(loaded.predict_proba(X), taught.predict_proba(X))
     loaded.save(tmp_path / "again")
     assert sorted(os.listdir(tmp_path / "again")) == ["model.json", "model.safetensors"]
-    asked = IncrementalClassifier.load(tmp_path / "copy", empty_memory=True)
+    asked: Any = IncrementalClassifier.load(tmp_path / "copy", empty_memory=True)
     assert len(asked.course_.learner.memory) == 0
     asked.partial_fit(X[60:], Y[60:])
     assert asked.classes_.tolist() == ["ant", "bee", "cow", "dog", "elk"]
@@ -315,7 +315,8 @@ def test_a_model_replaced_while_it_is_read(
 ) -> None:
     other = made().fit(X[:30], Y[:30])
     other.save(tmp_path)
-    real, done = files.read, []
+    real = files.read
+    done: list[Path] = []
 
     def reading(path: Path, largest: int | None = None) -> bytes:
         if path.name == "model.safetensors" and not done:

@@ -7,7 +7,7 @@ and the field. Knows JSON. Knows no tensor and no net.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -198,6 +198,16 @@ def written(content: Mapping[str, Any]) -> bytes:
     except (TypeError, ValueError) as error:
         raise StateError(f"the classifier cannot be saved: {printable(str(error))}") from None
     return found
+
+
+def check_labels(labels: Iterable[Any]) -> None:
+    """Refuse a label that could not be saved, before anything is learned of it."""
+    for label in labels:
+        if not isinstance(label, LABELS):
+            told = f"{shortened(label)}, {type(label).__name__}"
+            raise StateError(f"labels: text and numbers can be saved, not {told}")
+        if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+            raise StateError(f"the class name {label!r} is not UTF-8; rename it")
 
 
 def kinds(labels: list[Any]) -> set[str]:
