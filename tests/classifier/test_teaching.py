@@ -11,7 +11,8 @@ import pytest
 
 from linsep.classifier import manifest, saved
 from linsep.classifier.estimator import IncrementalClassifier
-from linsep.classifier.teaching import Teaching, interrupted
+from linsep.classifier.note import interrupted
+from linsep.classifier.teaching import Teaching
 from linsep.errors import DivergedError, HeldError, StateError
 from tests.helpers.made_data import noise
 

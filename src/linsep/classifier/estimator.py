@@ -95,22 +95,18 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def partial_fit(self, X: Any, y: Any = None, classes: Sequence[Any] | None = None) -> Self:
         """Learn one more task. `classes`, in the first call, announces all there will ever be."""
-        lesson, columns = self._lesson(*self._given(X, y), classes)
+        lesson, columns = self._lesson(X, y, classes)
         for _ in lesson:
             pass
         self._learned(lesson, columns)
         return self
 
-    def _given(self, X: Any, y: Any) -> tuple[Given, NDArray[Any]]:
-        """What to learn: rows in the classifier's form, and a label for each."""
-        given = self._read(X, y, begun=hasattr(self, "course_"))
-        return given, self._labels(given, y)
-
-    def _lesson(
-        self, given: Given, labels: NDArray[Any], classes: Sequence[Any] | None
-    ) -> tuple[Lesson, list[Any]]:
-        """The next lesson, not taught yet, and the label of each column after it."""
-        if not hasattr(self, "course_"):
+    def _lesson(self, X: Any, y: Any, classes: Sequence[Any] | None) -> tuple[Lesson, list[Any]]:
+        """The next lesson, not taught yet, and the label of each of its columns."""
+        begun = hasattr(self, "course_")
+        given = self._read(X, y, begun)
+        labels = self._labels(given, y)
+        if not begun:
             self._begin(given, classes)
         elif classes is not None and list(classes) != self.columns_:
             raise ConfigError("classes: were announced in the first call; leave them out now")

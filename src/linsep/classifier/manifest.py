@@ -150,6 +150,10 @@ class Manifest(_Strict):
         if any(a > b for a, b in zip(augment.size, most, strict=True)) or augment.pad > max(most):
             _refuse("augment", f"should read at most {most[0]}x{most[1]}")
 
+    def settings(self) -> Config:
+        """The config, checked for itself: no method or net is looked for."""
+        return from_settings(self.config)
+
     def resolved(self) -> Config:
         """The config, checked as one that a user wrote, for a device of this machine."""
         given, compute = dict(self.config), self.config.get("compute")

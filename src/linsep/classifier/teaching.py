@@ -1,11 +1,9 @@
 """One lesson for the model in a folder, which may be killed at any time.
 
-    lesson.json   what is being learned, since when
-    lesson.pt     how far it has come, and lesson.previous.pt the state before
-
-The model itself is replaced when the lesson has ended; until then it is the old one. The same
-lesson, that is, the same rows, labels and settings, resumes where it was, bit for bit, and a lesson
-that was the model's last is not taught twice.
+What is kept of a lesson under way is described in note.py. The model itself is replaced when the
+lesson has ended; until then it is the old one. The same lesson, that is, the same rows, labels and
+settings, resumes where it was, bit for bit, and a lesson that was the model's last is not taught
+twice.
 
 Knows files and their order. How a lesson is learned is course.py's.
 """
@@ -20,36 +18,27 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ..errors import DivergedError, StateError
+from ..errors import ConfigError, DivergedError, StateError, shortened
 from ..learning.run import Event, TaskEnd
-from ..settings.signature import problem
+from ..resolve import resolve
+from ..settings.config import from_settings
+from ..settings.signature import validate
 from ..storage import environment, files, states
-from ..storage.folder import Text
 from ..storage.lease import Lease
 from . import manifest, saved
 from .course import Lesson
 from .estimator import IncrementalClassifier
+from .inputs import Given
+from .note import NOTE, STATES, Note, forget, interrupted
 
-NOTE, STATES = "lesson.json", ("lesson.pt", "lesson.previous.pt")  # the newest state first
 SAVE_EVERY = 30.0  # seconds
-
-
-class Note(BaseModel):
-    """What lesson.json says of a lesson that has begun."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    key: Text
-    about: Text  # in the words of whoever began it
-    begun: Text
-    made: dict[Text, Text | Annotated[int, Field(ge=0, lt=2**63)]]  # on what machine
 
 
 class Teaching:
@@ -133,8 +122,7 @@ class Teaching:
             stray.unlink(missing_ok=True)
         classifier = self._classifier()
         torch.set_num_threads(_threads(classifier))
-        given, labels = classifier._given(*self.given)
-        manifest.check_labels(np.unique(labels).tolist())
+        given, labels = self._read(classifier)
         history = getattr(classifier, "history_", [])
         self.key = self._key(classifier, given.rows, labels, len(history))
         if history and not self.again and history[-1]["lesson"] == self.key:
@@ -181,9 +169,20 @@ class Teaching:
         forget(self.folder)
         return None
 
-    def _prepare(self, classifier: IncrementalClassifier, given: Any, labels: Any) -> None:
+    def _read(self, classifier: IncrementalClassifier) -> tuple[Given, NDArray[Any]]:
+        """Rows in the classifier's form, and a label for each that can be saved."""
+        images, labels = self.given
+        given = classifier._read(images, labels, hasattr(classifier, "course_"))
+        found = classifier._labels(given, labels)
+        manifest.check_labels(np.unique(found).tolist())
+        return given, found
+
+    def _prepare(
+        self, classifier: IncrementalClassifier, given: Given, labels: NDArray[Any]
+    ) -> None:
+        rows = given.rows if given.table is None else given.table  # which are read again for free
         self.classifier = classifier
-        self.lesson, self.columns = classifier._lesson(given, labels, self.classes)
+        self.lesson, self.columns = classifier._lesson(rows, labels, self.classes)
 
     def _resume(self, begun: Note) -> None:
         """From the newest state that is whole; from the start if none was saved yet."""
@@ -195,7 +194,7 @@ class Teaching:
             except StateError as error:
                 warnings.warn(str(error), stacklevel=4)
                 again = self._classifier()  # for the state may have been loaded in part
-                self._prepare(again, *again._given(*self.given))
+                self._prepare(again, *self._read(again))
                 continue
             self.resumed = True
             self._compare(begun)
@@ -218,22 +217,16 @@ class Teaching:
                 )
 
 
-def interrupted(folder: Path) -> Note | None:
-    """What was being learned when a lesson was interrupted, if one was."""
-    path = folder / NOTE
-    if not path.exists():
-        return None
-    try:
-        return Note.model_validate(manifest.parsed(path, files.read(path, manifest.LARGEST)))
-    except ValidationError as error:
-        raise StateError(f"{path}: {problem(error)}; delete it to drop the lesson") from None
-
-
-def forget(folder: Path) -> None:
-    """Remove what is kept of a lesson under way."""
-    with files.reporting(f"cannot write {folder}"):
-        for name in (*STATES, NOTE):
-            (folder / name).unlink(missing_ok=True)
+def check(classifier: IncrementalClassifier) -> None:
+    """Refuse parameters that no lesson can be learned with, before any image is read."""
+    seed, side = classifier.random_state, classifier.image_size
+    validate(manifest.Params, {"holdout": classifier.holdout, "device": classifier.device})
+    if isinstance(seed, int) and not 0 <= seed < 2**32:
+        raise ConfigError(f"random_state: should be from 0 to below 2**32, not {shortened(seed)}")
+    if side is not None and not 1 <= side <= manifest.MOST_SIDE:
+        most = manifest.MOST_SIDE
+        raise ConfigError(f"image_size: should be from 1 to {most}, not {shortened(side)}")
+    resolve(from_settings(classifier._settings(False, 0)), lenient=True)
 
 
 def _threads(classifier: IncrementalClassifier) -> int:

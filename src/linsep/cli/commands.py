@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import analyse, bench, data, grid, look, paper, report, run, search, store
+from . import analyse, bench, data, grid, learn, look, paper, predict, report, run, search, store
 from .flags import grouped
 
 app = typer.Typer(
@@ -22,7 +22,9 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run, "grid": grid.grid, "search": search.search, "runs": store.runs,
     "compare": store.compare, "analyse": analyse.analyse, "report": report.report,
-    "figures": report.figures, "list": look.list_, "show": look.show, "export": look.export,
+    "figures": report.figures, "list": look.list_, "show": look.show, "log": look.log,
+    "learn": learn.learn, "predict": predict.predict, "model": predict.model,
+    "export": predict.export,
 }  # fmt: skip
 for name, command in COMMANDS.items():
     app.command(name)(grouped(command))
