@@ -156,9 +156,9 @@ class Manifest(_Strict):
 
     def resolved(self) -> Config:
         """The config, checked as one that a user wrote, for a device of this machine."""
-        given, compute = dict(self.config), self.config.get("compute")
-        chosen = {"device": self.params.device}
-        return resolve(from_settings(given | {"compute": {**(compute or {}), **chosen}}))
+        found = self.settings()
+        compute = found.compute.model_copy(update={"device": self.params.device})
+        return resolve(found.model_copy(update={"compute": compute}))
 
 
 def read(folder: Path) -> tuple[Manifest, bytes]:

@@ -11,6 +11,7 @@ Knows files and their order. How a lesson is learned is course.py's.
 from __future__ import annotations
 
 import json
+import shutil
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -75,10 +76,12 @@ class Teaching:
         self._saved = 0.0
 
     def __enter__(self) -> Teaching:
-        with files.reporting(f"cannot use {self.folder}"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self.lease.acquire()
         with ExitStack() as undo:
+            with files.reporting(f"cannot use {self.folder}"):
+                if not self.folder.exists():
+                    self.folder.mkdir(parents=True)
+                    undo.callback(_tidy, self.folder)
+                self.lease.acquire()
             undo.callback(self.lease.release)
             self._open()
             undo.pop_all()
@@ -215,6 +218,12 @@ class Teaching:
                     f"{here.get(field)!r}: the rest may differ in the last bits",
                     stacklevel=5,
                 )
+
+
+def _tidy(folder: Path) -> None:
+    """Remove a folder in which nothing has begun."""
+    if all(path.name.startswith(".lock") for path in folder.iterdir()):
+        shutil.rmtree(folder)
 
 
 def check(classifier: IncrementalClassifier) -> None:

@@ -74,8 +74,8 @@ def learn(
 ) -> None:
     """Teach a model new classes, or more of those it knows. A folder without a model gets one.
 
-    Stop at any time, and repeat the command to resume. Options on how to learn count when the model
-    is made, and stay with it.
+    Stop at any time, and repeat the command to resume. How to learn is chosen when the model is
+    made, and stays with it.
 
     [bold]Examples[/bold]
 
@@ -130,7 +130,7 @@ def _checked(
         for name, value in given.items():
             if params.get(name) != value:
                 flag = {"random_state": "seed", "settings": "set"}.get(name, name.replace("_", "-"))
-                was = shortened(params.get(name))
+                was = "the default" if params.get(name) is None else shortened(params[name])
                 raise ConfigError(
                     f"--{flag}: {model} was made with {was}, not {shortened(value)}; leave it out, "
                     "or make a new model"

@@ -146,10 +146,8 @@ def _facts(folder: Path, told: Manifest, under_way: Note | None) -> Iterator[str
     config = told.settings()
     width = config.net.options.get("width")
     net = printable(config.net.name) + (f" of width {width}" if width else "")
-    yield (
-        f"Method {printable(config.method)}, net {net}, {config.training.epochs} epochs a lesson, learning "
-        f"rate {config.training.lr}, seed {config.seed}"
-    )
+    yield f"Method {printable(config.method)}, net {net}, seed {config.seed}"
+    yield f"Each lesson: {config.training.epochs} epochs at a learning rate of {config.training.lr}"
     channels, height, wide = told.shape
     what = f"{told.features} numbers" if told.form.table else f"{height}x{wide}x{channels} pixels"
     yield f"Reads {what}"
