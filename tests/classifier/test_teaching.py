@@ -1,8 +1,5 @@
 """Lessons for a model in a folder: killed at any moment, they end at the same bits."""
 
-import multiprocessing
-import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,6 @@ from linsep.classifier.teaching import Teaching
 from linsep.errors import DivergedError, HeldError, StateError
 from tests.helpers.made_data import noise
 
-KILLS = 20
 QUICK = {"gdumb": {"epochs": 3}, "bic": {"bias_epochs": 5}}
 X = noise(1, 90, 12, 12)
 Y = np.array(["ant", "bee"] * 15 + ["cow", "dog"] * 15 + ["elk", "ant"] * 15)
@@ -171,30 +167,3 @@ def test_death_after_the_model_was_replaced(tmp_path: Path, dying: list[str]) ->
     assert teach(tmp_path, FIRST).finished
     assert len(contents(tmp_path)["model.json"]["history"]) == 1
     assert interrupted(tmp_path) is None
-
-
-def _work(folder: Path, part: slice) -> None:
-    teach(folder, part, save_every=0.0)  # so that many kills fall into a save
-
-
-@pytest.mark.slow
-def test_sigkill_at_20_random_moments(tmp_path: Path, straight: Any) -> None:
-    fork, moments, kills = multiprocessing.get_context("fork"), random.Random(0), 0
-    began = time.monotonic()
-    for part in (FIRST, SECOND, THIRD):
-        _work(tmp_path / "timed", part)
-    duration = (time.monotonic() - began) / 3
-    while kills < KILLS:
-        folder = tmp_path / f"model after {kills}"
-        for part in (FIRST, SECOND, THIRD):
-            process = None
-            while process is None or process.exitcode != 0:  # the command is repeated to its end
-                process = fork.Process(target=_work, args=(folder, part))
-                process.start()
-                process.join(moments.uniform(0.05, 0.6) * duration)
-                kills += process.exitcode is None
-                process.kill()
-                process.join()
-                if (folder / "model.json").exists():
-                    IncrementalClassifier.load(folder)  # a whole one, at every moment
-        assert contents(folder) == straight
