@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import testing as testing
+    from .classifier.estimator import IncrementalClassifier as IncrementalClassifier
     from .data.images import Dataset as Dataset
     from .data.sources.adapters import from_huggingface as from_huggingface
     from .data.sources.adapters import from_torch as from_torch
@@ -45,6 +46,7 @@ _HOMES = {
     "Config": "settings.config",
     "Dataset": "data.images",
     "EpochEnd": "learning.run",
+    "IncrementalClassifier": "classifier.estimator",
     "LinsepError": "errors",
     "Run": "learning.run",
     "Runs": "notebook.many",

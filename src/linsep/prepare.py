@@ -9,7 +9,7 @@ import copy
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .data.images import Dataset
     from .data.scenarios import Opened
+    from .learning.learner import Learner
     from .learning.run import Run
     from .learning.workload import Workload
     from .nets.net import Backbone
@@ -50,21 +51,30 @@ class Prepared:
         return f"{c.scenario.name}-{c.method}{memory}-s{c.seed}-{self.key}"
 
     def build(self) -> Run:
-        from .learning.learner import Learner
         from .learning.run import Run
+
+        learner = self.learner()
+        return Run(learner.method.curriculum(self.data.scenario), learner)
+
+    def learner(self, *, growing: bool = False) -> Learner:
+        """A new learner for this config and data; the rows of a growing head do not know how many
+        there will be.
+        """
+        from .learning.learner import Learner
         from .methods import parts
+        from .nets.growth import ByRow
         from .randomness import Randomness
 
         c = self.config
         if c.compute.device == "cuda":
             set_deterministic(c.compute.deterministic)
         method = parts(c.method, c.own, c.held).assemble(c.options)
-        scenario = method.curriculum(self.data.scenario)
-        learner = Learner(
-            method, self._backbone, scenario, Randomness(c.seed), self.data.augment,
-            c.training, c.memory, c.evaluation, c.compute, c.net.train,
+        if growing:
+            method = replace(method, head=ByRow(method.head))
+        return Learner(
+            method, self._backbone, method.curriculum(self.data.scenario), Randomness(c.seed),
+            self.data.augment, c.training, c.memory, c.evaluation, c.compute, c.net.train,
         )  # fmt: skip
-        return Run(scenario, learner)
 
     def workload(self) -> Workload:
         """How much there is to do, without building anything."""

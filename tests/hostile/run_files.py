@@ -30,7 +30,7 @@ LOOK: dict[str, Command] = {
     "run": (("run", "config.toml"), ""),
     "json": (("runs", "--format", "json"), OTHER),
     "csv": (("compare", "--format", "csv"), "derpp+bfp"),
-    "export": (("export", NAME, "--to", "tensorboard", "-o", "log"), ""),
+    "log": (("log", NAME, "--to", "tensorboard", "-o", "log"), ""),
     "grid": (("grid", "config.toml", "--over", "seed=0,1", "--dry-run"), OTHER),
 }
 ANALYSE: dict[str, Command] = {

@@ -100,11 +100,11 @@ def test_the_command_line_logs_while_it_runs(kept: type[Kept], tmp_path: Path) -
     said = command(*TINY, "--log", "json", "--quiet", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     (folder,) = (tmp_path / "runs").iterdir()
-    said = command("export", folder.name, "--to", "json", cwd=tmp_path)
+    said = command("log", folder.name, "--to", "json", cwd=tmp_path)
     assert said.stdout == f"Written to runs/{folder.name}\n"
     assert kept.every[0].told == kept.every[1].told
     again = command(*TINY, "--log", "json", cwd=tmp_path)
-    assert "linsep export" in again.stdout
+    assert "linsep log" in again.stdout
     assert len(kept.every) == 2
 
 
@@ -123,7 +123,7 @@ def test_refusals(tmp_path: Path) -> None:
     said = command(*TINY, "--log", "tensorbord", cwd=tmp_path)
     assert "Did you mean 'tensorboard'?" in said.stderr
     assert not (tmp_path / "runs").exists()
-    said = command("export", "nothing", "--to", "tensorboard", cwd=tmp_path)
+    said = command("log", "nothing", "--to", "tensorboard", cwd=tmp_path)
     assert "nothing is not a run" in said.stderr
     folder = tmp_path / "run"
     folder.mkdir()

@@ -7,7 +7,21 @@ import typer
 from typer.core import TyperGroup
 
 from .. import __version__
-from . import analyse, bench, data, grid, label, look, paper, report, run, search, store
+from . import (
+    analyse,
+    bench,
+    data,
+    grid,
+    label,
+    learn,
+    look,
+    paper,
+    predict,
+    report,
+    run,
+    search,
+    store,
+)
 from .completion import completing
 from .flags import Command, grouped, typeless
 
@@ -32,8 +46,9 @@ app = typer.Typer(
 COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run, "grid": grid.grid, "search": search.search, "runs": store.runs,
     "compare": store.compare, "analyse": analyse.analyse, "report": report.report,
-    "figures": report.figures, "list": look.list_, "show": look.show, "export": look.export,
-    "label": label.label,
+    "figures": report.figures, "list": look.list_, "show": look.show, "log": look.log,
+    "label": label.label, "learn": learn.learn, "predict": predict.predict, "model": predict.model,
+    "export": predict.export,
 }  # fmt: skip
 for name, command in COMMANDS.items():
     app.command(name)(grouped(command))

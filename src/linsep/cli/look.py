@@ -1,4 +1,4 @@
-"""`linsep list`, `show` and `export`: names to choose from, a run's results, and its log."""
+"""`linsep list`, `show` and `log`: names to choose from, a run's results, and its log."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _matrix(matrix: Sequence[Sequence[float | None]], caption: str, width: int) 
     return tables
 
 
-def export(
+def log(
     run: RunFolder,
     to: Annotated[str, typer.Option(metavar="LOGGER", help=flags.LOGGERS)],
     runs: flags.Runs = Path("runs"),
@@ -164,9 +164,9 @@ def export(
         typer.Option("--output", "-o", metavar="DIR", help="Folder. Default: the run's own."),
     ] = None,
 ) -> None:
-    """Export a run's records to TensorBoard, Weights & Biases or MLflow.
+    """Write a run's records to TensorBoard, Weights & Biases or MLflow.
 
-    linsep export RUN --to tensorboard -o logs
+    linsep log RUN --to tensorboard -o logs
     """
     from ..storage.loggers import replay
     from ..storage.store import open_record

@@ -85,7 +85,7 @@ def _train(prepared: Prepared, saving: flags.Saving, keep: flags.Keep, log: list
             if keep:
                 say(console, "--keep has no effect on a finished run.")
             if log:
-                say(console, "To write its log: linsep export RUN --to LOGGER.")
+                say(console, "To write its log: linsep log RUN --to LOGGER.")
         else:
             _watch(session, console, log)
     show_result(open_console(), session.results(), session.folder)

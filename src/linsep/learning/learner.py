@@ -7,6 +7,7 @@ often, is the run's business.
 import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,6 @@ class Learner(Model):
             term.to(self.device)
         self.teacher = frozen(self.net) if any(n.before for n in needs) else None
         self.memory = make_memory(memory, self.spec, _union(n.columns for n in needs))
-        self.optimizers = self._optimizers()
         self._trained: dict[str, Any] = {}  # what `evaluating` has put aside, meanwhile
         if compute.compile:
             self.net.compile()
@@ -219,7 +219,8 @@ class Learner(Model):
         self.predictor.load_state_dict(state["predictor"])
         self.memory.load_state_dict(state["memory"])
         self.seen.copy_(state["seen"])
-        self.optimizers.load_state_dict(state["optimizers"])
+        if "optimizers" in state:  # between tasks they hold nothing: each task resets them
+            self.optimizers.load_state_dict(state["optimizers"])
 
     # --- the inside ------------------------------------------------------------------------------
 
@@ -230,7 +231,9 @@ class Learner(Model):
     def _moment(self, task: Task) -> Moment:
         return Moment(task, self.net, self.look, self.inputs)
 
-    def _optimizers(self) -> Optimizers:
+    @cached_property
+    def optimizers(self) -> Optimizers:
+        """Made when first needed: torch takes a second for it, which a prediction need not wait."""
         stages = {
             stage.name: stage.descent.build(self.net.parts(stage.trains), self.training)
             for stage in self.method.stages

@@ -120,6 +120,7 @@ class BackwardFeatures(Term):
             BackwardProjection(spec.widths[t], kind, init, scale) for t in self.layers
         )
         self.on, self.lr, self.momentum, self.reset = on, lr, momentum, reset
+        self.lasting = not reset
 
     def needs(self, task: Task) -> Needs:
         past = bool(task.earlier)

@@ -4,10 +4,10 @@ Knows the step's passes. Knows no memory, optimiser loop or randomness: what a t
 declares beforehand, and gets as data. Terms that only one method has live beside its recipe.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 
 from ..data.images import Batch, Images
 from ..data.tasks import Task
+from ..nets.growth import widened
 from ..nets.net import Net, Output, Spec
 from . import losses
 
@@ -70,6 +71,7 @@ class Term(nn.Module):
     """One summand of the objective. Return None when there is nothing to say this step."""
 
     looks_back = False  # whether it compares with the previous task's net, from the second task on
+    lasting = True  # whether its state matters to later tasks; not if each task resets it
 
     def __init__(self, spec: Spec) -> None:
         super().__init__()
@@ -94,6 +96,13 @@ class Term(nn.Module):
 
     def optimizer(self) -> Optimizer | None:
         return None
+
+    def grown(self, state: Mapping[str, Any], places: Tensor, net: Net) -> Mapping[str, Any]:
+        """The state of this term for a net with fewer classes, as it is for this one.
+
+        `places` says where each of that net's parameters, in one vector, is among this net's.
+        """
+        return dict(widened(state, self.state_dict()))
 
 
 class CrossEntropy(Term):

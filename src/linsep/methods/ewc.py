@@ -1,8 +1,9 @@
 """Online EWC: weights that mattered for old tasks move less (Kirkpatrick 2017, Schwarz 2018)."""
 
+from collections.abc import Mapping
 from functools import partial
 from math import inf
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import Field
@@ -50,6 +51,11 @@ class FisherPenalty(Term):
             total += squared_gradients(moment.net, moment.inputs(part), y, moment.task.seen)
         self.importance.mul_(self.decay).add_(total / len(chosen))
         self.anchor.copy_(flat(moment.net).detach())
+
+    def grown(self, state: Mapping[str, Any], places: Tensor, net: Net) -> Mapping[str, Any]:
+        """New parameters matter for no task yet, and are anchored where they are."""
+        fresh = {"importance": torch.zeros_like(self.importance), "anchor": flat(net).detach()}
+        return {name: v.index_copy(0, places, state[name]) for name, v in fresh.items()}
 
 
 def squared_gradients(net: Net, x: Tensor, y: Tensor | None, seen: tuple[int, ...]) -> Tensor:

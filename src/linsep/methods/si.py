@@ -1,7 +1,9 @@
 """SI: weights whose path lowered the loss of old tasks move less (Zenke et al., 2017)."""
 
+from collections.abc import Mapping
 from functools import partial
 from math import inf
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +13,8 @@ from ..learning.method import Method, Summand
 from ..learning.terms import CrossEntropy, Moment, Step, Term
 from ..nets.net import Net, Spec, flat
 from ..settings.sections import Rate, Weight
+
+VECTORS = ("anchor", "last", "importance", "lowered")  # a number for each parameter of the net
 
 
 class PathPenalty(Term):
@@ -29,7 +33,7 @@ class PathPenalty(Term):
     def __init__(self, spec: Spec, *, damping: float, at_most: float = inf) -> None:
         super().__init__(spec)
         self.damping, self.at_most = damping, at_most
-        for name in ("importance", "anchor", "lowered", "last"):
+        for name in VECTORS:
             self.register_buffer(name, torch.zeros(spec.parameters))
         self.register_buffer("begun", torch.tensor(False))
 
@@ -54,6 +58,13 @@ class PathPenalty(Term):
         self.importance.add_(gained).clamp_(min=0)
         self.lowered.zero_()
         self.anchor.copy_(theta)
+
+    def grown(self, state: Mapping[str, Any], places: Tensor, net: Net) -> Mapping[str, Any]:
+        """New parameters matter for no task yet, and are anchored where they are."""
+        here = flat(net).detach()
+        fresh = {"anchor": here, "last": here} | {n: here.new_zeros(len(here)) for n in VECTORS[2:]}
+        grown = {name: v.index_copy(0, places, state[name]) for name, v in fresh.items()}
+        return grown | {"begun": state["begun"]}
 
     def _held(self) -> Tensor:
         return self.importance.clamp(max=self.at_most)

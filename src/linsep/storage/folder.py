@@ -46,14 +46,14 @@ Setting = Literal["class_il", "task_il"]
 _checked = with_config(ConfigDict(strict=True, extra="allow"))
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
+def plain(value: Any, depth: int = 0) -> Any:
     """Text made printable; refuses what no setting is: dates, huge numbers, deep nesting."""
     if depth > DEEPEST:
         raise ValueError(f"should not be nested more than {DEEPEST} deep")
     if isinstance(value, Mapping):
-        return {printable(str(name)): _plain(inner, depth + 1) for name, inner in value.items()}
+        return {printable(str(name)): plain(inner, depth + 1) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(inner, depth + 1) for inner in value]
+        return [plain(inner, depth + 1) for inner in value]
     if isinstance(value, str):
         return printable(value)
     if value is not None and not (isinstance(value, int | float) and abs(value) < 2**63):
@@ -142,7 +142,7 @@ def _fitting(results: dict[str, Any]) -> dict[str, Any]:
     return results
 
 
-_CONFIG = TypeAdapter[Any](Annotated[Config, AfterValidator(_plain)])
+_CONFIG = TypeAdapter[Any](Annotated[Config, AfterValidator(plain)])
 _RESULTS = TypeAdapter[Any](Annotated[Results, AfterValidator(_fitting)])
 _EVENT = TypeAdapter[Any](Annotated[EpochEnd | TaskEnd, Field(discriminator="event")])
 _TIMING, _ENVIRONMENTS = TypeAdapter[Any](Timing), TypeAdapter[Any](list[Environment])

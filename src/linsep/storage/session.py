@@ -101,11 +101,9 @@ class Session:
     def save(self) -> None:
         """Write everything up to the last event to disk, and flush it."""
         assert self.run is not None
-        events = self._events.decode()
-        state = {"run": self.run.state_dict(), "key": self.prepared.key, "events": events}
-        states.require_finite(self.run)
+        state = states.sealed(self.run, self.prepared.key, self._events.decode())
         newest, previous = STATES
-        self._write(newest, files.seal(state), keep=self.folder / previous)
+        self._write(newest, state, keep=self.folder / previous)
         self._saved = time.monotonic()
 
     # --- the inside ------------------------------------------------------------------------------

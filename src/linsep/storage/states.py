@@ -36,6 +36,13 @@ def load(run: Run, path: Path, key: str) -> str | int:
     return events
 
 
+def sealed(run: Run, key: str, events: str) -> bytes:
+    """What a run, known by its key, resumes from; StateError if its net is not finite."""
+    state = {"run": run.state_dict(), "key": key, "events": events}
+    require_finite(run)
+    return files.seal(state)
+
+
 def require_finite(run: Run) -> None:
     for name, value in run.learner.net.state_dict().items():
         if value.is_floating_point() and not torch.isfinite(value).all():

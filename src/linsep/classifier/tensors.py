@@ -1,0 +1,233 @@
+"""A course as named tensors, and back: what predicts, and what is kept of the past.
+
+    weights   net.*, predictor.*, terms.*, seen
+    memory    memory.*, the method's; tested.<lesson>.x and .y, the images that lessons held out
+
+Between lessons the teacher equals the net, optimisers hold nothing, and a term that each task
+resets has nothing to keep: none of them is stored. What is read is compared, name by name, with a
+learner of the same config that takes no memory, before anything of that size is made.
+
+Knows a learner's parts. Knows nothing of files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from ..data.images import Images
+from ..data.tasks import Group
+from ..errors import StateError
+from ..learning.learner import Learner
+from ..settings import sections
+from ..settings.config import Config
+from .course import Course
+
+Tensors = Mapping[str, Tensor]
+ROOM = 2**30  # bytes that any memory may take
+MOST_ROOM = 100  # times the bytes of what it holds
+
+
+def weights_of(learner: Learner) -> dict[str, Tensor]:
+    return _flat(_weights(learner))
+
+
+def memory_of(course: Course, learner: Learner) -> dict[str, Tensor]:
+    kept = {name: torch.as_tensor(value) for name, value in learner.memory.state_dict().items()}
+    held = [{"x": group.test.pixels(), "y": group.test.y} for group in course.tested]
+    return _flat({"memory": kept, "tested": {str(i): part for i, part in enumerate(held)}})
+
+
+def restore(
+    course: Course,
+    columns: int,
+    groups: Sequence[Sequence[int]],
+    weights: Tensors,
+    memory: Tensors | None,
+    *,
+    lean: bool,
+) -> None:
+    """Give a course its learner; StateError if a tensor is not what the config asks for.
+
+    `lean`: without a table for memories, since there are none and none will come.
+    """
+    config = _lean(course.config) if lean else course.config
+    if _table(course, config, columns) > max(ROOM, MOST_ROOM * _room(memory or {})):
+        raise StateError(f"memory.rows: {config.memory.rows} is out of proportion to what is kept")
+    made = replace(course, config=_offline(config))
+    # A library's models are as large as the library made them, and not all can be planned.
+    learner = made.learner_for(columns) if "/" in config.net.name else None
+    plan = learner or _plan(made, columns)
+    _compare(weights, weights_of(plan))
+    if weights["seen"].nonzero()[:, 0].tolist() != sorted(course.seen):
+        raise StateError("seen: is not what was learned")
+    shown = [Group(tuple(g), course.nothing()) for g in groups]
+    state: dict[str, Any] = {}
+    if memory is not None:
+        state["memory"] = _memory(plan, memory, set(course.seen))
+        shown = [_held(course, g, memory, f"tested.{i}") for i, g in enumerate(groups)]
+        if strays := memory.keys() - _names(plan, groups):
+            raise StateError(f"{min(strays)} is none of a memory's tensors")
+    learner = learner or made.learner_for(columns)
+    _load(learner, weights, state)
+    course.learner, course.tested = learner, shown
+
+
+def _load(learner: Learner, weights: Tensors, state: dict[str, Any]) -> None:
+    known = _weights(learner)
+    found = {name: _named(weights, f"{name}.") for name in ("net", "predictor")}
+    terms = {name: term.state_dict() for name, term in learner.terms.items()}
+    lasting = {name: _named(weights, f"terms.{name}.") for name in known["terms"]}
+    empty = learner.memory.state_dict()
+    learner.load_state_dict(
+        {"memory": empty, "terms": terms | lasting, "teacher": found["net"]}
+        | found | {"seen": weights["seen"]} | state
+    )  # fmt: skip
+
+
+def _weights(learner: Learner) -> dict[str, Any]:
+    """By kind; state dictionaries hold views, so nothing is copied yet."""
+    lasting = {name: t.state_dict() for name, t in learner.terms.items() if t.lasting}
+    return {
+        "net": learner.net.state_dict(),
+        "predictor": learner.predictor.state_dict(),
+        "terms": lasting,
+        "seen": learner.seen,
+    }
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Tensor]:
+    found: dict[str, Tensor] = {}
+    for name, value in tree.items():
+        inner = isinstance(value, Mapping)
+        found |= _flat(value, f"{prefix}{name}.") if inner else {f"{prefix}{name}": value}
+    return found
+
+
+def _named(tensors: Tensors, prefix: str) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+
+
+# --- checks before anything is made ---------------------------------------------------------------
+
+
+def _compare(found: Tensors, wanted: Tensors) -> None:
+    if missing := sorted(wanted.keys() - found.keys()):
+        raise StateError(f"{missing[0]} is missing")
+    if strays := sorted(found.keys() - wanted.keys()):
+        raise StateError(f"{strays[0]} is no part of this model")
+    for name, value in found.items():
+        _check(name, value, wanted[name].shape, wanted[name].dtype)
+
+
+def _check(name: str, value: Tensor, shape: Sequence[int], dtype: torch.dtype) -> None:
+    if tuple(value.shape) != tuple(shape) or value.dtype != dtype:
+        told = f"{_kind(value.dtype)} {tuple(value.shape)}"
+        raise StateError(f"{name} is {told}; should be {_kind(dtype)} {tuple(shape)}")
+    if value.is_floating_point() and not torch.isfinite(value).all():
+        raise StateError(f"{name} is not finite everywhere")
+
+
+def _memory(plan: Learner, tensors: Tensors, seen: set[int]) -> dict[str, Any]:
+    """The state of the method's memory; its rows are of classes that were learned."""
+    found, columns = _named(tensors, "memory."), plan.memory.columns
+    wanted = plan.memory.state_dict()
+    if found.keys() != wanted.keys():
+        raise StateError(f"memory: has {', '.join(sorted(found))}; needs {', '.join(wanted)}")
+    rows = len(found["y"]) if found["y"].ndim else -1
+    if not 0 <= rows <= plan.memory.capacity:
+        raise StateError(f"memory: has {rows} rows; at most {plan.memory.capacity}")
+    for name, column in columns.items():
+        _check(f"memory.{name}", found[name], (rows, *column.shape[1:]), column.dtype)
+    if set(found["y"].tolist()) - seen:
+        raise StateError("memory.y: names classes that were not learned")
+    if "order" in found:
+        _check("memory.order", found["order"], (rows,), torch.int64)
+        if not torch.equal(found["order"].sort().values, torch.arange(rows)):
+            raise StateError("memory.order: should name each row once")
+    if "seen" in found:
+        _check("memory.seen", found["seen"], (), torch.int64)
+        if not rows <= int(found["seen"]) < 2**50:
+            raise StateError(f"memory.seen: {int(found['seen'])} is fewer than the {rows} rows")
+    return found | ({"seen": int(found["seen"])} if "seen" in found else {})
+
+
+def _held(course: Course, classes: Sequence[int], tensors: Tensors, name: str) -> Group:
+    """The images that a lesson held out."""
+    x, y = (tensors.get(f"{name}.{part}") for part in ("x", "y"))
+    if x is None or y is None or not x.ndim:
+        raise StateError(f"{name} is missing")
+    _check(f"{name}.x", x, (len(x), *course.shape), torch.uint8)
+    _check(f"{name}.y", y, (len(x),), torch.int64)
+    if set(y.tolist()) - set(classes):
+        raise StateError(f"{name}.y: names classes of another lesson")
+    return Group(tuple(classes), Images.of(x, y))
+
+
+def _names(plan: Learner, groups: Sequence[object]) -> set[str]:
+    held = {f"tested.{i}.{part}" for i, _ in enumerate(groups) for part in ("x", "y")}
+    return held | {f"memory.{name}" for name in plan.memory.state_dict()}
+
+
+def _table(course: Course, config: Config, columns: int) -> int:
+    """Bytes that a memory may take: images, labels, a column more, and logits."""
+    return config.memory.rows * (math.prod(course.shape) + 16 + 4 * columns)
+
+
+def _room(tensors: Tensors) -> int:
+    return sum(t.numel() * t.element_size() for t in tensors.values())
+
+
+def _kind(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+# --- a learner without contents -------------------------------------------------------------------
+
+
+def _plan(course: Course, columns: int) -> Learner:
+    """A learner whose tensors have shapes and types, and take no memory."""
+    compute = course.config.compute.model_copy(update={"device": "meta", "compile": False})
+    nowhere = course.config.model_copy(update={"compute": compute})
+    prepared = replace(course, config=nowhere).prepared(columns)
+    with _sized(), torch.device("meta"), _Unfilled():
+        return prepared.learner()
+
+
+@contextmanager
+def _sized() -> Iterator[None]:
+    """Sizes that torch cannot count are a StateError."""
+    try:
+        yield
+    except (RuntimeError, OverflowError, MemoryError):
+        raise StateError("its config asks for a net that cannot be made") from None
+
+
+class _Unfilled(TorchFunctionMode):
+    """Leaves out random numbers that nobody would see: asking for them costs a second of imports"""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        return args[0] if func is Tensor.normal_ else func(*args, **(kwargs or {}))
+
+
+def _lean(config: Config) -> Config:
+    return config.model_copy(update={"memory": sections.Memory(rows=0)})
+
+
+def _offline(config: Config) -> Config:
+    """Weights come from the model's file: none are fetched."""
+    options = {k: v for k, v in config.net.options.items() if k != "pretrained"}
+    return config.model_copy(update={"net": config.net.model_copy(update={"options": options})})

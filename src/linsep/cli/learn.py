@@ -1,0 +1,225 @@
+"""`linsep learn`: make a classifier of images, or teach the one in a folder more."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Exit, Option
+
+from ..errors import ConfigError, DataError, printable, shortened
+from . import flags
+from .asked import settings_from
+from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..classifier.estimator import IncrementalClassifier
+    from ..classifier.teaching import Teaching
+    from ..compare.tables import Table
+
+Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
+SHOWN = 4  # classes that a cell names
+WHERE = "Folder of class folders, or a CSV with the columns file and label."
+ANNOUNCED = "All classes there will ever be: cat,dog,fox. Default: they may come as they will."
+AGAIN = "Learn what the model has learned last once more."
+DISCARD = "Drop another lesson that was interrupted."
+EMPTY = "Let a copy that was saved without memory learn, beginning with an empty one."
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a model learns: chosen when it is made, and the same ever after."""
+
+    method: Annotated[str | None, Option(help="How to learn: er, derpp+bfp, icarl, ...")] = None
+    net: Annotated[str | None, Option(help="cnn, mlp, resnet18, timm/..., and more.")] = None
+    memory: Annotated[int | None, Option(help="Images to keep for replay. Default: 200.")] = None
+    epochs: Annotated[int | None, Option(help="Epochs per lesson. Default: 10.")] = None
+    batch_size: Annotated[int | None, Option(help="Images per step. Default: 32.")] = None
+    lr: Annotated[float | None, Option(help="Learning rate. Default: the method's.")] = None
+    image_size: Annotated[
+        int | None, Option(help="Side that images are brought to. Default: that of the first.")
+    ] = None
+    holdout: Annotated[
+        float | None, Option(help="Share of the images to test and calibrate on. Default: 0.1.")
+    ] = None
+    seed: Annotated[int | None, Option(help="Seed of all random numbers. Default: 0.")] = None
+    device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None
+    set_: flags.Set = None
+
+    def params(self) -> dict[str, Any]:
+        """The parameters of the classifier that were given."""
+        given = {name: value for name, value in vars(self).items() if name != "set_"}
+        given["random_state"] = given.pop("seed")
+        if self.set_:
+            given["settings"] = settings_from(None, (), self.set_)
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def learn(
+    model: Model,
+    images: Annotated[Path, Argument(metavar="IMAGES", help=WHERE)],
+    *,
+    making: Making,
+    classes: Annotated[str | None, Option(metavar="NAMES", help=ANNOUNCED)] = None,
+    again: Annotated[bool, Option("--again", help=AGAIN)] = False,
+    discard: Annotated[bool, Option("--discard", help=DISCARD)] = False,
+    empty_memory: Annotated[bool, Option("--empty-memory", help=EMPTY)] = False,
+    save_every: Annotated[float, Option(min=0, help="Seconds between saves.")] = 30.0,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False,
+) -> None:
+    """Teach a model new classes, or more of those it knows. A folder without a model gets one.
+
+    Stop at any time, and repeat the command to resume. How to learn is chosen when the model is
+    made, and stays with it.
+
+    [bold]Examples[/bold]
+
+      linsep learn shop/ photos/january --net resnet18 --image-size 64 --memory 500
+
+      linsep learn shop/ photos/february
+    """
+    announced = _announced(classes)
+    new = _checked(model, making.params(), announced)
+    from rich.markup import escape
+
+    from ..classifier.teaching import Teaching
+
+    rows, labels = _given(images)
+    console = open_console(quiet)
+    lesson = Teaching(
+        model, rows, labels, new=new, classes=announced, about=str(images), again=again,
+        discard=discard, empty_memory=empty_memory, save_every=save_every,
+    )  # fmt: skip
+    with ExitStack() as opened:
+        with console.status(f"reading {escape(str(images))}"):
+            opened.enter_context(lesson)
+        if lesson.finished:
+            say(console, f"{model} has learned {images} already; --again learns it once more.")
+        else:
+            _teach(lesson, console)
+    _conclude(lesson.classifier, model)
+
+
+def _announced(classes: str | None) -> list[str] | None:
+    if classes is None:
+        return None
+    names = [name.strip() for name in classes.split(",")]
+    if not all(names) or len(set(names)) != len(names):
+        raise ConfigError(f"--classes: should be distinct names, such as cat,dog, not {classes!r}")
+    return names
+
+
+def _checked(
+    model: Path, given: Mapping[str, Any], announced: Sequence[str] | None
+) -> IncrementalClassifier:
+    """What a new model begins with; for one that is there, flags that contradict it are refused."""
+    from ..classifier import manifest
+    from ..resolve import gathered
+
+    if "settings" in given:
+        given = {**given, "settings": gathered(given["settings"])}
+    params: dict[str, Any] = {}
+    if (model / manifest.NAME).exists():
+        known = manifest.read(model)[0]
+        params = known.params.model_dump()
+        for name, value in given.items():
+            if params.get(name) != value:
+                flag = {"random_state": "seed", "settings": "set"}.get(name, name.replace("_", "-"))
+                was = "the default" if params.get(name) is None else shortened(params[name])
+                raise ConfigError(
+                    f"--{flag}: {model} was made with {was}, not {shortened(value)}; leave it out, "
+                    "or make a new model"
+                )
+        if announced is not None and (not known.announced or announced != known.labels):
+            raise ConfigError(f"--classes: {model} was made with others; leave it out")
+    from ..classifier.estimator import IncrementalClassifier
+    from ..classifier.teaching import check
+
+    new = IncrementalClassifier(**(params or given))
+    check(new)
+    return new
+
+
+def _given(images: Path) -> tuple[Any, list[str] | None]:
+    """What the classifier reads: a folder, or the files and labels of a CSV."""
+    if images.is_dir():
+        return images, None
+    if not images.exists():
+        raise DataError(f"there is no {images}")
+    if images.suffix.lower() != ".csv":
+        raise DataError(f"{images}: should be a folder of class folders, or a CSV (.csv)")
+    from ..data.sources.table import read_rows
+
+    rows = read_rows(images)
+    if len({row.task for row in rows}) > 1:
+        raise DataError(f"{images} has several tasks; give a CSV for each lesson")
+    train = [row for row in rows if row.split != "test"]
+    if not train:
+        raise DataError(f"{images} has test rows only")
+    return [row.path for row in train], [row.label for row in train]
+
+
+def _teach(lesson: Teaching, console: Console) -> None:
+    from ..learning.run import TaskEnd
+    from .progress import Watcher
+
+    assert lesson.lesson is not None
+    task, run = lesson.lesson.task, lesson.lesson.run
+    done, total = run.steps()
+    held = len(lesson.lesson.group.test)
+    new = [lesson.columns[c] for c in task.classes]
+    say(console, f"{len(task.train)} images to learn from and {held} to test on; new: {named(new)}")
+    if lesson.resumed:
+        say(console, f"resuming from step {done} of {total}")
+    stopping = Stop()
+    with stopping:
+        watcher = Watcher(run, console)
+        with watcher.bar:
+            for event in lesson:
+                if not isinstance(event, TaskEnd):
+                    watcher.see(event)
+                if stopping.signal is not None and not run.finished:
+                    lesson.save()
+                    break
+    if not lesson.finished:
+        say(open_console(), f"Stopped and saved in {lesson.folder}. Repeat the command to resume.")
+        raise Exit(INTERRUPTED if stopping.signal == signal.SIGINT else TERMINATED)
+
+
+def _conclude(classifier: IncrementalClassifier, model: Path) -> None:
+    from .store import publish
+
+    report, console = classifier.report_, open_console()
+    publish([known_table(report)], [], "terminal", None)
+    ece = report["ece"]
+    if ece["before"] is not None:
+        error = f"{100 * ece['before']:.1f} % before scaling, {100 * ece['after']:.1f} % after"
+        say(console, f"Calibration error: {error}")
+    say(console, f"{model} knows {len(classifier.classes_)} classes.")
+
+
+def known_table(report: Mapping[str, Any]) -> Table:
+    """How well each lesson's classes are known, before and after the last one."""
+    from ..compare.tables import Table
+
+    rows = []
+    for place, group in enumerate(report["groups"], start=1):
+        before, after = group["before"], group["after"]
+        lost = None if before is None or after is None else 100 * (before - after)
+        share = [None if value is None else 100 * value for value in (before, after)]
+        rows.append((str(place), named(group["classes"]), *share, lost))
+    columns = ("lesson", "classes", "before, %", "now, %", "forgotten, points")
+    return Table(columns, rows, caption="Accuracy on images that were held out", digits=1)
+
+
+def named(classes: Sequence[Any]) -> str:
+    """Some classes by name, and how many more there are."""
+    shown = [printable(str(label)) for label in classes[:SHOWN]]
+    more = len(classes) - len(shown)
+    return (", ".join(shown) + (f" and {more} more" if more else "")) or "none"

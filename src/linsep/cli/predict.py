@@ -1,0 +1,182 @@
+"""`linsep predict`, `model` and `export`: use a classifier that `linsep learn` has made."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from ..errors import ConfigError, DataError, StateError, printable
+from .learn import Model, named
+from .store import Format, Output, check_format, publish
+from .terminal import open_console, say
+
+if TYPE_CHECKING:
+    from ..classifier.estimator import IncrementalClassifier
+    from ..classifier.manifest import Manifest
+    from ..classifier.note import Note
+    from ..compare.tables import Table
+
+CHUNK = 256  # images in memory at once
+WHICH = "Folders, image files, or - to read paths from standard input."
+UNSURE = "Leave the class open where its probability is lower."
+
+
+def predict(
+    model: Model,
+    images: Annotated[list[str], Argument(metavar="IMAGES...", help=WHICH)],
+    *,
+    unknown_below: Annotated[float | None, Option(metavar="P", help=UNSURE)] = None,
+    format_: Format = "terminal",
+    output: Output = None,
+) -> None:
+    """Classify images: the class, its probability, and how novel the image looks.
+
+    [bold]Examples[/bold]
+
+      linsep predict shop/ new-photos
+
+      find . -name "*.jpg" | linsep predict shop/ - --format csv
+    """
+    check_format(format_)
+    if unknown_below is not None and not 0 <= unknown_below <= 1:
+        raise ConfigError(f"--unknown-below: should be from 0 to 1, not {unknown_below}")
+    from ..classifier import manifest
+
+    if manifest.read(model)[0].form.table:
+        raise StateError(f"{model} was made of tables of numbers, and reads no images")
+    paths = [path for given in images for path in _paths(given)]
+    if not paths:
+        raise DataError("there are no images to classify")
+    from ..classifier.estimator import IncrementalClassifier
+    from ..compare.tables import Table
+
+    classifier = IncrementalClassifier.load(model)
+    rows = [row for part in _chunks(paths) for row in _classified(classifier, part, unknown_below)]
+    columns = ("file", "class", "probability", "novelty")[: len(rows[0])]
+    publish([Table(columns, rows, digits=3)], [], format_, output)
+
+
+def _paths(given: str) -> list[Path]:
+    """The images that an argument means."""
+    from ..data.sources.decode import SUFFIXES
+
+    if given == "-":
+        found = [Path(os.fsdecode(line)) for line in sys.stdin.buffer.read().splitlines() if line]
+    elif Path(given).is_dir():
+        every = sorted(Path(given).rglob("*"))
+        found = [path for path in every if path.suffix.lower() in SUFFIXES]
+        if not found:
+            raise DataError(f"{given} has no images ({', '.join(SUFFIXES)}) in it")
+    else:
+        found = [Path(given)]
+    for path in found:
+        if not path.is_file():
+            raise DataError(f"there is no image {path}")
+    return found
+
+
+def _chunks(paths: Sequence[Path]) -> Iterator[Sequence[Path]]:
+    return (paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK))
+
+
+def _classified(
+    classifier: IncrementalClassifier, paths: Sequence[Path], unknown_below: float | None
+) -> list[tuple[Any, ...]]:
+    from ..classifier.inputs import read
+
+    rows = read(list(paths), classifier.form_).rows
+    p = classifier.predict_proba(rows)
+    novelty = getattr(classifier, "novelty", None)
+    strange = novelty(rows).tolist() if novelty is not None else None
+    found = []
+    for i, path in enumerate(paths):
+        best = int(p[i].argmax())
+        sure = unknown_below is None or p[i, best] >= unknown_below
+        label = printable(str(classifier.classes_[best])) if sure else None
+        extra = () if strange is None else (strange[i],)
+        found.append((printable(str(path)), label, float(p[i, best]), *extra))
+    return found
+
+
+def model(model: Model, format_: Format = "terminal", output: Output = None) -> None:
+    """Show what a model knows: its classes, what it learned when, and how it was made.
+
+    linsep model shop/
+    """
+    check_format(format_)
+    from ..classifier import manifest, note
+
+    under_way = note.interrupted(model)
+    if under_way is not None and not (model / manifest.NAME).exists():
+        raise StateError(
+            f"{model} holds no model yet: its first lesson, {under_way.about}, was interrupted; "
+            "repeat that command to finish it"
+        )
+    told = manifest.read(model)[0]
+    publish([_lessons(told)], list(_facts(model, told, under_way)), format_, output)
+
+
+def _lessons(told: Manifest) -> Table:
+    from ..compare.tables import Table
+
+    now = [group.after for group in told.history[-1].groups]
+    rows = [
+        (entry.when[:10], str(place), entry.images, named(entry.new),
+         None if share is None else 100 * share)
+        for place, (entry, share) in enumerate(zip(told.history, now, strict=True), start=1)
+    ]  # fmt: skip
+    columns = ("date", "lesson", "images", "new classes", "accuracy now, %")
+    return Table(columns, rows, caption="What it has learned", digits=1)
+
+
+def _facts(folder: Path, told: Manifest, under_way: Note | None) -> Iterator[str]:
+    from ..classifier.manifest import MEMORY
+
+    labels = [told.labels[c] for c in told.seen]
+    yield f"Classes: {len(labels)}: {', '.join(sorted(printable(str(c)) for c in labels))}"
+    if told.announced:
+        rest = [label for c, label in enumerate(told.labels) if c not in told.seen]
+        yield f"Announced and not learned yet: {named(rest)}"
+    config = told.settings()
+    width = config.net.options.get("width")
+    net = printable(config.net.name) + (f" of width {width}" if width else "")
+    yield f"Method {printable(config.method)}, net {net}, seed {config.seed}"
+    yield f"Each lesson: {config.training.epochs} epochs at a learning rate of {config.training.lr}"
+    channels, height, wide = told.shape
+    what = f"{told.features} numbers" if told.form.table else f"{height}x{wide}x{channels} pixels"
+    yield f"Reads {what}"
+    if MEMORY in told.files:
+        yield f"Memory: up to {config.memory.rows} images for replay, and those to test on"
+    else:
+        yield "Memory: none in this copy, which predicts and cannot learn"
+    ece, t = told.history[-1].ece.after, told.temperature
+    error = "" if ece is None else f", calibration error {100 * ece:.1f} %"
+    yield f"Temperature {t:.3g}{error}"
+    sizes = {name: file.bytes for name, file in told.files.items()}
+    yield "Size: " + ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in sizes.items())
+    yield f"Made by linsep {told.linsep}"
+    if under_way is not None:
+        yield f"In the middle of learning {under_way.about}, begun {under_way.begun}"
+
+
+def export(
+    model: Model,
+    output: Annotated[
+        Path, Option("--output", "-o", metavar="FILE", help="model.onnx or model.pt2.")
+    ],
+) -> None:
+    """Write a model to a file that other programs can run: ONNX, or torch's .pt2.
+
+    linsep export shop/ -o shop.onnx
+    """
+    from ..classifier.estimator import IncrementalClassifier
+
+    classifier = IncrementalClassifier.load(model)
+    import_module("linsep.classifier.export").export(classifier, output)
+    say(open_console(), f"Written to {output}")

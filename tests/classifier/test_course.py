@@ -1,0 +1,194 @@
+"""Lessons: equal to runs where classes are announced, and lawful where the head grows."""
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import torch
+
+from linsep.classifier.course import Course, Lesson
+from linsep.methods import METHODS, TERMS
+from linsep.nets.growth import ByRow, places_of, widened
+from linsep.nets.heads import CorrectedHead, CosineHead, LinearHead
+from linsep.nets.net import flat
+from linsep.prepare import Prepared, prepare
+from linsep.randomness import Randomness
+from linsep.settings.config import from_settings
+
+LEARNING = [name for name in METHODS if name != "jt"]  # which has no tasks
+EVERY = LEARNING + [f"{name}+{term}" for name in LEARNING for term in TERMS]
+WITHOUT_MEMORY = ("ft", "lwf", "ewc", "si")
+
+
+def prepared(method: str, **more: Any) -> Prepared:
+    settings = {
+        "scenario": {"name": "fashion-mini", "per_class": 9, "test_per_class": 3},
+        "net": {"name": "cnn", "width": 8},
+        "method": method,
+        "training": {"epochs": 1, "batch_size": 8} | more.pop("training", {}),
+        **more,
+    }
+    base = method.partition("+")[0]
+    if base not in WITHOUT_MEMORY:
+        settings["memory"] = {"rows": 20}
+    quick = {"gdumb": {"epochs": 2}, "bic": {"bias_epochs": 2}, "lucir": {"fitting_epochs": 1}}
+    options = {name: own for name, own in quick.items() if name == base}
+    return prepare(from_settings(settings | {"options": options | more.get("options", {})}))
+
+
+def course(found: Prepared, announced: bool = False) -> Course:
+    scenario = found.data.scenario
+    columns = scenario.num_classes if announced else None
+    return Course(found.config, found.data.augment, scenario.shape, columns)
+
+
+def lessons(taught: Course, found: Prepared, tasks: slice = slice(3)) -> Iterator[Lesson]:
+    """The next lessons of a scenario's tasks, not taught yet."""
+    scenario = found.data.scenario
+    pairs = list(zip(scenario.tasks, scenario.groups, strict=True))[tasks]
+    for task, group in pairs:
+        columns = scenario.num_classes if taught.announced else len(task.seen)
+        yield taught.lesson(task.train, group.test, columns)
+
+
+def teach(taught: Course, found: Prepared, tasks: slice = slice(3)) -> dict[str, torch.Tensor]:
+    for lesson in lessons(taught, found, tasks):
+        for _ in lesson:
+            pass
+    assert taught.learner is not None
+    return dict(taught.learner.net.state_dict())
+
+
+def assert_same(a: Mapping[str, torch.Tensor], b: Mapping[str, torch.Tensor]) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        assert torch.equal(a[name], b[name]), name
+
+
+@pytest.mark.parametrize("method", LEARNING)
+def test_announced_classes_give_the_numbers_of_a_run(method: str) -> None:
+    found = prepared(method)
+    run = found.build()
+    for _ in run:
+        pass
+    taught = course(found, announced=True)
+    last = lessons_done(taught, found)[-1]
+    assert_same(dict(run.learner.net.state_dict()), teach_nothing(taught))
+    assert last.after == run.class_il[-1].tolist()
+
+
+def lessons_done(taught: Course, found: Prepared) -> list[Lesson]:
+    done = []
+    for lesson in lessons(taught, found, slice(None)):
+        for _ in lesson:
+            pass
+        done.append(lesson)
+    return done
+
+
+def teach_nothing(taught: Course) -> dict[str, torch.Tensor]:
+    assert taught.learner is not None
+    return dict(taught.learner.net.state_dict())
+
+
+@pytest.mark.parametrize("method", EVERY)
+def test_a_growing_head_is_deterministic_and_resumes(method: str) -> None:
+    """A lesson that is stopped anywhere and resumed in another object ends at the same bits."""
+    found = prepared(method)
+    whole = teach(course(found), found)
+    stopped = course(found)
+    teach(stopped, found, slice(2))
+    before = copy.deepcopy(stopped)
+    third = next(iter(lessons(stopped, found, slice(2, 3))))
+    for step, _ in enumerate(third):
+        if step == 1:
+            break
+    state = copy.deepcopy(third.state_dict())
+    again = next(iter(lessons(before, found, slice(2, 3))))
+    again.load_state_dict(state)
+    for _ in again:
+        pass
+    assert before.seen == (0, 1, 2, 3, 4, 5)
+    assert_same(whole, teach_nothing(before))
+
+
+@pytest.mark.parametrize("base", ["ft", "er", "derpp"])
+@pytest.mark.parametrize("term", ["bfp", "fd", "bfp2"])
+def test_weight_0_changes_nothing(base: str, term: str) -> None:
+    training = {"bn_updates": "stream"}
+    plain = prepared(base, training=training)
+    off = prepared(f"{base}+{term}", training=training, options={term: {"weight": 0.0}})
+    assert_same(teach(course(plain), plain), teach(course(off), off))
+
+
+@pytest.mark.parametrize("method", LEARNING)
+def test_growing_in_one_go_equals_growing_in_parts(method: str) -> None:
+    found = prepared(method)
+    taught = course(found)
+    teach(taught, found, slice(1))
+    at_once = copy.deepcopy(taught).learner_for(7)
+    bit_by_bit = copy.deepcopy(taught)
+    for columns in (3, 4, 7):
+        bit_by_bit.learner = bit_by_bit.learner_for(columns)
+    assert bit_by_bit.learner is not None
+    a, b = at_once.state_dict(), bit_by_bit.learner.state_dict()
+    assert_same(a["net"], b["net"])
+    assert_same(a["predictor"], b["predictor"])
+    for name in a["terms"]:
+        assert_same(a["terms"][name], b["terms"][name])
+    for name, value in a["memory"].items():
+        if name == "logits":  # a product with more columns rounds differently
+            torch.testing.assert_close(value, b["memory"][name], rtol=0, atol=1e-6)
+        elif isinstance(value, torch.Tensor):
+            assert torch.equal(value, b["memory"][name]), name
+
+
+@pytest.mark.parametrize("head", [LinearHead, CosineHead, CorrectedHead])
+def test_a_row_knows_its_class_and_not_how_many_there_are(head: Any) -> None:
+    made = []
+    for classes in (2, 3, 5):
+        with Randomness(7).initialising("head"):
+            made.append(ByRow(head)(4, classes).state_dict())
+    for name, value in made[0].items():
+        for other in made[1:]:
+            same = other[name] if value.shape == other[name].shape else other[name][: len(value)]
+            assert torch.equal(value, same), name
+
+
+def test_what_was_learned_survives_growth() -> None:
+    """Old logits, old rows of the memory and the old net's outputs are what they were."""
+    found = prepared("derpp+bfp")
+    taught = course(found)
+    teach(taught, found, slice(2))
+    narrow = taught.learner
+    assert narrow is not None
+    images = found.data.scenario.groups[0].test
+    wide = taught.learner_for(9)
+    assert torch.equal(narrow.look(images).logits, wide.look(images).logits[:, :4])
+    assert torch.equal(narrow.memory.x, wide.memory.x)
+    assert narrow.memory.logits is not None
+    assert wide.memory.logits is not None
+    stored = wide.memory.logits[: len(wide.memory)]
+    assert torch.equal(narrow.memory.logits[: len(narrow.memory)], stored[:, :4])
+    # New columns of stored logits: what the grown net says of the stored rows.
+    assert torch.equal(stored[:, 4:], wide.look(wide.memory.images()).logits[:, 4:])
+    assert wide.teacher is not None
+    assert_same(dict(wide.net.state_dict()), dict(wide.teacher.state_dict()))
+    assert wide.seen.tolist() == [True] * 4 + [False] * 5
+
+
+def test_places_of_parameters() -> None:
+    narrow, wide = (torch.nn.Sequential(torch.nn.Linear(2, n)) for n in (2, 3))
+    # weights (2, 2) and biases (2,) of the one among weights (3, 2) and biases (3,) of the other
+    assert places_of(narrow, wide).tolist() == [0, 1, 2, 3, 6, 7]
+    assert len(flat(wide)) == 9
+
+
+def test_widened_keeps_old_places() -> None:
+    old = {"a": torch.ones(2, 3), "b": torch.tensor(1.0), "c": {"d": torch.tensor([5, 6])}}
+    fresh = {"a": torch.zeros(4, 3), "b": torch.tensor(0.0), "c": {"d": torch.tensor([0, 0, 9])}}
+    found = widened(old, fresh)
+    assert found["a"].tolist() == [[1.0] * 3] * 2 + [[0.0] * 3] * 2
+    assert float(found["b"]) == 1.0
+    assert found["c"]["d"].tolist() == [5, 6, 9]

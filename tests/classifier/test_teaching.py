@@ -1,0 +1,169 @@
+"""Lessons for a model in a folder: killed at any moment, they end at the same bits."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linsep.classifier import manifest, saved
+from linsep.classifier.estimator import IncrementalClassifier
+from linsep.classifier.note import interrupted
+from linsep.classifier.teaching import Teaching
+from linsep.errors import DivergedError, HeldError, StateError
+from tests.helpers.made_data import noise
+
+QUICK = {"gdumb": {"epochs": 3}, "bic": {"bias_epochs": 5}}
+X = noise(1, 90, 12, 12)
+Y = np.array(["ant", "bee"] * 15 + ["cow", "dog"] * 15 + ["elk", "ant"] * 15)
+FIRST, SECOND, THIRD = slice(30), slice(30, 60), slice(60, 90)
+
+
+def new(method: str = "derpp+bfp", **more: Any) -> IncrementalClassifier:
+    options = {name: own for name, own in QUICK.items() if name == method}
+    settings = {"net": {"width": 8}, "training": {"momentum": 0.9}, "options": options}
+    return IncrementalClassifier(
+        method, "cnn", epochs=3, batch_size=8, memory=15, settings=settings | more
+    )
+
+
+def teaching(folder: Path, part: slice, method: str = "derpp+bfp", **how: Any) -> Teaching:
+    return Teaching(folder, X[part], Y[part], new=new(method), **how)
+
+
+def teach(folder: Path, part: slice, method: str = "derpp+bfp", **how: Any) -> Teaching:
+    with teaching(folder, part, method, **how) as lesson:
+        for _ in lesson:
+            pass
+    return lesson
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Every file of a model; of model.json, all but the dates."""
+    told = manifest.read(folder)[0].model_dump()
+    for entry in told["history"]:
+        del entry["when"]
+    names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".lock"))
+    return {n: told if n == "model.json" else (folder / n).read_bytes() for n in names}
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("straight") / "model"
+    for part in (FIRST, SECOND, THIRD):
+        teach(folder, part)
+    return contents(folder)
+
+
+def test_lessons_in_a_folder_equal_those_in_memory(straight: Any) -> None:
+    kept = new().fit(X[FIRST], Y[FIRST]).partial_fit(X[SECOND], Y[SECOND])
+    kept.partial_fit(X[THIRD], Y[THIRD])
+    told = straight["model.json"]
+    assert told["history"][-1]["groups"] == kept.report_["groups"]
+    assert set(straight) == {"model.json", "model.safetensors", "memory.safetensors"}
+
+
+def test_repeating_a_command_teaches_nothing_twice(tmp_path: Path) -> None:
+    assert not teach(tmp_path, FIRST).resumed
+    before = contents(tmp_path)
+    with teaching(tmp_path, FIRST) as lesson:
+        assert lesson.finished
+        assert not list(lesson)
+    assert contents(tmp_path) == before
+    teach(tmp_path, FIRST, again=True)
+    assert len(contents(tmp_path)["model.json"]["history"]) == 2
+
+
+@pytest.mark.parametrize("method", ["derpp+bfp", "icarl", "bic", "gdumb", "ewc"])
+@pytest.mark.parametrize("stop", [1, 9])
+def test_an_interrupted_lesson_resumes_bit_for_bit(
+    method: str, stop: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (tmp_path / "whole", tmp_path / "stopped"):
+        teach(folder, FIRST, method)
+    teach(tmp_path / "whole", SECOND, method)
+    with teaching(tmp_path / "stopped", SECOND, method, save_every=0.0) as lesson:
+        for step, _ in enumerate(lesson):
+            if step == stop:
+                break
+    assert len(IncrementalClassifier.load(tmp_path / "stopped").classes_) == 2
+    assert teach(tmp_path / "stopped", SECOND, method).resumed
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+
+
+def test_another_lesson_meanwhile_is_refused_or_discards(tmp_path: Path, straight: Any) -> None:
+    teach(tmp_path, FIRST)
+    with teaching(tmp_path, THIRD, about="the third month", save_every=0.0) as lesson:
+        next(iter(lesson))
+    note = interrupted(tmp_path)
+    assert note is not None
+    assert note.about == "the third month"
+    with pytest.raises(StateError, match=r"in the middle of learning the third month.*--discard"):
+        teach(tmp_path, SECOND)
+    teach(tmp_path, SECOND, discard=True)
+    assert interrupted(tmp_path) is None
+    teach(tmp_path, THIRD)
+    assert contents(tmp_path) == straight
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    with teaching(tmp_path, FIRST), pytest.raises(HeldError), teaching(tmp_path, FIRST):
+        pass
+
+
+def test_a_damaged_state_falls_back_to_the_one_before(tmp_path: Path, straight: Any) -> None:
+    teach(tmp_path, FIRST)
+    with teaching(tmp_path, SECOND, save_every=0.0) as lesson:
+        for _, _ in zip(range(5), lesson, strict=False):
+            pass
+    newest = tmp_path / "lesson.pt"
+    newest.write_bytes(newest.read_bytes()[:-9])
+    with pytest.warns(UserWarning, match="checksum"):
+        assert teach(tmp_path, SECOND).resumed
+    teach(tmp_path, THIRD)
+    assert contents(tmp_path) == straight
+
+
+def test_no_readable_state_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    teach(tmp_path, FIRST)
+    with teaching(tmp_path, SECOND, save_every=0.0) as lesson:
+        for _, _ in zip(range(5), lesson, strict=False):
+            pass
+    for name in ("lesson.pt", "lesson.previous.pt"):
+        (tmp_path / name).write_bytes(b"nonsense")
+    with (
+        pytest.warns(UserWarning, match="not a saved state"),
+        pytest.raises(StateError, match="--discard"),
+    ):
+        teach(tmp_path, SECOND)
+
+
+def test_a_lesson_that_diverged_is_not_kept(tmp_path: Path) -> None:
+    wild = Teaching(tmp_path, X[FIRST], Y[FIRST], new=new(training={"lr": 1e20}))
+    with wild, pytest.raises(DivergedError):
+        list(wild)
+    assert interrupted(tmp_path) is None
+
+
+@pytest.fixture
+def dying(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The process dies after the model was replaced and before the lesson's files are removed."""
+    real, died = saved.write, list[str]()
+
+    def write(folder: Path, classifier: Any, memory: bool) -> None:
+        real(folder, classifier, memory)
+        if not died:
+            died.append("once")
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(saved, "write", write)
+    return died
+
+
+def test_death_after_the_model_was_replaced(tmp_path: Path, dying: list[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        teach(tmp_path, FIRST)
+    assert dying
+    assert teach(tmp_path, FIRST).finished
+    assert len(contents(tmp_path)["model.json"]["history"]) == 1
+    assert interrupted(tmp_path) is None

@@ -1,0 +1,184 @@
+"""`linsep learn`, `predict` and `model`: what a user types, and what comes of it."""
+
+import json
+import multiprocessing
+import os
+import random
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linsep.classifier import manifest
+from linsep.classifier.estimator import IncrementalClassifier
+from tests.helpers.command import Said, command
+from tests.helpers.made_data import write_image
+
+KILLS = 20
+MONTHS = {"january": ("ant", "bee"), "february": ("cow", "dog"), "march": ("elk", "ant")}
+MAKING = "--net cnn --epochs 3 --batch-size 8 --memory 15 --set net.width=8".split()  # noqa: SIM905
+MOMENTUM = ("--set", "training.momentum=0.9")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
+    for m, (month, classes) in enumerate(MONTHS.items()):
+        for c, name in enumerate(classes):
+            for i in range(20):
+                write_image(folder / month / name / f"{i}.png", 100 * m + 50 * c + i)
+    return folder
+
+
+def learn(folder: Path, photos: Path, month: str, *more: str) -> Said:
+    making = (*MAKING, *MOMENTUM)
+    return command("learn", str(folder), str(photos / month), *making, *more, cwd=photos)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Every file of a model; of model.json, all but the dates."""
+    told = manifest.read(folder)[0].model_dump()
+    for entry in told["history"]:
+        del entry["when"]
+    names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".lock"))
+    return {n: told if n == manifest.NAME else (folder / n).read_bytes() for n in names}
+
+
+def test_month_by_month(photos: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    for month in MONTHS:
+        said = learn(model, photos, month)
+        assert said.returncode == 0, said.stderr
+    assert "new: elk" in said.stdout
+    assert "knows 5 classes" in said.stdout
+    assert re.search(r"ant, bee .*cow, dog", said.stdout, re.DOTALL)
+    shown = command("model", str(model), cwd=tmp_path)
+    assert "Classes: 5: ant, bee, cow, dog, elk" in shown.stdout
+    found = command("predict", str(model), str(photos / "march"), "--format", "json", cwd=tmp_path)
+    rows = json.loads(found.stdout)["rows"]
+    loaded = IncrementalClassifier.load(model)
+    paths = [Path(row["file"]) for row in rows]
+    assert len(paths) == 40
+    assert [row["class"] for row in rows] == loaded.predict(paths).tolist()
+    best = loaded.predict_proba(paths).max(axis=1)
+    assert [row["probability"] for row in rows] == pytest.approx(best.tolist(), abs=1e-12)
+
+
+def test_the_commands_learn_what_python_does(photos: Path, tmp_path: Path) -> None:
+    learn(tmp_path / "model", photos, "january")
+    settings = {"net": {"width": 8}, "training": {"momentum": 0.9}}
+    known = IncrementalClassifier(
+        net="cnn", epochs=3, batch_size=8, memory=15, settings=settings
+    ).fit(photos / "january")
+    known.save(tmp_path / "python")
+    a, b = (contents(tmp_path / name) for name in ("model", "python"))
+    assert a["model.safetensors"] == b["model.safetensors"]
+    assert a["memory.safetensors"] == b["memory.safetensors"]
+
+
+def test_a_table_of_files(photos: Path, tmp_path: Path) -> None:
+    names = sorted((photos / "january").rglob("*.png"))
+    lines = [f"{os.path.relpath(path, tmp_path)},{path.parent.name},train" for path in names]
+    (tmp_path / "list.csv").write_text("\n".join(["file,label,split", *lines]) + "\n")
+    for model, images in (("a", photos / "january"), ("b", tmp_path / "list.csv")):
+        said = command("learn", model, str(images), *MAKING, cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+    a, b = (contents(tmp_path / name) for name in "ab")
+    assert a["model.safetensors"] == b["model.safetensors"]
+
+
+def test_the_same_command_twice_learns_once(photos: Path, tmp_path: Path) -> None:
+    learn(tmp_path / "model", photos, "january")
+    before = contents(tmp_path / "model")
+    said = learn(tmp_path / "model", photos, "january")
+    assert said.returncode == 0
+    assert "has learned" in said.stdout
+    assert contents(tmp_path / "model") == before
+    assert learn(tmp_path / "model", photos, "january", "--again").returncode == 0
+    assert len(contents(tmp_path / "model")["model.json"]["history"]) == 2
+
+
+def test_an_unsure_class_is_left_open(photos: Path, tmp_path: Path) -> None:
+    learn(tmp_path / "model", photos, "january")
+    words = ("predict", str(tmp_path / "model"), str(photos / "march"))
+    said = command(*words, "--unknown-below", "1", "--format", "csv", cwd=tmp_path)
+    assert said.returncode == 0
+    cells = [line.split(",") for line in said.stdout.splitlines()[1:]]
+    assert all(row[1] == "" for row in cells if float(row[2]) < 1)
+
+
+def test_a_copy_without_memory_says_so_and_learns_if_asked(photos: Path, tmp_path: Path) -> None:
+    learn(tmp_path / "model", photos, "january")
+    IncrementalClassifier.load(tmp_path / "model").save(tmp_path / "copy", memory=False)
+    assert "none in this copy" in command("model", "copy", cwd=tmp_path).stdout
+    assert learn(tmp_path / "copy", photos, "february").returncode == 2
+    assert learn(tmp_path / "copy", photos, "february", "--empty-memory").returncode == 0
+    assert "knows 4 classes" in learn(tmp_path / "copy", photos, "february").stdout
+
+
+def test_a_model_is_shown_without_torch(photos: Path, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    learn(tmp_path / "model", photos, "january")
+    code = (
+        "import sys; from linsep.cli.predict import model; from pathlib import Path;"
+        f"model(Path({str(tmp_path / 'model')!r})); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def _work(folder: Path, photos: Path, month: str) -> None:
+    learn(folder, photos, month, "--save-every", "0", "-q")  # so that many kills fall into a save
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_lesson_is_saved_and_resumes(
+    number: signal.Signals, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learn(tmp_path / "whole", photos, "january")
+    from linsep.cli.progress import Watcher
+
+    real, seen = Watcher.see, []
+
+    def see(self: Watcher, event: Any) -> None:
+        seen.append(event)
+        if len(seen) == 4:
+            signal.raise_signal(number)
+        real(self, event)
+
+    monkeypatch.setattr(Watcher, "see", see)
+    said = learn(tmp_path / "model", photos, "january")
+    assert said.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+    assert "Repeat the command to resume" in said.stdout
+    assert "holds no model yet" in command("model", str(tmp_path / "model"), cwd=tmp_path).stderr
+    said = learn(tmp_path / "model", photos, "january")
+    assert "resuming from step 4 of" in said.stdout
+    assert contents(tmp_path / "model") == contents(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_sigkill_at_20_random_moments_of_learn(photos: Path, tmp_path: Path) -> None:
+    fork, moments, kills = multiprocessing.get_context("fork"), random.Random(0), 0
+    began = time.monotonic()
+    for month in MONTHS:
+        _work(tmp_path / "straight", photos, month)
+    duration = (time.monotonic() - began) / 3
+    straight = contents(tmp_path / "straight")
+    while kills < KILLS:
+        folder = tmp_path / f"model after {kills}"
+        for month in MONTHS:
+            process = None
+            while process is None or process.exitcode != 0:  # the command is repeated to its end
+                process = fork.Process(target=_work, args=(folder, photos, month))
+                process.start()
+                process.join(moments.uniform(0.05, 0.6) * duration)
+                kills += process.exitcode is None
+                process.kill()
+                process.join()
+                if (folder / "model.json").exists():
+                    IncrementalClassifier.load(folder)  # a whole one, at every moment
+        assert contents(folder) == straight
