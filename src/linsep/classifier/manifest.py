@@ -65,6 +65,8 @@ class Augmentation(_Strict):
     pad: Annotated[int, Field(ge=0, le=MOST_SIDE)]
     flip: bool
     resized: bool
+    cut: Annotated[list[Side], Field(min_length=2, max_length=2)] | None = None
+    still: bool = False
 
 
 class Params(BaseModel):

@@ -243,7 +243,8 @@ def _augment(told: Manifest) -> Augment:
     a = told.augment
     size, mean, std = (a.size[0], a.size[1]), tuple(a.mean), tuple(a.std)
     kind = Columns if a.columns else Augment
-    return kind(size, mean, std, a.pad, a.flip, a.resized)
+    cut = None if a.cut is None else (a.cut[0], a.cut[1])
+    return kind(size, mean, std, a.pad, a.flip, a.resized, cut, a.still)
 
 
 def _tensors(folder: Path, name: str, wanted: File) -> Mapping[str, Tensor]:
