@@ -6,12 +6,12 @@ Opens no data and builds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import ConfigError, DeviceError, shortened, unknown
-from .own import name_of, offered
+from .own import is_reference, name_of, offered, offered_by_package
 from .settings import sections
 from .settings.config import Config
 from .settings.layers import merged
@@ -211,3 +211,31 @@ def native_bf16() -> bool:
     except OSError:
         return True
     return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})  # flags of x86, and the last of Arm
+
+
+def trusted(config: Config, files: Sequence[str], what: str) -> dict[str, sections.Own]:
+    """The config's own parts, in files that the user names; code that nobody named is refused."""
+    found: dict[str, sections.Own] = {}
+    unasked = [p for p in (*config.method.split("+"), config.net.name) if is_reference(p)]
+    for name, part in config.own.items():
+        place = part.source.rpartition(":")[0]
+        same = [one for one in files if one == place or Path(one).name == Path(place).name]
+        if same:
+            source = f"{same[0]}:{name_of(part.source)}"
+            found[name] = part.model_copy(update={"source": source})
+        elif offered_by_package(part.source):
+            found[name] = part
+        else:
+            unasked.append(part.source)
+    if unasked:
+        raise ConfigError(
+            f"{what}: it is made with a user's code, {unasked[0]}, which is not executed unasked; "
+            "name the file with --own if you trust it"
+        )
+    return found
+
+
+def without_weights(net: sections.Net) -> sections.Net:
+    """The net without what it started from, for one whose weights are loaded afterwards."""
+    options = net.options | ({"pretrained": False} if "pretrained" in net.options else {})
+    return net.model_copy(update={"weights": None, "weights_digest": None, "options": options})

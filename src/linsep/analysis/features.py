@@ -26,11 +26,9 @@ from ..data.images import Dataset, Images, join
 from ..errors import ConfigError, StateError
 from ..learning.learner import Learner
 from ..nets.heads import DecidesLinearly
-from ..own import is_reference, name_of, offered_by_package
 from ..prepare import Prepared, prepare
-from ..resolve import devices, gathered
-from ..settings.config import Config, from_settings
-from ..settings.sections import Own
+from ..resolve import devices, gathered, trusted, without_weights
+from ..settings.config import from_settings
 from ..storage import files, snapshots
 from ..storage.environment import threads
 from ..storage.folder import RunFolder
@@ -81,43 +79,20 @@ def reopen(
             f"{name}: its images were handed over in Python; hand them over again as `data`"
         )
     config = from_settings(settings)
-    config = config.model_copy(update={"own": _trusted(config, own, name)})
+    config = config.model_copy(update={"own": trusted(config, own, name)})
     prepared = prepare(config, data=given, net=net, opened=opened, here=False)
     if prepared.name != name:
         raise ConfigError(
             f"{name}: this config and these data make another run, {prepared.name}; "
             "were the images or the net changed, or was the folder renamed?"
         )
-    compute, body = prepared.config.compute, prepared.config.net
+    compute = prepared.config.compute
     if compute.device not in devices():  # what was trained there can be looked at here
         compute = compute.model_copy(update={"device": "cpu"})
-    # What it started from is not needed: snapshots hold all weights.
-    options = body.options | ({"pretrained": False} if "pretrained" in body.options else {})
-    body = body.model_copy(update={"weights": None, "options": options})
-    settled = prepared.config.model_copy(update={"compute": compute, "net": body})
+    settled = prepared.config.model_copy(
+        update={"compute": compute, "net": without_weights(prepared.config.net)}
+    )
     return replace(prepared, config=settled)
-
-
-def _trusted(config: Config, files: Sequence[str], run: str) -> dict[str, Own]:
-    """The config's own parts, in files that the user names; code that nobody named is refused."""
-    found: dict[str, Own] = {}
-    unasked = [p for p in (*config.method.split("+"), config.net.name) if is_reference(p)]
-    for name, part in config.own.items():
-        place = part.source.rpartition(":")[0]
-        same = [one for one in files if one == place or Path(one).name == Path(place).name]
-        if same:
-            source = f"{same[0]}:{name_of(part.source)}"
-            found[name] = part.model_copy(update={"source": source})
-        elif offered_by_package(part.source):
-            found[name] = part
-        else:
-            unasked.append(part.source)
-    if unasked:
-        raise ConfigError(
-            f"{run}: it is made with a user's code, {unasked[0]}, which is not executed unasked; "
-            "name the file with --own if you trust it"
-        )
-    return found
 
 
 class Features:

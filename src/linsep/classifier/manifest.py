@@ -7,14 +7,14 @@ and the field. Knows JSON. Knows no tensor and no net.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ..errors import LinsepError, StateError, printable, shortened
-from ..resolve import resolve
+from ..resolve import resolve, trusted, without_weights
 from ..settings.config import Config, from_settings
 from ..settings.signature import problem
 from ..storage import files
@@ -156,11 +156,18 @@ class Manifest(_Strict):
         """The config, checked for itself: no method or net is looked for."""
         return from_settings(self.config)
 
-    def resolved(self) -> Config:
-        """The config, checked as one that a user wrote, for a device of this machine."""
+    def resolved(self, own: Sequence[str] = ()) -> Config:
+        """The config, checked as one that a user wrote, for a device of this machine.
+
+        `own` are the files, or modules, whose code may be executed if the model names it.
+        """
         found = self.settings()
-        compute = found.compute.model_copy(update={"device": self.params.device})
-        return resolve(found.model_copy(update={"compute": compute}))
+        settled = {
+            "compute": found.compute.model_copy(update={"device": self.params.device}),
+            "own": trusted(found, own, "this model"),
+            "net": without_weights(found.net),
+        }
+        return resolve(found.model_copy(update=settled))
 
 
 def read(folder: Path) -> tuple[Manifest, bytes]:

@@ -14,7 +14,7 @@ Knows what a classifier remembers. How it learns is course.py's.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -70,13 +70,14 @@ class Savable:
             write(folder, self, memory)
 
     @classmethod
-    def load(cls, path: str | Path, *, empty_memory: bool = False) -> Self:
+    def load(cls, path: str | Path, *, empty_memory: bool = False, own: Sequence[str] = ()) -> Self:
         """Read a classifier from a folder.
 
         One that was saved without its memory can predict. To let it learn all the same, and forget
-        more of what it knows, ask for an empty memory.
+        more of what it knows, ask for an empty memory. Code of yours that it was made with, a
+        method or a net, is executed only if you name its file in `own`.
         """
-        return restored(cls, Path(path), opened(Path(path)), empty_memory)
+        return restored(cls, Path(path), opened(Path(path)), empty_memory, own)
 
 
 class Opened(NamedTuple):
@@ -200,13 +201,15 @@ def opened(folder: Path, memory: bool = True) -> Opened:
     raise AssertionError
 
 
-def restored(cls: Any, folder: Path, found: Opened, empty_memory: bool = False) -> Any:
+def restored(
+    cls: Any, folder: Path, found: Opened, empty_memory: bool = False, own: Sequence[str] = ()
+) -> Any:
     """A classifier as it was saved; StateError names what does not fit."""
     told = found.manifest
     try:
         classifier = cls(**_known_params(cls, told))
         course = Course(
-            told.resolved(), _augment(told), (told.shape[0], told.shape[1], told.shape[2]),
+            told.resolved(own), _augment(told), (told.shape[0], told.shape[1], told.shape[2]),
             len(told.labels) if told.announced else None, tuple(told.seen),
             lacking=found.memory is None and not empty_memory,
         )  # fmt: skip
