@@ -14,7 +14,7 @@ Knows what a classifier remembers. How it learns is course.py's.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -165,7 +165,7 @@ def _waiting(folder: Path, name: str, digest: str) -> Path:
 
 
 @contextmanager
-def _replacing(folder: Path) -> Any:
+def _replacing(folder: Path) -> Iterator[None]:
     """Hold a folder that has a model already: nobody else may replace it at the same time."""
     with files.reporting(f"cannot use {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
