@@ -31,12 +31,13 @@ from .. import __version__
 from ..data.augment import Augment
 from ..errors import LinsepError, StateError
 from ..storage import files
+from ..storage.folder import MODEL as WEIGHTS
 from ..storage.lease import Lease
 from . import manifest
 from .columns import Columns
 from .course import Course
 from .inputs import Form
-from .manifest import MEMORY, NAME, WEIGHTS, File, Manifest
+from .manifest import MEMORY, NAME, File, Manifest
 from .tensors import memory_of, restore, weights_of
 
 TRIES = 3  # of reading a model that is being replaced meanwhile
