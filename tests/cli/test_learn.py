@@ -101,6 +101,16 @@ def test_the_same_command_twice_learns_once(photos: Path, tmp_path: Path) -> Non
     assert len(contents(tmp_path / "model")["model.json"]["history"]) == 2
 
 
+def test_names_that_are_not_utf_8(photos: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "fotos \udce4\n"
+    odd.symlink_to(photos / "january")
+    said = command("learn", "m\udcff", str(odd), *MAKING, cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    said = command("predict", "m\udcff", str(odd / "ant" / "1.png"), cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+    assert r"\udce4\n" in said.stdout
+
+
 def test_an_unsure_class_is_left_open(photos: Path, tmp_path: Path) -> None:
     learn(tmp_path / "model", photos, "january")
     words = ("predict", str(tmp_path / "model"), str(photos / "march"))

@@ -74,6 +74,13 @@ WITH_A_VALUE: tuple[tuple[str, ...], ...] = (
     ("data", "show", "blobs", "-o", "x.png", "--per-task", "{}"),
     ("data", "prepare", "folder", "--data", ".", "--size", "{}"),
     ("data", "prepare", "folder", "--data", ".", "--test-share", "{}"), ("bench", "{}"),
+    ("learn", "{}", "nowhere"), ("learn", "m", "{}"), ("learn", "m", "nowhere", "--classes", "{}"),
+    ("learn", "m", "nowhere", "--method", "{}"), ("learn", "m", "nowhere", "--net", "{}"),
+    ("learn", "m", "nowhere", "--set", "{}"), ("learn", "m", "nowhere", "--set", "memory={}"),
+    ("learn", "m", "nowhere", "--image-size", "{}"), ("learn", "m", "nowhere", "--seed", "{}"),
+    ("learn", "m", "nowhere", "--holdout", "{}"), ("learn", "m", "nowhere", "--device", "{}"),
+    ("predict", "{}", "x.png"), ("predict", "m", "{}"), ("predict", "m", "x", "--format", "{}"),
+    ("model", "{}"), ("model", "m", "--format", "{}"), ("export", "{}", "-o", "x.onnx"),
 )  # fmt: skip
 # None is a place of runs. Nothing can be made in some of them, and nothing be read in others.
 PATHS = (

@@ -18,9 +18,10 @@ from ..resolve import resolve, trusted, without_weights
 from ..settings.config import Config, from_settings
 from ..settings.signature import problem
 from ..storage import files
+from ..storage.folder import MODEL as WEIGHTS
 from ..storage.folder import Number, Place, Text, plain
 
-NAME, WEIGHTS, MEMORY = "model.json", "model.safetensors", "memory.safetensors"
+NAME, MEMORY = "model.json", "memory.safetensors"
 FORMAT, VERSION = "linsep classifier", 1
 LARGEST = 16 * 2**20  # bytes of a model.json
 MOST_SIDE = 2**15  # of a stored image

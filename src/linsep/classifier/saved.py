@@ -14,7 +14,7 @@ Knows what a classifier remembers. How it learns is course.py's.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -31,12 +31,13 @@ from .. import __version__
 from ..data.augment import Augment
 from ..errors import LinsepError, StateError
 from ..storage import files
+from ..storage.folder import MODEL as WEIGHTS
 from ..storage.lease import Lease
 from . import manifest
 from .columns import Columns
 from .course import Course
 from .inputs import Form
-from .manifest import MEMORY, NAME, WEIGHTS, File, Manifest
+from .manifest import MEMORY, NAME, File, Manifest
 from .tensors import memory_of, restore, weights_of
 
 TRIES = 3  # of reading a model that is being replaced meanwhile
@@ -166,7 +167,7 @@ def _waiting(folder: Path, name: str, digest: str) -> Path:
 
 
 @contextmanager
-def _replacing(folder: Path) -> Any:
+def _replacing(folder: Path) -> Iterator[None]:
     """Hold a folder that has a model already: nobody else may replace it at the same time."""
     with files.reporting(f"cannot use {folder}"):
         folder.mkdir(parents=True, exist_ok=True)

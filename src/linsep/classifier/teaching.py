@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from ..errors import ConfigError, DivergedError, StateError, shortened
+from ..errors import ConfigError, DivergedError, StateError, printable, shortened
 from ..learning.run import Event, TaskEnd
 from ..resolve import resolve
 from ..settings.config import from_settings
@@ -67,7 +67,7 @@ class Teaching:
         `again` teaches what the model has learned last once more; `discard` drops another lesson
         that was interrupted.
         """
-        self.folder, self.new, self.classes, self.about = folder, new, classes, about
+        self.folder, self.new, self.classes, self.about = folder, new, classes, printable(about)
         self.again, self.discard, self.empty_memory = again, discard, empty_memory
         self.save_every = save_every
         self.given, self.finished, self.resumed = (images, labels), False, False
