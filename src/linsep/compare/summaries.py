@@ -34,7 +34,8 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
         own = [found[i] for found in labels.values()]
         values = [record[name] for name in (*named, *metrics.values())]
         rows.append([record.name, state, *own, data_title(record.facts, {}) or None, *values])
-    caption = f"{len(records)} runs, {sum(record.finished for record in records)} finished"
+    some = f"{len(records)} run{'s' * (len(records) != 1)}"
+    caption = f"{some}, {sum(record.finished for record in records)} finished"
     return Table(["run", "status", *labels, "scenario", *named, *metrics], rows, caption=caption)
 
 
