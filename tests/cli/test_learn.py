@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import time
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -178,8 +179,10 @@ def test_sigkill_at_20_random_moments_of_learn(photos: Path, tmp_path: Path) -> 
         _work(tmp_path / "straight", photos, month)
     duration = (time.monotonic() - began) / 3
     straight = contents(tmp_path / "straight")
-    while kills < KILLS:
-        folder = tmp_path / f"model after {kills}"
+    for number in count():  # of a model, for in some passes nobody is killed
+        if kills >= KILLS:
+            break
+        folder = tmp_path / f"model {number}"
         for month in MONTHS:
             process = None
             while process is None or process.exitcode != 0:  # the command is repeated to its end
