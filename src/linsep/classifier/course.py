@@ -53,17 +53,27 @@ class Course:
             raise InputError(
                 f"a lesson needs at least 2 rows to train on; found {len(train)} sample"
             )
+        rows = self.config.memory.rows
+        if 0 < rows < columns:
+            raise ConfigError(
+                f"memory: {rows} rows cannot hold one of each of {columns} classes; "
+                f"start with memory={columns} or more"
+            )
         return Lesson(self, train, test, columns)
 
     def learner_for(self, columns: int) -> Learner:
-        """A learner with so many columns that knows what this course has taught."""
-        if self.learner is not None and self.learner.spec.classes == columns:
-            return self.learner
-        if self.learner is not None and self.announced is not None:
+        """Another learner, with so many columns, that knows what this course has taught.
+
+        The course keeps its own, so that a lesson that fails half-way has changed nothing.
+        """
+        known = self.learner
+        if known is not None and self.announced not in (None, columns):
             raise ConfigError(f"{self.announced} classes were announced, and there are {columns}")
         fresh = self._prepared(columns).learner(growing=self.announced is None)
-        if self.learner is not None:
-            grow(self.learner, fresh)
+        if known is not None and known.spec.classes == columns:
+            fresh.load_state_dict(known.state_dict())
+        elif known is not None:
+            grow(known, fresh)
         return fresh
 
     def state_dict(self) -> dict[str, Any]:

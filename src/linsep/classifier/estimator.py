@@ -5,7 +5,9 @@ Knows labels, and which column of the head each has. How something is learned is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -86,32 +88,29 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None, classes: Sequence[Any] | None = None) -> Self:
         """Learn these classes and forget everything earlier."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        return self.partial_fit(X, y, classes)
+        with self._all_or_nothing():
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            return self.partial_fit(X, y, classes)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Sequence[Any] | None = None) -> Self:
         """Learn one more task. `classes`, in the first call, announces all there will ever be."""
-        begun = hasattr(self, "course_")
-        given = self._read(X, y, begun)
-        labels = self._labels(given, y)
-        if not begun:
-            self._begin(given, classes)
-        elif classes is not None and list(classes) != self.columns_:
-            raise ConfigError("classes: were announced in the first call; leave them out now")
-        columns = list(self.columns_)
-        for label in np.unique(labels).tolist():
-            if label not in columns:
-                if self.announced_:
-                    raise ConfigError(f"the class {label!r} was not announced: {columns}")
-                columns.append(label)
-        place = {label: column for column, label in enumerate(columns)}
-        numbers = torch.tensor([place[label] for label in labels.tolist()])
-        train, test = self._held_out(Images.of(given.rows, numbers))
-        lesson = self.course_.lesson(train, test, len(columns))
-        for _ in lesson:
-            pass
-        self._learned(lesson, columns, labels)
+        with self._all_or_nothing():
+            begun = hasattr(self, "course_")
+            given = self._read(X, y, begun)
+            labels = self._labels(given, y)
+            if not begun:
+                self._begin(given, classes)
+            elif classes is not None and np.asarray(classes).tolist() != self.columns_:
+                raise ConfigError("classes: were announced in the first call; leave them out now")
+            columns = self._columns(labels)
+            place = {label: column for column, label in enumerate(columns)}
+            numbers = torch.tensor([place[label] for label in labels.tolist()])
+            train, test = self._held_out(Images.of(given.rows, numbers))
+            lesson = self.course_.lesson(train, test, len(columns))
+            for _ in lesson:
+                pass
+            self._learned(lesson, columns, labels)
         return self
 
     # --- prediction ------------------------------------------------------------------------------
@@ -149,6 +148,19 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
 
     # --- the inside ------------------------------------------------------------------------------
 
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """A call that is refused or interrupted leaves everything as it was."""
+        before = dict(vars(self))
+        if "course_" in before:
+            self.course_ = replace(self.course_, tested=[*self.course_.tested])
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
     def _read(self, X: Any, y: Any, begun: bool) -> Given:
         form = self.form_ if begun else Form(side=self.image_size)
         if is_table(X) or form.table:
@@ -173,6 +185,17 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(labels)
         return labels
 
+    def _columns(self, labels: NDArray[Any]) -> list[Any]:
+        """The label of each column, those that are new last."""
+        columns, found = list(self.columns_), np.unique(labels).tolist()
+        if columns and isinstance(columns[0], str) != isinstance(found[0], str):
+            kinds = [f"{type(label).__name__} ({label!r})" for label in (found[0], columns[0])]
+            raise InputError(f"labels are {kinds[0]}, and the classifier learned {kinds[1]}")
+        new = [label for label in found if label not in columns]
+        if new and self.announced_:
+            raise ConfigError(f"the class {new[0]!r} was not announced: {columns}")
+        return columns + new
+
     def _begin(self, given: Given, classes: Sequence[Any] | None) -> None:
         table = given.table
         rows = Images.of(given.rows, torch.zeros(len(given.rows), dtype=torch.int64))
@@ -184,7 +207,10 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         config = resolve(from_settings(self._settings(table is not None, seed)), lenient=True)
         _, c, h, w = given.rows.shape
         self.announced_ = classes is not None
-        self.columns_: list[Any] = list(classes) if classes is not None else []
+        self.columns_: list[Any] = np.asarray([] if classes is None else classes).tolist()
+        named = self.columns_
+        if classes is not None and (np.ndim(classes) != 1 or len(set(named)) < len(named)):
+            raise ConfigError("classes: should be a list of labels, each once")
         self.course_ = Course(
             config, augment, (c, h, w), len(self.columns_) if self.announced_ else None
         )
