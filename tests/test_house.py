@@ -14,8 +14,8 @@ HOUSE = ROOT / "src" / "linsep"
 # A package, or a module beside the packages, may import only what stands before it.
 ORDER = (
     "errors", "optional", "randomness", "settings", "data", "nets", "learning", "methods",
-    "testing", "resolve", "prepare", "storage", "grids", "compare", "analysis", "paper",
-    "report", "bench", "cli",
+    "testing", "resolve", "prepare", "storage", "classifier", "grids", "compare", "analysis",
+    "paper", "report", "bench", "cli",
 )  # fmt: skip
 
 MODULES = sorted(

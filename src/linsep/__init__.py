@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from .classifier.estimator import IncrementalClassifier as IncrementalClassifier
     from .data.images import Dataset as Dataset
     from .data.sources.adapters import from_huggingface as from_huggingface
     from .data.sources.adapters import from_torch as from_torch

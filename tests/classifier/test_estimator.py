@@ -1,6 +1,7 @@
 """The classifier as scikit-learn expects one, and what becomes of unusual lessons."""
 
 import copy
+import itertools
 from collections import Counter
 from typing import Any
 
@@ -30,7 +31,7 @@ QUICK = {"gdumb": {"epochs": 2}, "bic": {"bias_epochs": 2}, "lucir": {"fitting_e
 def small(method: str = "derpp+bfp", **more: Any) -> IncrementalClassifier:
     base = method.partition("+")[0]
     settings = {"net": {"options": {"width": 8}}, "options": {base: QUICK.get(base, {})}}
-    chosen = {"net": "cnn", "memory": 12, "epochs": 1, "settings": settings} | more
+    chosen: dict[str, Any] = {"net": "cnn", "memory": 12, "epochs": 1, "settings": settings} | more
     return IncrementalClassifier(method, **chosen)
 
 
@@ -200,7 +201,7 @@ def test_unusual_lessons(method: str, lessons: list[list[str]]) -> None:
     clf = small(method).fit(images(20), TWO)
     for seed, labels in enumerate(lessons):
         clf.partial_fit(images(len(labels), seed + 1), labels)
-    assert clf.classes_.tolist() == sorted({*TWO, *sum(lessons, [])})
+    assert clf.classes_.tolist() == sorted({*TWO, *itertools.chain(*lessons)})
     p = clf.predict_proba(images(4))
     assert np.isfinite(p).all()
     assert len(clf.report_["groups"]) == 1 + len(lessons)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import nn
 
 from ..data.augment import Augment
 from ..data.images import Images
@@ -27,6 +28,9 @@ from ..prepare import Prepared
 from ..randomness import Cursor
 from ..settings.config import Config
 from .inputs import InputError
+
+if TYPE_CHECKING:
+    from .frozen import Frozen
 
 NAME = "classifier"
 
@@ -42,6 +46,8 @@ class Course:
     seen: tuple[int, ...] = ()  # columns that were learned, in the order of their lessons
     tested: list[Group] = field(default_factory=list)  # images of each lesson that it never saw
     learner: Learner | None = None
+    module: nn.Module | None = None  # a backbone that was handed in
+    front: Frozen | None = None  # a backbone that does not learn; the images are its features
 
     @property
     def columns(self) -> int:
@@ -69,7 +75,7 @@ class Course:
         known = self.learner
         if known is not None and self.announced not in (None, columns):
             raise ConfigError(f"{self.announced} classes were announced, and there are {columns}")
-        fresh = self._prepared(columns).learner(growing=self.announced is None)
+        fresh = self.prepared(columns).learner(growing=self.announced is None)
         if known is not None and known.spec.classes == columns:
             fresh.load_state_dict(known.state_dict())
         elif known is not None:
@@ -93,12 +99,12 @@ class Course:
     def __reduce__(self) -> tuple[Any, ...]:
         return Course.from_state, (self.state_dict(),)
 
-    def _prepared(self, columns: int) -> Prepared:
+    def prepared(self, columns: int) -> Prepared:
         """The run of two empty lessons, a first and a later one: what any lesson needs is there."""
         nothing = self.nothing()
         tasks = Task(0, (0,), (), nothing), Task(1, (1,), (0,), nothing)
         scenario = Scenario(NAME, columns, tasks, (Group((0,), nothing),), ("",) * columns)
-        return Prepared(self.config, Opened(scenario, self.augment, ""), "")
+        return Prepared(self.config, Opened(scenario, self.augment, ""), "", self.module)
 
     def nothing(self) -> Images:
         return Images.of(torch.zeros(0, *self.shape, dtype=torch.uint8), torch.zeros(0))
