@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--method", default="derpp+bfp")
     parser.add_argument("--memory", type=int, default=200)
     parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--lr", type=float, help="by default as the method suggests")
     given = parser.parse_args()
     data = load(Scenario(name="split-cifar10", data=str(given.data)))
     found = []
@@ -87,7 +88,7 @@ def few(train: Images, seed: int) -> Images:
 def classifier(method: str, seed: int, given: argparse.Namespace) -> IncrementalClassifier:
     return IncrementalClassifier(
         method, "resnet18", memory=given.memory, epochs=given.epochs, settings=SETTINGS,
-        random_state=seed, device="cpu",
+        random_state=seed, device="cpu", lr=given.lr,
     )  # fmt: skip
 
 

@@ -152,10 +152,11 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X).double().numpy()[:, order]
         return np.asarray(scores[:, 1] - scores[:, 0] if len(order) == 2 else scores)
 
-    def novelty(self, X: Any, by: str = "energy") -> NDArray[np.float64]:
+    def novelty(self, X: Any, by: str = "distance") -> NDArray[np.float64]:
         """How unlike anything learned each image is; larger is stranger, and there is no unit.
 
-        By "energy" of the scores, or by "distance" from the classes' means in feature space.
+        By "distance" from the classes' means in feature space, which needs a kept image of every
+        class, or by "energy" of the scores, which needs none and tells less.
         """
         check_is_fitted(self, "course_")
         if by not in KINDS:
