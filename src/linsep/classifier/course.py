@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -27,10 +27,8 @@ from ..learning.run import Event, Run
 from ..prepare import Prepared
 from ..randomness import Cursor
 from ..settings.config import Config
+from .features import Frozen
 from .inputs import InputError
-
-if TYPE_CHECKING:
-    from .frozen import Frozen
 
 NAME = "classifier"
 

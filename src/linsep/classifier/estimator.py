@@ -34,7 +34,7 @@ from .course import Course, Lesson
 from .frozen import centred, frozen, head_only
 from .inputs import Form, Given, InputError, is_table, read
 from .labels import announced_columns, columns_with, labels_of
-from .novelty import KINDS, distance, energy
+from .novelty import KINDS, distance, energy, lost
 
 
 class IncrementalClassifier(ClassifierMixin, BaseEstimator):
@@ -152,30 +152,28 @@ class IncrementalClassifier(ClassifierMixin, BaseEstimator):
         scores = self._scores(X).double().numpy()[:, order]
         return np.asarray(scores[:, 1] - scores[:, 0] if len(order) == 2 else scores)
 
-    def novelty(self, X: Any, by: str = "distance") -> NDArray[np.float64]:
+    def novelty(self, X: Any, by: str | None = None) -> NDArray[np.float64]:
         """How unlike anything learned each image is; larger is stranger, and there is no unit.
 
         By "distance" from the classes' means in feature space, which needs a kept image of every
-        class, or by "energy" of the scores, which needs none and tells less.
+        class, or by "energy" of the scores, which needs none and tells less. None: by distance if
+        there are such images, else by energy.
         """
         check_is_fitted(self, "course_")
-        if by not in KINDS:
+        if by is not None and by not in KINDS:
             raise ConfigError(f"by: {unknown('kind of novelty', by, KINDS)}")
-        images = self._asked(X)
-        if by == "energy":
-            return energy(self._learner.predict(images).cpu(), self.temperature_)
-        known = self._learner.memory.images(), *(group.test for group in self.course_.tested)
-        return distance(self._learner, join(known), self.course_.seen, images)
+        images, learner = self._asked(X), self._learner
+        known = join([learner.memory.images(), *(group.test for group in self.course_.tested)])
+        if by == "energy" or (by is None and lost(known, self.course_.seen)):
+            return energy(learner.predict(images).cpu(), self.temperature_)
+        return distance(learner, known, self.course_.seen, images)
 
     def export(self, path: str | Path) -> None:
         """Write one file that predicts without linsep: model.onnx, or model.pt2 for torch."""
-        from .export import Finished, export
+        from .export import export
 
         check_is_fitted(self, "course_")
-        finished = Finished(
-            self.course_, self.form_, self.columns_, self.classes_.tolist(), self.temperature_
-        )
-        export(finished, Path(path))
+        export(self, Path(path))
 
     def _scores(self, X: Any) -> Tensor:
         return self._learner.predict(self._asked(X)).cpu()

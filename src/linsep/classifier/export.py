@@ -15,10 +15,11 @@ import json
 import logging
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .. import __version__
@@ -39,28 +40,28 @@ ONE = 2**22  # what Pillow writes a weight of 1 as
 METADATA = "classes"  # the labels as JSON, in the order of the output's columns
 
 
-class Finished(NamedTuple):
+class Classifier(Protocol):
     """What a prediction depends on."""
 
-    course: Course
-    form: Form
-    columns: list[Any]  # the label of each column of the head
-    classes: list[Any]  # the label of each column of the output
-    temperature: float
+    course_: Course
+    form_: Form
+    columns_: list[Any]  # the label of each column of the head
+    classes_: NDArray[Any]  # the label of each column of the output
+    temperature_: float
 
 
-def export(finished: Finished, path: Path) -> None:
+def export(classifier: Classifier, path: Path) -> None:
     """Write a classifier to a file, in the format of its suffix."""
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"{path}: {unknown('suffix', path.suffix, SUFFIXES)}")
     if path.suffix == ".onnx":
         for package in ("onnx", "onnxscript"):
             needed(package, "export to ONNX")
-    model = Predicting(finished).eval()
+    model = Predicting(classifier).eval()
     told = {
-        METADATA: json.dumps(finished.classes, default=str),
+        METADATA: json.dumps(classifier.classes_.tolist(), default=str),
         "linsep": __version__,
-        "method": finished.course.config.method,
+        "method": classifier.course_.config.method,
     }
     write = _onnx if path.suffix == ".onnx" else _pt2
     with warnings.catch_warnings():
@@ -112,9 +113,10 @@ class Predicting(nn.Module):
     seen: Tensor
     order: Tensor
 
-    def __init__(self, finished: Finished) -> None:
+    def __init__(self, classifier: Classifier) -> None:
         super().__init__()
-        course, form, columns, classes, self.temperature = finished
+        course, form = classifier.course_, classifier.form_
+        self.temperature = classifier.temperature_
         learner = course.learner
         assert learner is not None
         inputs = course if course.front is None else course.front
@@ -134,7 +136,8 @@ class Predicting(nn.Module):
         self.rule = _rule(learner.predictor) if method else BareLogits()
         seen = learner.seen.cpu() if learner.evaluation.mask_unseen else learner.seen.cpu() | True
         self.register_buffer("seen", seen)
-        self.register_buffer("order", torch.tensor([columns.index(label) for label in classes]))
+        order = [classifier.columns_.index(label) for label in classifier.classes_.tolist()]
+        self.register_buffer("order", torch.tensor(order))
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.table:

@@ -9,33 +9,18 @@ Knows nets. Knows nothing of classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..data.augment import Augment
-from ..data.images import Images
 from ..learning.model import Model
 from ..learning.predictors import Predictor
 from ..nets.net import Net, Shape
 from ..settings.config import Config
-from .columns import Columns, as_bytes
+from .columns import Columns
 from .course import Course
-
-
-@dataclass
-class Frozen:
-    """A net without a head, and the shape of the images that it reads."""
-
-    model: Model
-    shape: Shape
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Images (n, c, h, w) as rows of features, (n, 1, 1, 4d) bytes."""
-        nothing = torch.zeros(len(rows), dtype=torch.int64)
-        return as_bytes(self.model.embed(Images.of(rows, nothing)).cpu().numpy())
+from .features import Frozen
 
 
 def frozen(

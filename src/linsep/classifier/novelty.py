@@ -33,13 +33,18 @@ def distance(
     model: Model, known: Images, classes: Sequence[int], images: Images
 ) -> NDArray[np.float64]:
     """Of images from the closest of these classes, as `known` images show them."""
-    if lost := set(classes) - set(known.y.tolist()):
+    if gone := lost(known, classes):
         raise InputError(
-            f"novelty by distance needs an image of every class, and none is kept of {len(lost)} "
+            f"novelty by distance needs an image of every class, and none is kept of {len(gone)} "
             "of them; use by='energy'"
         )
     shown = Known.of(model.embed(known).cpu(), known.y)
     return shown.distance(model.embed(images).cpu())
+
+
+def lost(known: Images, classes: Sequence[int]) -> set[int]:
+    """The classes that no image is left of."""
+    return set(classes) - set(known.y.tolist())
 
 
 class Known(NamedTuple):
