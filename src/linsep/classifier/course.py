@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from ..data.augment import Augment
 from ..data.images import Images
@@ -26,6 +27,7 @@ from ..learning.run import Event, Run
 from ..prepare import Prepared
 from ..randomness import Cursor
 from ..settings.config import Config
+from .features import Frozen
 from .inputs import InputError
 
 NAME = "classifier"
@@ -43,6 +45,8 @@ class Course:
     tested: list[Group] = field(default_factory=list)  # images of each lesson that it never saw
     learner: Learner | None = None
     lacking: bool = False  # its memory: it predicts, and must not learn
+    module: nn.Module | None = None  # a backbone that was handed in
+    front: Frozen | None = None  # a backbone that does not learn; the images are its features
 
     @property
     def columns(self) -> int:
@@ -60,17 +64,27 @@ class Course:
             raise InputError(
                 f"a lesson needs at least 2 rows to train on; found {len(train)} sample"
             )
+        rows = self.config.memory.rows
+        if 0 < rows < columns:
+            raise ConfigError(
+                f"memory: {rows} rows cannot hold one of each of {columns} classes; "
+                f"start with memory={columns} or more"
+            )
         return Lesson(self, train, test, columns)
 
     def learner_for(self, columns: int) -> Learner:
-        """A learner with so many columns that knows what this course has taught."""
-        if self.learner is not None and self.learner.spec.classes == columns:
-            return self.learner
-        if self.learner is not None and self.announced is not None:
+        """Another learner, with so many columns, that knows what this course has taught.
+
+        The course keeps its own, so that a lesson that fails half-way has changed nothing.
+        """
+        known = self.learner
+        if known is not None and self.announced not in (None, columns):
             raise ConfigError(f"{self.announced} classes were announced, and there are {columns}")
         fresh = self.prepared(columns).learner(growing=self.announced is None)
-        if self.learner is not None:
-            grow(self.learner, fresh)
+        if known is not None and known.spec.classes == columns:
+            fresh.load_state_dict(known.state_dict())
+        elif known is not None:
+            grow(known, fresh)
         return fresh
 
     def state_dict(self) -> dict[str, Any]:
@@ -95,7 +109,7 @@ class Course:
         nothing = self.nothing()
         tasks = Task(0, (0,), (), nothing), Task(1, (1,), (0,), nothing)
         scenario = Scenario(NAME, columns, tasks, (Group((0,), nothing),), ("",) * columns)
-        return Prepared(self.config, Opened(scenario, self.augment, ""), "")
+        return Prepared(self.config, Opened(scenario, self.augment, ""), "", self.module)
 
     def nothing(self) -> Images:
         return Images.of(torch.zeros(0, *self.shape, dtype=torch.uint8), torch.zeros(0))

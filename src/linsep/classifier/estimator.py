@@ -5,8 +5,11 @@ Knows labels, and which column of the head each has. How something is learned is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,25 +17,26 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
-from torch import Tensor
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
 
-from ..data.images import Images
+from ..data.images import Images, join
 from ..data.registry import source
 from ..data.scenarios import measured
-from ..errors import ConfigError
+from ..errors import ConfigError, unknown
+from ..learning.learner import Learner
 from ..resolve import resolve
 from ..settings.config import from_settings
 from ..settings.layers import merged
-from .calibration import calibration_error, probabilities, temperature
+from .account import held_out, report
+from .calibration import probabilities
 from .columns import Columns
 from .course import Course, Lesson
+from .frozen import centred, frozen, head_only
 from .inputs import Form, Given, InputError, is_table, read
-from .manifest import kinds
+from .labels import announced_columns, columns_with, labels_of
+from .novelty import KINDS, distance, energy, lost
 from .saved import Savable
-
-MOST_HELD_OUT = 50  # images of a class that are kept to test on
 
 
 class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
@@ -53,7 +57,10 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : a method of linsep, perhaps with an added term.
-    net : the network; by default a ResNet-18 for images and a small MLP for tables of numbers.
+    net : the network: a name, as for `linsep run`, or a module of your own that turns images into
+        features; by default a ResNet-18 for images and a small MLP for tables of numbers.
+    freeze : "backbone" trains the head only, on features that are computed once for each image.
+        The memory then holds features instead of images, and nothing is augmented.
     memory : images that are kept for replay. Methods without a memory ignore it.
     epochs, batch_size, lr : of training, in each call; `lr` by default as the method suggests.
     image_size : side to which images are brought; by default that of the first images.
@@ -67,8 +74,9 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
     def __init__(
         self,
         method: str = "derpp+bfp",
-        net: str | None = None,
+        net: str | nn.Module | None = None,
         *,
+        freeze: str | None = None,
         memory: int = 200,
         epochs: int = 10,
         batch_size: int = 32,
@@ -83,47 +91,41 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         self.method, self.net, self.memory, self.epochs = method, net, memory, epochs
         self.batch_size, self.lr, self.image_size = batch_size, lr, image_size
         self.holdout, self.like, self.settings = holdout, like, settings
-        self.device, self.random_state = device, random_state
+        self.device, self.random_state, self.freeze = device, random_state, freeze
 
     # --- learning --------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, classes: Sequence[Any] | None = None) -> Self:
         """Learn these classes and forget everything earlier."""
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-        return self.partial_fit(X, y, classes)
+        with self._all_or_nothing():
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            return self.partial_fit(X, y, classes)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Sequence[Any] | None = None) -> Self:
         """Learn one more task. `classes`, in the first call, announces all there will ever be."""
-        lesson, columns = self._lesson(X, y, classes)
-        for _ in lesson:
-            pass
-        self._learned(lesson, columns)
+        with self._all_or_nothing():
+            lesson, columns = self._lesson(X, y, classes)
+            for _ in lesson:
+                pass
+            self._learned(lesson, columns)
         return self
 
     def _lesson(self, X: Any, y: Any, classes: Sequence[Any] | None) -> tuple[Lesson, list[Any]]:
         """The next lesson, not taught yet, and the label of each of its columns."""
         begun = hasattr(self, "course_")
         given = self._read(X, y, begun)
-        labels = self._labels(given, y)
+        labels = labels_of(given, y)
+        rows = given.rows
         if not begun:
-            self._begin(given, classes)
-        elif classes is not None and list(classes) != self.columns_:
+            rows = self._begin(given, classes)
+        elif classes is not None and np.asarray(classes).tolist() != self.columns_:
             raise ConfigError("classes: were announced in the first call; leave them out now")
-        columns = list(self.columns_)
-        if len(kinds([*columns, *labels[:1].tolist()])) > 1:
-            raise InputError(
-                f"y has labels like {labels.tolist()[0]!r}, and the classifier's are like "
-                f"{columns[0]!r}: they should be all text or all numbers"
-            )
-        for label in np.unique(labels).tolist():
-            if label not in columns:
-                if self.announced_:
-                    raise ConfigError(f"the class {label!r} was not announced: {columns}")
-                columns.append(label)
+        columns = columns_with(self.columns_, labels, self.announced_)
         place = {label: column for column, label in enumerate(columns)}
         numbers = torch.tensor([place[label] for label in labels.tolist()])
-        train, test = self._held_out(Images.of(given.rows, numbers))
+        seed = [self.course_.config.seed, len(self.course_.tested)]
+        train, test = held_out(Images.of(rows, numbers), self.holdout, seed)
         return self.course_.lesson(train, test, len(columns)), columns
 
     # --- prediction ------------------------------------------------------------------------------
@@ -152,14 +154,54 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         scores = self._scores(X).double().numpy()[:, order]
         return np.asarray(scores[:, 1] - scores[:, 0] if len(order) == 2 else scores)
 
+    def novelty(self, X: Any, by: str | None = None) -> NDArray[np.float64]:
+        """How unlike anything learned each image is; larger is stranger, and there is no unit.
+
+        By "distance" from the classes' means in feature space, which needs a kept image of every
+        class, or by "energy" of the scores, which needs none and tells less. None: by distance if
+        there are such images, else by energy.
+        """
+        check_is_fitted(self, "course_")
+        if by is not None and by not in KINDS:
+            raise ConfigError(f"by: {unknown('kind of novelty', by, KINDS)}")
+        images, learner = self._asked(X), self._learner
+        known = join([learner.memory.images(), *(group.test for group in self.course_.tested)])
+        if by == "energy" or (by is None and lost(known, self.course_.seen)):
+            return energy(learner.predict(images).cpu(), self.temperature_)
+        return distance(learner, known, self.course_.seen, images)
+
+    def export(self, path: str | Path) -> None:
+        """Write one file that predicts without linsep: model.onnx, or model.pt2 for torch."""
+        from .export import export
+
+        check_is_fitted(self, "course_")
+        export(self, Path(path))
+
     def _scores(self, X: Any) -> Tensor:
-        given = self._read(X, "no_validation", begun=True)
+        return self._learner.predict(self._asked(X)).cpu()
+
+    def _asked(self, X: Any) -> Images:
+        return _images(self._read(X, "no_validation", begun=True).rows)
+
+    @property
+    def _learner(self) -> Learner:
         learner = self.course_.learner
         assert learner is not None
-        images = Images.of(given.rows, torch.zeros(len(given.rows), dtype=torch.int64))
-        return learner.predict(images).cpu()
+        return learner
 
     # --- the inside ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """A call that is refused or interrupted leaves everything as it was."""
+        before = dict(self.__dict__)
+        if hasattr(self, "course_"):
+            self.course_: Course = replace(self.course_, tested=[*self.course_.tested])
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def _read(self, X: Any, y: Any, begun: bool) -> Given:
         form = self.form_ if begun else Form(side=self.image_size)
@@ -167,95 +209,60 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
             X = validate_data(self, X, y, reset=not begun, dtype=np.float64)
             X = X[0] if isinstance(X, tuple) else X
         given = read(X, form)
-        if begun and given.rows.shape[1:] != self.course_.shape:
-            found, known = tuple(given.rows.shape[1:]), self.course_.shape
+        if not begun:
+            return given
+        front = self.course_.front
+        found, known = tuple(given.rows.shape[1:]), (front or self.course_).shape
+        if found != known:
             raise InputError(f"X has rows of shape {found}, and the classifier learned {known}")
-        return given
+        return given if front is None else given._replace(rows=front(given.rows))
 
-    def _labels(self, given: Given, y: Any) -> NDArray[Any]:
-        if y is None and given.labels is None:
-            raise InputError("y is missing: each image needs the name of its class")
-        if y is not None and given.labels is not None:
-            raise InputError("y: the images come with labels of their own; leave it out")
-        found = given.labels if y is None else y
-        labels = np.asarray(check_array(found, ensure_2d=False, dtype=None, ensure_min_samples=0))
-        labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-        if labels.shape != (len(given.rows),):
-            raise InputError(f"{len(given.rows)} images but labels of shape {labels.shape}")
-        check_classification_targets(labels)
-        return labels
-
-    def _begin(self, given: Given, classes: Sequence[Any] | None) -> None:
-        table = given.table
-        rows = Images.of(given.rows, torch.zeros(len(given.rows), dtype=torch.int64))
-        own = source(self.like).augment if self.like else None
-        augment = Columns.of(table) if table is not None else own or measured(rows)
+    def _begin(self, given: Given, classes: Sequence[Any] | None) -> Tensor:
+        """Start a course for rows like these, and return them as it reads them."""
+        table, (c, h, w) = given.table is not None, given.rows.shape[1:]
+        self.announced_, self.columns_ = classes is not None, announced_columns(classes)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         if isinstance(self.random_state, int | np.integer):
             seed = int(self.random_state)
-        config = resolve(from_settings(self._settings(table is not None, seed)), lenient=True)
-        _, c, h, w = given.rows.shape
-        self.announced_ = classes is not None
-        self.columns_: list[Any] = list(classes) if classes is not None else []
-        self.course_ = Course(
-            config, augment, (c, h, w), len(self.columns_) if self.announced_ else None
+        config = resolve(from_settings(self._settings(table, seed)), lenient=True)
+        own = source(self.like).augment if self.like else None
+        augment = (
+            Columns.of(given.table)
+            if given.table is not None
+            else own or measured(_images(given.rows))
         )
-        side = None if table is not None or h != w else h
-        self.form_ = Form(None if table is not None else c, side, table is not None)
+        module = self.net if isinstance(self.net, nn.Module) else None
+        announced = len(self.columns_) if self.announced_ else None
+        self.form_ = Form(None if table else c, None if table or h != w else h, table)
+        if self.freeze is None:
+            self.course_ = Course(config, augment, (c, h, w), announced, module=module)
+            return given.rows
+        front = frozen(config, augment, (c, h, w), module)
+        rows = front(given.rows)
+        self.course_ = head_only(config, centred(rows), front, announced)
+        return rows
 
     def _settings(self, table: bool, seed: int) -> dict[str, Any]:
         chosen = {"lr": self.lr} if self.lr is not None else {}
+        if self.freeze not in (None, "backbone"):
+            raise ConfigError(f"freeze: should be 'backbone' or None, not {self.freeze!r}")
+        if self.freeze and table:
+            raise ConfigError("freeze: is for images; a table of numbers has no features to keep")
+        net = None if isinstance(self.net, nn.Module) else self.net
         return merged(
             {"scenario": {"name": self.like or "arrays"}},
-            {"method": self.method, "net": self.net or ("mlp" if table else "resnet18")},
+            {"method": self.method, "net": net or ("mlp" if table else "resnet18")},
             {"training": {"epochs": self.epochs, "batch_size": self.batch_size} | chosen},
             {"memory": {"rows": self.memory}, "compute": {"device": self.device}, "seed": seed},
             self.settings or {},
         )
 
-    def _held_out(self, images: Images) -> tuple[Images, Images]:
-        """A share of each class's rows apart; a class with few rows gives none."""
-        if not 0 <= self.holdout < 1:
-            raise ConfigError(f"holdout: should be a share from 0 to below 1, not {self.holdout}")
-        held = torch.zeros(len(images), dtype=torch.bool)
-        if self.holdout:
-            rng = np.random.default_rng([self.course_.config.seed, len(self.course_.tested)])
-            for c in images.y.unique().tolist():
-                rows = (images.y == c).nonzero()[:, 0].numpy()
-                n = min(int(self.holdout * len(rows)), MOST_HELD_OUT)
-                held[torch.from_numpy(rng.permutation(rows)[:n])] = True
-        return images.take((~held).nonzero()[:, 0]), images.take(held.nonzero()[:, 0])
-
     def _learned(self, lesson: Lesson, columns: list[Any], known_as: str | None = None) -> None:
         """Note what is known now, and how well."""
         self.columns_ = columns
-        known = [columns[c] for c in self.course_.seen]
-        self.classes_ = np.unique(np.asarray(known))
-        learner, tested = self.course_.learner, self.course_.tested
-        assert learner is not None
-        rows = [(learner.predict(g.test).cpu(), g.test.y) for g in tested if len(g.test)]
-        self.temperature_ = 1.0
-        error: list[float | None] = [None, None]
-        if rows:
-            scores, y = (torch.cat(column) for column in zip(*rows, strict=True))
-            self.temperature_ = temperature(scores, y)
-            fits = (probabilities(scores, t) for t in (1.0, self.temperature_))
-            error = [calibration_error(p, y) for p in fits]
-        past = [*map(_known, lesson.before), None]
-        now = list(map(_known, lesson.after))
-        names = [[columns[c] for c in group.classes] for group in tested]
-        drops = [b - a for b, a in zip(past, now, strict=True) if b is not None and a is not None]
-        self.report_ = {
-            "images": len(lesson.task.train) + len(lesson.group.test),
-            "new": [columns[c] for c in lesson.task.classes],
-            "groups": [
-                {"classes": own, "before": b, "after": a}
-                for own, b, a in zip(names, past, now, strict=True)
-            ],
-            "forgotten": float(np.mean(drops)) if drops else None,
-            "ece": {"before": error[0], "after": error[1]},
-            "temperature": self.temperature_,
-        }
+        self.classes_ = np.unique(np.asarray([columns[c] for c in self.course_.seen]))
+        self.report_ = report(self.course_, lesson, columns)
+        self.temperature_: float = self.report_["temperature"]
         when = datetime.now(UTC).isoformat(timespec="seconds")
         before = getattr(self, "history_", [])
         self.history_ = [*before, {"when": when, "lesson": known_as} | self.report_]
@@ -267,5 +274,6 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _known(value: float) -> float | None:
-    return None if value != value else value
+def _images(rows: Tensor) -> Images:
+    """Rows without labels."""
+    return Images.of(rows, torch.zeros(len(rows), dtype=torch.int64))

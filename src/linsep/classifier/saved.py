@@ -96,6 +96,9 @@ def write(folder: Path, classifier: Savable, memory: bool) -> None:
     """Replace what a folder holds. Whoever calls it holds the folder's lease."""
     course, learner = classifier.course_, classifier.course_.learner
     assert learner is not None
+    if course.module is not None or course.front is not None:
+        which = "a frozen backbone" if course.front is not None else "a module handed over as `net`"
+        raise StateError(f"a classifier with {which} cannot be saved; `export` writes it for use")
     parts = {WEIGHTS: _bytes(weights_of(learner))}
     if memory:
         parts[MEMORY] = _bytes(memory_of(course, learner))

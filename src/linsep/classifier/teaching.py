@@ -37,6 +37,7 @@ from . import manifest, saved
 from .course import Lesson
 from .estimator import IncrementalClassifier
 from .inputs import Given
+from .labels import labels_of
 from .note import NOTE, STATES, Note, forget, interrupted
 
 SAVE_EVERY = 30.0  # seconds
@@ -176,7 +177,7 @@ class Teaching:
         """Rows in the classifier's form, and a label for each that can be saved."""
         images, labels = self.given
         given = classifier._read(images, labels, hasattr(classifier, "course_"))
-        found = classifier._labels(given, labels)
+        found = labels_of(given, labels)
         manifest.check_labels(np.unique(found).tolist())
         return given, found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,7 +57,7 @@ def predict(
 
     classifier = IncrementalClassifier.load(model)
     rows = [row for part in _chunks(paths) for row in _classified(classifier, part, unknown_below)]
-    columns = ("file", "class", "probability", "novelty")[: len(rows[0])]
+    columns = ("file", "class", "probability", "novelty")
     publish([Table(columns, rows, digits=3)], [], format_, output)
 
 
@@ -92,15 +91,13 @@ def _classified(
 
     rows = read(list(paths), classifier.form_).rows
     p = classifier.predict_proba(rows)
-    novelty = getattr(classifier, "novelty", None)
-    strange = novelty(rows).tolist() if novelty is not None else None
+    strange = classifier.novelty(rows).tolist()
     found = []
     for i, path in enumerate(paths):
         best = int(p[i].argmax())
         sure = unknown_below is None or p[i, best] >= unknown_below
         label = printable(str(classifier.classes_[best])) if sure else None
-        extra = () if strange is None else (strange[i],)
-        found.append((printable(str(path)), label, float(p[i, best]), *extra))
+        found.append((printable(str(path)), label, float(p[i, best]), strange[i]))
     return found
 
 
@@ -177,6 +174,5 @@ def export(
     """
     from ..classifier.estimator import IncrementalClassifier
 
-    classifier = IncrementalClassifier.load(model)
-    import_module("linsep.classifier.export").export(classifier, output)
+    IncrementalClassifier.load(model).export(output)
     say(open_console(), f"Written to {output}")

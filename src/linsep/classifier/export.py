@@ -1,0 +1,256 @@
+"""A classifier as one file that other programs can run: ONNX, or torch.export's .pt2.
+
+Bytes (n, h, w, c) go in, calibrated probabilities come out, a column for each of `classes_`, whose
+names are in the file. Resizing and normalisation are inside. Tables go in as float32 (n, d).
+
+Knows how a prediction is made, restated in operations that both formats have; tests hold it to the
+classifier's own.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from .. import __version__
+from ..errors import ConfigError, unknown
+from ..learning.predictors import NearestMean, Predictor
+from ..nets.heads import CorrectedHead
+from ..nets.net import Net, Output
+from ..nets.wrapped import Wrapped
+from ..optional import needed
+from ..storage import files
+from .columns import Columns
+from .course import Course
+from .inputs import Form
+
+SUFFIXES = (".onnx", ".pt2")
+OPSET = 20
+INPUT, OUTPUT = "images", "probabilities"
+ONE = 2**22  # what Pillow writes a weight of 1 as
+METADATA = "classes"  # the labels as JSON, in the order of the output's columns
+
+
+class Classifier(Protocol):
+    """What a prediction depends on."""
+
+    course_: Course
+    form_: Form
+    columns_: list[Any]  # the label of each column of the head
+    classes_: NDArray[Any]  # the label of each column of the output
+    temperature_: float
+
+
+def export(classifier: Classifier, path: Path) -> None:
+    """Write a classifier to a file, in the format of its suffix."""
+    if path.suffix not in SUFFIXES:
+        raise ConfigError(f"{path}: {unknown('suffix', path.suffix, SUFFIXES)}")
+    if path.suffix == ".onnx":
+        for package in ("onnx", "onnxscript"):
+            needed(package, "export to ONNX")
+    model = Predicting(classifier).eval()
+    told = {
+        METADATA: json.dumps(classifier.classes_.tolist(), default=str),
+        "linsep": __version__,
+        "method": classifier.course_.config.method,
+    }
+    write = _onnx if path.suffix == ".onnx" else _pt2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch about itself
+        content = write(model, told)
+    files.write(path, content)
+
+
+def _example(model: Predicting) -> tuple[Tensor, dict[str, Any]]:
+    """An input like those to come, and which of its sides may differ."""
+    sides: dict[int, Any] = {0: torch.export.Dim("n")}
+    if model.table:
+        return torch.zeros(2, model.table), {"x": sides}
+    height, width = model.size
+    if model.side is not None:
+        sides |= {1: torch.export.Dim("h", min=1), 2: torch.export.Dim("w", min=1)}
+        height, width = model.side + 3, model.side + 5
+    return torch.zeros(2, height, width, model.channels, dtype=torch.uint8), {"x": sides}
+
+
+def _onnx(model: Predicting, told: dict[str, str]) -> bytes:
+    example, sides = _example(model)
+    log = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = log.level
+    log.setLevel(logging.ERROR)  # it tells of every package that is not installed
+    try:
+        made = torch.onnx.export(
+            model, (example,), dynamic_shapes=sides, input_names=[INPUT], output_names=[OUTPUT],
+            opset_version=OPSET, dynamo=True, verbose=False, external_data=False,
+        )  # fmt: skip
+    finally:
+        log.setLevel(level)
+    assert made is not None
+    made.model.metadata_props.update(told)
+    return made.model_proto.SerializeToString()
+
+
+def _pt2(model: Predicting, told: dict[str, str]) -> bytes:
+    example, sides = _example(model)
+    content = io.BytesIO()
+    program = torch.export.export(model, (example,), dynamic_shapes=sides)
+    torch.export.save(program, content, extra_files=told)
+    return content.getvalue()
+
+
+class Predicting(nn.Module):
+    """`predict_proba` from bytes to probabilities, as one module on the CPU."""
+
+    seen: Tensor
+    order: Tensor
+
+    def __init__(self, classifier: Classifier) -> None:
+        super().__init__()
+        course, form = classifier.course_, classifier.form_
+        self.temperature = classifier.temperature_
+        learner = course.learner
+        assert learner is not None
+        inputs = course if course.front is None else course.front
+        self.side, self.size, self.channels = form.side, inputs.shape[1:], inputs.shape[0]
+        self.table = len(course.augment.mean) if form.table else 0
+        self.front: nn.ModuleList = nn.ModuleList()
+        if course.front is not None:
+            shared = course.front.model
+            self.front += [Normalised(shared.augment), _plain(shared.net)]
+        self.normalised: nn.Module = (
+            Standardised(course.augment)
+            if isinstance(course.augment, Columns)
+            else Normalised(course.augment)
+        )
+        self.net = _plain(learner.net)
+        method = learner.evaluation.rule == "method"
+        self.rule = _rule(learner.predictor) if method else BareLogits()
+        seen = learner.seen.cpu() if learner.evaluation.mask_unseen else learner.seen.cpu() | True
+        self.register_buffer("seen", seen)
+        order = [classifier.columns_.index(label) for label in classifier.classes_.tolist()]
+        self.register_buffer("order", torch.tensor(order))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.table:
+            x = x.permute(0, 3, 1, 2)
+            x = x.float() if self.side is None else square(x, self.side)
+            for part in self.front:
+                x = part(x)[1] if isinstance(part, Net) else part(x)
+        out = self.net(self.normalised(x))
+        scores = self.rule(self.net.head, out)
+        scores = scores.masked_fill(~self.seen, -torch.inf) / self.temperature
+        return scores.softmax(1).index_select(1, self.order)
+
+
+class Normalised(nn.Module):
+    """Pixels of 0..255 as `Augment.eval` gives them: the centre, by mean and deviation."""
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, augment: Any) -> None:
+        super().__init__()
+        self.size = augment.size
+        mean, std = (torch.tensor(v).view(-1, 1, 1) for v in (augment.mean, augment.std))
+        self.register_buffer("scale", 1 / (255 * std))
+        self.register_buffer("shift", -mean / std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        height, width = self.size
+        top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
+        cut = x[:, :, top : top + height, left : left + width]
+        return cut * self.scale + self.shift
+
+
+class Standardised(nn.Module):
+    """Columns by their means and deviations."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__()
+        for name in ("mean", "std"):
+            value = torch.tensor(getattr(columns, name), dtype=torch.float64)
+            self.register_buffer(name, value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return ((x.double() - self.mean) / self.std).float()[:, None, None, :]
+
+
+class Logits(nn.Module):
+    def forward(self, head: nn.Module, out: Output) -> Tensor:
+        return out.logits
+
+
+class BareLogits(nn.Module):
+    def forward(self, head: nn.Module, out: Output) -> Tensor:
+        return head.bare(out.features) if isinstance(head, CorrectedHead) else out.logits
+
+
+class Nearness(nn.Module):
+    """`NearestMean` by products, in float64 where a difference of squares would lose digits."""
+
+    means: Tensor
+
+    def __init__(self, means: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("means", means.detach().cpu().double())
+
+    def forward(self, head: nn.Module, out: Output) -> Tensor:
+        z = F.normalize(out.features.float()).double()
+        both = z.square().sum(1, keepdim=True) + self.means.square().sum(1)
+        return -(both - 2 * z @ self.means.T).clamp(min=0).sqrt().float()
+
+
+def _rule(predictor: Predictor) -> nn.Module:
+    if isinstance(predictor, NearestMean):
+        return Nearness(predictor.means)
+    if type(predictor) is not Predictor:
+        raise ConfigError(f"cannot export the rule of prediction {type(predictor).__name__}")
+    return Logits()
+
+
+def _plain(net: Net) -> Net:
+    """A copy on the CPU without taps, which nobody reads here."""
+    copied = copy.deepcopy(net).cpu().float().eval()
+    copied.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    copied.taps = ()
+    if isinstance(copied.backbone, Wrapped):
+        copied.backbone.taps = ()
+    return copied.requires_grad_(False)
+
+
+def square(x: Tensor, side: int) -> Tensor:
+    """Bytes (n, c, h, w) as `decode.square` gives them, rounding included: (n, c, side, side).
+
+    Pillow's triangle filter as two products, along the width and then along the height, in whole
+    numbers and each rounded to bytes. Only what the square in the middle needs is computed.
+    """
+    height, width = (torch.arange(n, dtype=torch.float64) for n in x.shape[2:])
+    h, w = height[-1] + 1, width[-1] + 1
+    short = torch.minimum(h, w)
+    across = _filter(width, w, torch.floor(side * w / short), side)
+    down = _filter(height, h, torch.floor(side * h / short), side)
+    rounded = torch.floor(x.double() @ across.T / ONE + 0.5)
+    return torch.floor(down @ rounded / ONE + 0.5).float()
+
+
+def _filter(places: Tensor, length: Tensor, wanted: Tensor, side: int) -> Tensor:
+    """(side, length): what each pixel contributes to those in the middle of `wanted` ones."""
+    scale = length / wanted
+    first = torch.round((wanted - side) / 2)
+    centre = (torch.arange(side, dtype=torch.float64) + first + 0.5) * scale
+    reach = scale.clamp(min=1.0)
+    weights = (1 - (places + 0.5 - centre[:, None]).abs() / reach).clamp(min=0)
+    return torch.floor(weights / weights.sum(1, keepdim=True) * ONE + 0.5)

@@ -1,0 +1,80 @@
+"""How unlike anything learned an image is: a number, larger for stranger ones.
+
+By energy (Liu et al., 2020): minus the log of the summed exponentials of its scores. By distance
+(Lee et al., 2018): Mahalanobis, from the closest mean of a class in feature space, with one
+covariance for all classes, shrunk as Ledoit and Wolf do; it needs images of every class, those of
+the memory and those held out.
+
+Knows scores and features, and no labels.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..data.images import Images
+from ..learning.model import Model
+from .inputs import InputError
+
+KINDS = ("energy", "distance")
+
+
+def energy(scores: Tensor, temperature: float = 1.0) -> NDArray[np.float64]:
+    """Of scores (n, classes), -inf where a class was not learned."""
+    scaled = scores.double() / temperature
+    return np.asarray(-temperature * scaled.logsumexp(1))
+
+
+def distance(
+    model: Model, known: Images, classes: Sequence[int], images: Images
+) -> NDArray[np.float64]:
+    """Of images from the closest of these classes, as `known` images show them."""
+    if gone := lost(known, classes):
+        raise InputError(
+            f"novelty by distance needs an image of every class, and none is kept of {len(gone)} "
+            "of them; use by='energy'"
+        )
+    shown = Known.of(model.embed(known).cpu(), known.y)
+    return shown.distance(model.embed(images).cpu())
+
+
+def lost(known: Images, classes: Sequence[int]) -> set[int]:
+    """The classes that no image is left of."""
+    return set(classes) - set(known.y.tolist())
+
+
+class Known(NamedTuple):
+    """What features of learned classes look like."""
+
+    means: NDArray[np.float64]  # (classes, d)
+    whitening: NDArray[np.float64]  # (d, d): differences times it have a distance of their length
+
+    @classmethod
+    def of(cls, features: Tensor, y: Tensor) -> "Known":
+        from sklearn.covariance import ledoit_wolf
+
+        z, labels = features.double().numpy(), y.numpy()
+        found, place = np.unique(labels, return_inverse=True)
+        means = np.stack([z[labels == c].mean(0) for c in found])
+        covariance = ledoit_wolf(z - means[place], assume_centered=True)[0]
+        values, vectors = np.linalg.eigh(covariance)
+        least = max(values.max(), 1.0) * 1e-6  # a direction in which nothing varies decides nothing
+        return cls(means, vectors / np.sqrt(np.maximum(values, least)))
+
+    def distance(self, features: Tensor) -> NDArray[np.float64]:
+        """From the closest class."""
+        z, m = (np.asarray(v) @ self.whitening for v in (features.double().numpy(), self.means))
+        found = torch.cdist(torch.from_numpy(z), torch.from_numpy(m)).min(1).values
+        return found.numpy()
+
+
+def auroc(known: NDArray[np.float64], strange: NDArray[np.float64]) -> float:
+    """How probably a strange image is found stranger than a known one; one half is chance."""
+    from sklearn.metrics import roc_auc_score
+
+    labels = np.repeat([0, 1], [len(known), len(strange)])
+    return float(roc_auc_score(labels, np.concatenate([known, strange])))

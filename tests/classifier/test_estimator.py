@@ -1,0 +1,347 @@
+"""The classifier as scikit-learn expects one, and what becomes of unusual lessons."""
+
+import copy
+import itertools
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from linsep import IncrementalClassifier, LinsepError
+from linsep.data.sources.embedded import fashion_mini
+from linsep.methods import METHODS
+
+EXPECTED_FAILURES = {
+    "check_methods_subset_invariance": "float32 products round differently for other batch sizes",
+}
+LEARNING = [name for name in METHODS if name != "jt"]  # which has no tasks
+QUICK = {"gdumb": {"epochs": 2}, "bic": {"bias_epochs": 2}, "lucir": {"fitting_epochs": 1}}
+
+
+def small(method: str = "derpp+bfp", **more: Any) -> IncrementalClassifier:
+    base = method.partition("+")[0]
+    settings = {"net": {"options": {"width": 8}}, "options": {base: QUICK.get(base, {})}}
+    chosen: dict[str, Any] = {"net": "cnn", "memory": 12, "epochs": 1, "settings": settings} | more
+    return IncrementalClassifier(method, **chosen)
+
+
+def images(n: int, seed: int = 0) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, (n, 12, 12, 3), dtype=np.uint8)
+
+
+def table(n: int = 20) -> NDArray[np.float64]:
+    return np.random.default_rng(0).normal(size=(n, 3))
+
+
+def fashion(classes: tuple[int, ...], n: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    found = fashion_mini().train.select(classes)
+    rows = [found.take((found.y == c).nonzero()[:n, 0]) for c in classes]
+    return np.concatenate([r.pixels().numpy() for r in rows]), np.repeat(classes, n)
+
+
+# --- scikit-learn's conventions ------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.EstimatorCheckFailedWarning")
+def test_check_estimator() -> None:
+    found = check_estimator(
+        IncrementalClassifier(epochs=3), expected_failed_checks=EXPECTED_FAILURES, on_fail=None
+    )
+    failed = [r["check_name"] for r in found if r["status"] == "failed"]
+    assert not failed
+    counts = Counter(r["status"] for r in found)
+    assert counts["passed"] + counts["xfail"] >= 53
+    assert counts["xfail"] <= len(EXPECTED_FAILURES)
+    # Two checks need pandas or an environment variable.
+    assert counts["skipped"] <= 2
+
+
+def test_cross_validation_and_pipelines() -> None:
+    x, y = load_iris(return_X_y=True)
+    clf = IncrementalClassifier(epochs=10, lr=0.1)
+    assert cross_val_score(clf, x, y, cv=3).min() > 0.8
+    assert make_pipeline(StandardScaler(), clf).fit(x, y).score(x, y) > 0.8
+
+
+def test_grid_search_over_methods() -> None:
+    x, y = load_iris(return_X_y=True)
+    grid = {"method": ["er", "derpp+bfp", "icarl"]}
+    search = GridSearchCV(IncrementalClassifier(epochs=2, lr=0.1), grid, cv=2).fit(x, y)
+    assert search.best_params_["method"] in grid["method"]
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.best_estimator_.course_.config.method == search.best_params_["method"]
+
+
+def test_parameters() -> None:
+    clf = small("er")
+    assert clone(clf).get_params() == clf.get_params()
+    clf.set_params(method="icarl", epochs=2)
+    assert (clf.method, clf.epochs) == ("icarl", 2)
+    with pytest.raises(ValueError, match="Invalid parameter 'epoch'"):
+        clf.set_params(epoch=3)
+
+
+def test_a_clone_learns_the_same_bits_and_knows_nothing_before() -> None:
+    x, y = images(20), ["a", "b"] * 10
+    first = small().fit(x, y)
+    second = clone(first)
+    with pytest.raises(NotFittedError):
+        second.predict(x)
+    assert np.array_equal(second.fit(x, y).predict_proba(x), first.predict_proba(x))
+
+
+@pytest.mark.parametrize("ask", ["predict", "predict_proba", "decision_function", "novelty"])
+def test_not_fitted(ask: str) -> None:
+    with pytest.raises(NotFittedError):
+        getattr(small(), ask)(images(2))
+
+
+def test_fit_forgets_everything_earlier() -> None:
+    x = images(20)
+    clf = small().fit(x, ["c", "d"] * 10)
+    again = clf.fit(x, ["a", "b"] * 10)
+    assert again.classes_.tolist() == ["a", "b"]
+    fresh = small().fit(x, ["a", "b"] * 10)
+    assert np.array_equal(again.predict_proba(x), fresh.predict_proba(x))
+
+
+# --- labels --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["b", "a"],
+        np.array(["long name", "b"]),
+        np.array(["b", "a"], object),
+        [7, -3],
+        [True, False],
+        [1.0, 2.0],
+        np.array([2, 1], np.uint8),
+        [2**40, 5],
+        torch.tensor([1, 0]),
+    ],
+    ids=repr,
+)
+def test_labels_come_back_as_they_were(labels: Any) -> None:
+    y = np.asarray(list(labels) * 10)
+    clf = IncrementalClassifier(epochs=1).fit(table(), y)
+    assert clf.classes_.tolist() == sorted(set(y.tolist()))
+    found = clf.predict(table()).tolist()
+    assert {type(label) for label in found} == {type(y.tolist()[0])}
+    assert set(found) <= set(y.tolist())
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [
+        ([1.5, 2.0], "continuous"),
+        ([b"a", b"b"], "bytes"),
+        (np.array([1, "b"], object), "Unknown label type"),
+        ([1.0, float("nan")], "NaN"),
+    ],
+)
+def test_labels_that_are_refused(labels: Any, reason: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=reason):
+        IncrementalClassifier(epochs=1).fit(table(), np.tile(labels, 10))
+
+
+def test_columns_come_in_order_of_arrival_and_classes_sorted() -> None:
+    clf = small().fit(images(20), ["m", "z"] * 10)
+    clf.partial_fit(images(20, 1), ["b", "n"] * 10)
+    assert clf.columns_ == ["m", "z", "b", "n"]
+    assert clf.classes_.tolist() == ["b", "m", "n", "z"]
+    scores, p = clf.decision_function(images(4)), clf.predict_proba(images(4))
+    assert np.array_equal(scores.argmax(1), p.argmax(1))
+    assert np.array_equal(clf.predict(images(4)), clf.classes_[p.argmax(1)])
+
+
+def test_probabilities_sum_to_1_and_unannounced_classes_have_none() -> None:
+    clf = small().partial_fit(images(20), ["b", "a"] * 10, classes=["c", "b", "a", "d"])
+    p = clf.predict_proba(images(5))
+    assert p.shape == (5, 2)
+    assert np.allclose(p.sum(1), 1)
+
+
+def test_below_the_limit_nothing_is_predicted() -> None:
+    clf = small().fit(images(20), ["a", "b"] * 10)
+    sure = clf.predict_proba(images(9)).max(1)
+    found = clf.predict(images(9), unknown_below=float(np.median(sure)))
+    assert [label is None for label in found] == (sure < np.median(sure)).tolist()
+
+
+# --- unusual lessons -----------------------------------------------------------------------------
+
+TWO = ["a", "b"] * 10
+UNUSUAL = {
+    "more of a known class": [["a"] * 10],
+    "known and new together": [["a", "c"] * 5],
+    "a single new class": [["c"] * 10],
+    "one image of a class among others": [["c"] + ["d"] * 9],
+    "one image of a class among known ones": [["c"] + ["a"] * 9],
+    "one image of each class": [["c", "d"]],
+    "a class that returns": [["c"] * 10, ["a", "d"] * 5],
+}
+
+
+@pytest.mark.parametrize("method", [*LEARNING, "derpp+bfp"])
+@pytest.mark.parametrize("lessons", UNUSUAL.values(), ids=UNUSUAL)
+def test_unusual_lessons(method: str, lessons: list[list[str]]) -> None:
+    clf = small(method).fit(images(20), TWO)
+    for seed, labels in enumerate(lessons):
+        clf.partial_fit(images(len(labels), seed + 1), labels)
+    assert clf.classes_.tolist() == sorted({*TWO, *itertools.chain(*lessons)})
+    p = clf.predict_proba(images(4))
+    assert np.isfinite(p).all()
+    assert len(clf.report_["groups"]) == 1 + len(lessons)
+
+
+@pytest.mark.parametrize("method", LEARNING)
+def test_one_class_at_a_time(method: str) -> None:
+    clf = small(method)
+    for seed, label in enumerate("cab"):
+        clf.partial_fit(images(6, seed), [label] * 6)
+    assert clf.classes_.tolist() == ["a", "b", "c"]
+    assert clf.predict(images(3)).shape == (3,)
+
+
+def test_more_of_a_known_class_is_learned() -> None:
+    """Rows of a class that differ from those before it are recognised after they were shown."""
+    x, y = fashion((0, 1, 8), 60)
+    clf = IncrementalClassifier("er", "mlp", memory=60, epochs=8, holdout=0.0)
+    clf.fit(x[:120], y[:120])
+    bags = x[120:]  # called 1 from now on
+    before = float(np.mean(clf.predict(bags) == 1))
+    clf.partial_fit(bags, np.ones(60, np.int64))
+    assert clf.classes_.tolist() == [0, 1]
+    assert np.mean(clf.predict(bags) == 1) > max(0.8, before)
+    assert clf.score(x[:120], y[:120]) > 0.8
+
+
+# --- refused calls -------------------------------------------------------------------------------
+
+
+class Stopped(KeyboardInterrupt):
+    pass
+
+
+def refusals() -> dict[str, tuple[Any, Any, dict[str, Any], type[BaseException]]]:
+    x = images(4)
+    return {
+        "another number of labels": (x, ["a"] * 3, {}, ValueError),
+        "labels of another kind": (x, [1, 2, 1, 2], {}, ValueError),
+        "no labels": (x, None, {}, ValueError),
+        "a table": (np.ones((4, 3)), TWO[:4], {}, ValueError),
+        "grey images for colour": (np.zeros((4, 5, 3), np.uint8), TWO[:4], {}, ValueError),
+        "one image": (x[:1], ["c"], {}, ValueError),
+        "classes announced late": (x, TWO[:4], {"classes": ["a", "b", "c"]}, LinsepError),
+        "more classes than memory": (images(26), [*"cdefghijklmno"] * 2, {}, LinsepError),
+    }
+
+
+@pytest.mark.parametrize("refused", refusals())
+@pytest.mark.parametrize("method", ["derpp+bfp", "icarl", "bic"])
+def test_a_refused_call_loses_nothing(refused: str, method: str) -> None:
+    x, y, more, kind = refusals()[refused]
+    clf = small(method).fit(images(20), TWO)
+    before, known = clf.predict_proba(images(9)), copy.deepcopy(vars(clf)["report_"])
+    with pytest.raises(kind) as caught:
+        clf.partial_fit(x, y, **more)
+    assert "\n" not in str(caught.value)
+    assert np.array_equal(clf.predict_proba(images(9)), before)
+    assert clf.report_ == known
+    # ... and what follows is as if it had never been made.
+    other = small(method).fit(images(20), TWO)
+    for one in (clf, other):
+        one.partial_fit(images(10, 5), ["a", "c"] * 5)
+    assert np.array_equal(clf.predict_proba(images(9)), other.predict_proba(images(9)))
+
+
+def test_a_refused_fit_loses_nothing() -> None:
+    clf = small().fit(images(20), TWO)
+    before = clf.predict_proba(images(9))
+    with pytest.raises(ValueError, match="labels"):
+        clf.fit(images(4), ["a"] * 3)
+    assert np.array_equal(clf.predict_proba(images(9)), before)
+
+
+@pytest.mark.parametrize("labels", [["a", "b"] * 10, ["c", "d"] * 10])
+def test_an_interrupted_lesson_loses_nothing(
+    labels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clf = small().fit(images(20), TWO)
+    before = clf.predict_proba(images(9))
+    from linsep.learning.run import Run
+
+    step, done = Run._step, []
+
+    def interrupted(self: Any, *given: Any) -> Any:
+        done.append(1)
+        if len(done) > 1:
+            raise Stopped
+        return step(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_step", interrupted)
+        with pytest.raises(Stopped):
+            clf.partial_fit(images(60, 3), labels * 3)
+    assert np.array_equal(clf.predict_proba(images(9)), before)
+
+
+def test_a_refused_first_call_leaves_nothing_behind() -> None:
+    clf = small()
+    with pytest.raises(LinsepError, match="at least 2 rows"):
+        clf.partial_fit(images(1), ["a"])
+    with pytest.raises(NotFittedError):
+        clf.predict(images(1))
+    assert clf.partial_fit(images(20), [3, 4] * 10).classes_.tolist() == [3, 4]
+
+
+def test_a_memory_smaller_than_the_classes_is_refused() -> None:
+    clf = small("er", memory=3).fit(images(20), TWO)
+    clf.partial_fit(images(10), ["c"] * 10)
+    with pytest.raises(LinsepError, match="3 rows cannot hold one of each of 4 classes"):
+        clf.partial_fit(images(10), ["d"] * 10)
+    assert small("ft", memory=0).fit(images(20), TWO).classes_.tolist() == ["a", "b"]
+
+
+def test_announced_classes() -> None:
+    clf = small().partial_fit(images(20), TWO, classes=["a", "b", "c"])
+    with pytest.raises(LinsepError, match="'d' was not announced"):
+        clf.partial_fit(images(10), ["d"] * 10)
+    assert clf.partial_fit(images(10), ["c"] * 10).classes_.tolist() == ["a", "b", "c"]
+    with pytest.raises(LinsepError, match="each once"):
+        small().partial_fit(images(20), TWO, classes=["a", "b", "a"])
+
+
+# --- what it reports -----------------------------------------------------------------------------
+
+
+def test_the_report() -> None:
+    x, y = fashion((0, 1, 8, 9), 60)
+    clf = small("er", memory=40, epochs=4, holdout=0.2)
+    clf.fit(x[:120], y[:120])
+    first = clf.report_["groups"][0]["after"]
+    clf.partial_fit(x[120:], y[120:])
+    report = clf.report_
+    assert report["new"] == [8, 9]
+    assert [g["classes"] for g in report["groups"]] == [[0, 1], [8, 9]]
+    assert report["groups"][0]["before"] == first
+    assert report["groups"][1]["before"] is None
+    assert report["forgotten"] == pytest.approx(first - report["groups"][0]["after"])
+    assert report["images"] == 120
+    # Independent of the report: accuracy on the held-out rows of the course.
+    test = clf.course_.tested[0].test
+    right = np.mean(clf.predict(test.pixels().numpy()) == np.array(clf.columns_)[test.y])
+    assert report["groups"][0]["after"] == pytest.approx(right)

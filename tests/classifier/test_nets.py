@@ -1,0 +1,107 @@
+"""Nets of a classifier: by name, a module of your own, and a backbone that does not learn."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from torch import nn
+
+from linsep import IncrementalClassifier, LinsepError
+from linsep.methods import METHODS
+
+from .test_estimator import fashion, images, small
+
+
+def own() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 16, 3, 2, 1))
+
+
+def state(clf: IncrementalClassifier) -> dict[str, torch.Tensor]:
+    assert clf.course_.front is not None
+    return {k: v.clone() for k, v in clf.course_.front.model.net.state_dict().items()}
+
+
+def test_a_module_of_your_own_learns_and_stays_as_it_was() -> None:
+    module = own()
+    clf = IncrementalClassifier("er", module, memory=12, epochs=1)
+    clf.fit(images(20), ["a", "b"] * 10).partial_fit(images(10, 1), ["c"] * 10)
+    assert clf.predict_proba(images(4)).shape == (4, 3)
+    for name, value in own().state_dict().items():
+        assert torch.equal(module.state_dict()[name], value), name
+    assert clf.course_.learner is not None
+    learned = clf.course_.learner.net.backbone.state_dict()
+    assert not torch.equal(learned["module.0.weight"], own().state_dict()["0.weight"])
+    assert isinstance(clone(clf).net, nn.Module)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m != "jt"])
+def test_a_frozen_backbone_never_changes(method: str) -> None:
+    clf = small(method, freeze="backbone").fit(images(20), ["a", "b"] * 10)
+    before = state(clf)
+    clf.partial_fit(images(10, 1), ["c", "a"] * 5)
+    for name, value in state(clf).items():
+        assert torch.equal(value, before[name]), name
+    assert clf.classes_.tolist() == ["a", "b", "c"]
+    assert np.isfinite(clf.predict_proba(images(4))).all()
+
+
+def test_a_frozen_backbone_is_asked_once_for_each_image() -> None:
+    seen: list[int] = []
+
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = own()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(len(x))
+            return self.inner(x)
+
+    clf = IncrementalClassifier("er", Counting(), freeze="backbone", memory=12, epochs=5)
+    clf.fit(images(20), ["a", "b"] * 10)
+    # Beside the 20 images: two images of zeros, when the width of the features is looked up.
+    assert sum(seen) == 20 + 2
+
+
+def test_frozen_predictions_are_those_of_the_head_on_the_features() -> None:
+    """By hand: features of the frozen net, standardised, times the head's weights."""
+    clf = small("er", freeze="backbone").fit(images(20), ["a", "b"] * 10)
+    course = clf.course_
+    assert course.front is not None
+    assert course.learner is not None
+    x = torch.from_numpy(images(5, 3)).permute(0, 3, 1, 2)
+    backbone, head = course.front.model.net.backbone.eval(), course.learner.net.head
+    with torch.no_grad():
+        z = backbone(course.front.model.augment.eval(x))["features"]
+        mean, std = (torch.tensor(v) for v in (course.augment.mean, course.augment.std))
+        p = (head((z - mean) / std) / clf.temperature_).softmax(1)
+    assert np.allclose(clf.predict_proba(images(5, 3)), p.numpy(), atol=1e-5)
+
+
+def test_features_of_an_untrained_net_are_enough_for_trousers() -> None:
+    x, y = fashion((0, 1), 80)
+    clf = IncrementalClassifier("er", "cnn", freeze="backbone", memory=40, lr=0.1)
+    assert clf.fit(x[::2], y[::2]).score(x[1::2], y[1::2]) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("chosen", "reason"),
+    [
+        ({"freeze": "head"}, "freeze: should be 'backbone' or None, not 'head'"),
+        ({"net": "resnet19"}, "unknown net 'resnet19'"),
+        ({"net": nn.Identity}, "net"),
+        ({"net": nn.Sequential(nn.Flatten(0))}, "must return features"),
+    ],
+)
+def test_what_is_refused(chosen: dict[str, Any], reason: str) -> None:
+    with pytest.raises(LinsepError, match=reason) as caught:
+        IncrementalClassifier("er", **chosen).fit(images(20), ["a", "b"] * 10)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_has_no_backbone_to_freeze() -> None:
+    with pytest.raises(LinsepError, match="is for images"):
+        IncrementalClassifier(freeze="backbone").fit(np.eye(4), [0, 1, 0, 1])

@@ -1,0 +1,54 @@
+"""Novelty: by formulas worked by hand, and on clothes that were never shown."""
+
+import numpy as np
+import pytest
+import torch
+
+from linsep import IncrementalClassifier, LinsepError
+from linsep.classifier.novelty import Known, auroc, energy
+
+from .test_estimator import fashion, images, small
+
+
+def test_energy() -> None:
+    scores = torch.tensor([[0.0, 0.0, -torch.inf], [2.0, -torch.inf, -torch.inf]])
+    assert energy(scores) == pytest.approx([-np.log(2), -2.0])
+    assert energy(scores, 2.0) == pytest.approx([-2 * np.log(2), -2.0])
+
+
+def test_distance_is_mahalanobis() -> None:
+    """Against the textbook formula, with the covariance that scikit-learn shrinks."""
+    from sklearn.covariance import LedoitWolf
+
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 3], 50)
+    z = rng.normal(size=(100, 4)) * [1, 2, 3, 4] + y[:, None]
+    means = np.stack([z[y == c].mean(0) for c in (0, 3)])
+    within = z - np.repeat(means, 50, axis=0)
+    precision = LedoitWolf(assume_centered=True).fit(within).precision_
+    asked = rng.normal(size=(5, 4))
+    wanted = [min(np.sqrt((a - m) @ precision @ (a - m)) for m in means) for a in asked]
+    known = Known.of(torch.from_numpy(z), torch.from_numpy(y))
+    assert known.distance(torch.from_numpy(asked)) == pytest.approx(wanted)
+
+
+def test_auroc() -> None:
+    # Of the four pairs three have the strange one above.
+    assert auroc(np.array([1.0, 3.0]), np.array([2.0, 4.0])) == 0.75
+
+
+def test_clothes_that_were_never_shown_are_stranger() -> None:
+    known, y = fashion((0, 1), 80)
+    strange, _ = fashion((8, 9), 40)
+    clf = IncrementalClassifier("er", "cnn", memory=60, epochs=4).fit(known[::2], y[::2])
+    assert auroc(clf.novelty(known[1::2]), clf.novelty(strange)) > 0.8
+    assert np.array_equal(clf.novelty(strange), clf.novelty(strange, by="distance"))
+
+
+def test_what_is_refused() -> None:
+    clf = small("ft", holdout=0.0).fit(images(20), ["a", "b"] * 10)
+    with pytest.raises(LinsepError, match=r"none is kept of 2 of them; use by='energy'"):
+        clf.novelty(images(2), by="distance")
+    assert np.array_equal(clf.novelty(images(2)), clf.novelty(images(2), by="energy"))
+    with pytest.raises(LinsepError, match="unknown kind of novelty 'energi'"):
+        clf.novelty(images(2), by="energi")
