@@ -48,7 +48,8 @@ def test_a_missing_extra_is_named_before_any_work(
     ("name", "extras"),
     [
         ("search", ("search", "ray", "slurm")), ("report", ("plot",)), ("figures", ("plot",)),
-        ("grid", ("ray", "slurm")), ("run", ("tensorboard",)), ("export", ("tensorboard",)),
+        ("grid", ("ray", "slurm")), ("run", ("tensorboard",)), ("log", ("tensorboard",)),
+        ("export", ("onnx",)),
     ],
 )  # fmt: skip
 def test_the_help_of_a_command_names_its_extras(name: str, extras: tuple[str, ...]) -> None:

@@ -170,7 +170,9 @@ def export(
 ) -> None:
     """Write a model to a file that other programs can run: ONNX, or torch's .pt2.
 
-    linsep export shop/ -o shop.onnx
+    ONNX needs onnx: pip install 'linsep\\[onnx]'.
+
+      linsep export shop/ -o shop.onnx
     """
     from ..classifier.estimator import IncrementalClassifier
 
