@@ -24,7 +24,7 @@ Command = tuple[tuple[str, ...], str]
 LOOK: dict[str, Command] = {
     "show": (("show", NAME), ""),
     "runs": (("runs",), OTHER),
-    "compare": (("compare",), "derpp+bfp"),
+    "compare": (("compare",), "DER++ w/ BFP"),
     "runs sorted": (("runs", "--sort", "-faa,memory", "--where", "seed<9"), OTHER),
     "compare one": (("compare", NAME), ""),
     "run": (("run", "config.toml"), ""),
@@ -37,7 +37,7 @@ ANALYSE: dict[str, Command] = {
     f"analyse {name}": (("analyse", NAME, "--what", name, "--engine", "pca"), "")
     for name in ANALYSES
 }
-ANALYSE["analyse all"] = (("analyse", "--what", "spectrum"), "derpp+bfp")
+ANALYSE["analyse all"] = (("analyse", "--what", "spectrum"), "DER++ w/ BFP")
 RESUME: dict[str, Command] = {
     "resume": (("run", "config.toml", "-q"), ""),
     "show": (("show", HALF), ""),
