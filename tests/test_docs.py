@@ -12,11 +12,13 @@ import shutil
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from linsep.methods import METHODS, TERMS
 from linsep.optional import EXTRAS
+from linsep.own import Group
 from linsep.settings.config import Config
 from tests.helpers import docs_stage
 from tests.helpers.command import command
@@ -153,6 +155,10 @@ def _check_page(page: Path, here: Path) -> None:
 
 def _check_settings(block: Block) -> None:
     settings = tomllib.loads(block.text)
+    if settings.keys() == {"project"}:  # of a package that offers parts
+        offered = {f"linsep.{group}" for group in get_args(Group)}
+        assert set(settings["project"]["entry-points"]) <= offered
+        return
     known = {*Config.model_fields, *METHODS, *TERMS, "over", "parts", "search"}
     assert set(settings) <= known, block.place
 

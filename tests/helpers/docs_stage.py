@@ -10,11 +10,15 @@ from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
 
 import linsep
 from linsep.data import scenarios
 from linsep.data.images import Dataset
 from linsep.grids.plan import plan
+from linsep.nets.backbones import make
 from linsep.settings import sections
 from linsep.settings.layers import read
 from linsep.storage.session import Session
@@ -103,6 +107,13 @@ def build_stage(folder: Path) -> None:
         write_image(folder / "photos" / part / kind / f"{i}.png", i, (70, 66))
         lines.append(f"photos/{part}/{kind}/{i}.png,{kind},{i // 16},{part}")
     (folder / "list.csv").write_text("\n".join(lines))
+    renamed = "photo,category,month,split"
+    (folder / "products.csv").write_text("\n".join([renamed, *lines[1:]]))
     x = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
     np.savez(folder / "digits.npz", x=x, y=np.arange(40) % 4)
     (folder / "mine.py").write_text(CODE)
+    body = make("resnet18", (1, 28, 28), {"width": 64, "stem": "auto", "last_relu": True}, ())
+    save_file(body.state_dict(), folder / "resnet18.safetensors")
+    first = nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU()  # of your-net.md's `make`
+    mine = nn.Sequential(*first, nn.Conv2d(16, 32, 3), nn.ReLU())
+    torch.save(mine.state_dict(), folder / "body.pt")
