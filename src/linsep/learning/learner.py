@@ -169,18 +169,15 @@ class Learner(Model):
         if self.evaluation.batchnorm == "running":
             yield
             return
-        before = copy.deepcopy(
-            {"net": self.net.state_dict(), "predictor": self.predictor.state_dict()}
-        )
-        self._trained = before
+        parts = {"net": self.net, "predictor": self.predictor}
+        self._trained = copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
         reestimate(self.net, map(self.inputs, self._balanced(task).chunks(self.evaluation.chunk)))
         self._fit_predictor()
         try:
             yield
         finally:
-            self._trained = {}
-            self.net.load_state_dict(before["net"])
-            self.predictor.load_state_dict(before["predictor"])
+            for name, part in parts.items():
+                part.load_state_dict(self._trained.pop(name))
 
     def _balanced(self, task: Task) -> Images:
         """Stored rows and rows of the task, about as many of each class seen."""
@@ -189,10 +186,8 @@ class Learner(Model):
             return task.train
         old = stored.select(task.earlier)
         share = max(1, len(old) // len(task.earlier))
-        order = torch.from_numpy(
-            self.randomness.at("balanced rows", task.index).permutation(len(task.train))
-        )
-        mixed = task.train.take(order)
+        order = self.randomness.at("balanced rows", task.index).permutation(len(task.train))
+        mixed = task.train.take(torch.from_numpy(order))
         new = [mixed.take((mixed.y == c).nonzero()[:share, 0]) for c in task.classes]
         return join([old, *new])
 
