@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 PLAIN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: run test test-ray quick check clean
+.PHONY: run test test-ray quick check docs clean
 
 # The same bits on CPUs with and without AVX-512: docs/determinism.md.
 ifeq ($(shell uname -m),x86_64)
@@ -31,6 +31,13 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, into site/; open site/index.html. Fails on the first warning.
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(PLAIN)
+	$(INSTALL) -e '.[docs]'
+	$(BIN)/mkdocs build --quiet
+	@echo "The site is in site/."
 
 clean:
 	rm -rf $(VENV)

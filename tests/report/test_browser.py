@@ -3,8 +3,6 @@
 Needs selenium, Chromium and its driver; skipped with a reason where one is missing.
 """
 
-import json
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import cycle
@@ -16,39 +14,14 @@ import pytest
 from linsep.report.gather import gather
 from linsep.report.page import page
 from linsep.storage.store import Store
+from tests.helpers.browser import browser as browser
+from tests.helpers.browser import requests, severe
 from tests.helpers.made_reports import HOSTILE, hostile_run, make_full_run
 
 pytestmark = pytest.mark.slow
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 DOWNLOADS = {"svg": b"<svg", "png": b"\x89PNG", "csv": b"data,method"}  # how each file starts
 PATIENCE = 60  # seconds, on a machine with other work
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    pytest.importorskip("selenium", reason="selenium is not installed")
-    program = next(filter(None, map(shutil.which, BROWSERS)), None)
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip("there is no Chromium or no chromedriver here")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    options = Options()
-    options.binary_location = program
-    flags = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
-    for flag in (*flags, "--window-size=1400,900"):
-        options.add_argument(flag)
-    # A page may not ask whether it may save several files: nobody is there to answer.
-    allowed = {"profile.default_content_setting_values.automatic_downloads": 1}
-    options.add_experimental_option("prefs", allowed)
-    logs = {"browser": "ALL", "performance": "ALL"}
-    options.set_capability("goog:loggingPrefs", logs)
-    started = webdriver.Chrome(options=options, service=Service(driver))
-    yield started
-    started.quit()
 
 
 @pytest.fixture(scope="module")
@@ -137,16 +110,9 @@ def said(browser: Any) -> str:
     return f"console: {[message['message'] for message in browser.get_log('browser')]}"
 
 
-def severe(browser: Any) -> list[Any]:
-    return [m for m in browser.get_log("browser") if m["level"] == "SEVERE"]
-
-
 def test_nothing_goes_wrong_and_nothing_is_asked_for(opened: Any) -> None:
     assert severe(opened) == []
-    asked = [json.loads(entry["message"])["message"] for entry in opened.get_log("performance")]
-    urls = [
-        m["params"]["request"]["url"] for m in asked if m["method"] == "Network.requestWillBeSent"
-    ]
+    urls = requests(opened)
     assert urls
     assert all(url.startswith(("file:", "data:", "blob:")) for url in urls), urls
 

@@ -1,0 +1,135 @@
+"""What the site adds to the pages in docs/, as hooks of MkDocs.
+
+- `api.md`, with every public name of the package;
+- the pages that lie beside docs/ and the sources that pages link to, so that no link leads out;
+- formulas in MathML, which browsers show without any script.
+"""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path, PurePosixPath
+from posixpath import normpath, relpath
+
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import linsep
+
+ROOT = Path(__file__).parent.parent
+# Files beside docs/ that have a page of the site.
+BESIDE = {
+    "README.md": "docs/index.md",
+    "CHANGELOG.md": "docs/changelog.md",
+    "CONTRIBUTING.md": "docs/contributing.md",
+}
+LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#|mailto:)([^)#\s]+)((?:#[^)]*)?\))")
+BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
+LANGUAGES = {".py": "python", ".toml": "toml", ".md": "markdown", ".yml": "yaml"}
+# The public names by what one wants of them; a name that is missing here fails the build.
+GROUPS = {
+    "Train and look at runs": "train load runs Config SavedRun Runs Compared",
+    "A classifier that keeps learning": "IncrementalClassifier",
+    "BFP in a loop of your own": "BackwardProjection",
+    "Step by step": "build Run StepEnd EpochEnd TaskEnd metrics",
+    "Your own images": "Dataset from_arrays from_torch from_huggingface",
+    "Write a method": "testing",
+    "Errors": "LinsepError",
+}
+
+
+# --- hooks ---------------------------------------------------------------------------------------
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that are not in docs/."""
+    pages = {"docs/api.md": reference()}
+    for source, page in BESIDE.items():
+        if not (ROOT / page).exists():
+            text = (ROOT / source).read_text("utf-8")
+            pages[page] = relinked(text, PurePosixPath(source), PurePosixPath(page))
+    for file in files.documentation_pages():
+        at = PurePosixPath("docs", file.src_uri)
+        for path in sources(file.content_string, at):
+            pages[shown_at(path).as_posix()] = listing(path)
+    for page, text in pages.items():
+        uri = PurePosixPath(page).relative_to("docs").as_posix()
+        files.append(File.generated(config, uri, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    at = PurePosixPath("docs", page.file.src_uri)
+    return relinked(markdown, at, at)
+
+
+def on_page_content(html: str, **_: object) -> str:
+    return FORMULA.sub(lambda found: mathml(found[2], block=found[1] == "div"), html)
+
+
+# --- links ---------------------------------------------------------------------------------------
+
+
+def target(link: str, at: PurePosixPath) -> PurePosixPath:
+    """The file of the repository that a link on a page leads to."""
+    return PurePosixPath(normpath((at.parent / link).as_posix()))
+
+
+def sources(text: str, at: PurePosixPath) -> Iterator[PurePosixPath]:
+    """The files and folders outside docs/ that a page links to, without those with a page."""
+    for _, link, _ in LINK.findall(BLOCK.sub("", text)):
+        path = target(link, at)
+        if path.parts[0] != "docs" and path.as_posix() not in BESIDE:
+            yield path
+
+
+def shown_at(path: PurePosixPath) -> PurePosixPath:
+    """The page that shows a file of the repository."""
+    if path.parts[0] == "docs":
+        return path
+    return PurePosixPath(BESIDE.get(path.as_posix(), f"docs/source/{path}.md"))
+
+
+def relinked(text: str, written_at: PurePosixPath, shown: PurePosixPath) -> str:
+    """A page's text with links that lead to pages of the site."""
+
+    def there(found: re.Match[str]) -> str:
+        page = shown_at(target(found[2], written_at))
+        return f"{found[1]}{relpath(page.as_posix(), shown.parent.as_posix())}{found[3]}"
+
+    blocks = BLOCK.findall(text)
+    parts = [LINK.sub(there, part) for part in BLOCK.split(text)]
+    return "".join(a + b for a, b in zip(parts, [*blocks, ""], strict=True))
+
+
+def listing(path: PurePosixPath) -> str:
+    """A page with a file of the repository, or with the files of a folder."""
+    here = ROOT / path
+    title = f"---\nsearch:\n  exclude: true\n---\n\n# {path}\n\n"
+    if here.is_dir():
+        names = sorted(child.name for child in here.iterdir() if not child.name.startswith("_"))
+        return title + "\n".join(f"- `{name}`" for name in names)
+    return f"{title}``` {LANGUAGES.get(path.suffix, 'text')}\n{here.read_text('utf-8')}\n```\n"
+
+
+# --- what the pages hold -------------------------------------------------------------------------
+
+
+def reference() -> str:
+    """The page of all public names."""
+    named = [name for names in GROUPS.values() for name in names.split()]
+    if sorted(named) != linsep.__all__:
+        raise SystemExit(f"scripts/site.py: GROUPS and linsep.__all__ differ: {named}")
+    parts = ["# Python reference", "Everything here is imported from `linsep` itself."]
+    for title, names in GROUPS.items():
+        parts.append(f"## {title}")
+        parts += [f"::: linsep.{name}\n    options: {{heading_level: 3}}" for name in names.split()]
+    return "\n\n".join(parts)
+
+
+def mathml(text: str, *, block: bool) -> str:
+    formula = unescape(text).strip()[2:-2]  # without \( and \)
+    return convert(formula.strip(), display="block" if block else "inline")
