@@ -20,6 +20,7 @@ from . import (
     report,
     run,
     search,
+    share,
     store,
 )
 from .completion import completing
@@ -48,7 +49,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": store.compare, "analyse": analyse.analyse, "report": report.report,
     "figures": report.figures, "list": look.list_, "show": look.show, "log": look.log,
     "label": label.label, "learn": learn.learn, "predict": predict.predict, "model": predict.model,
-    "export": predict.export,
+    "export": predict.export, "bundle": share.bundle, "add": share.add, "verify": share.verify,
 }  # fmt: skip
 for name, command in COMMANDS.items():
     app.command(name)(grouped(command))

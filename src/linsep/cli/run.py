@@ -87,11 +87,12 @@ def _train(prepared: Prepared, saving: flags.Saving, keep: flags.Keep, log: list
             if log:
                 say(console, "To write its log: linsep log RUN --to LOGGER.")
         else:
-            _watch(session, console, log)
+            watch(session, console, log)
     show_result(open_console(), session.results(), session.folder)
 
 
-def _watch(session: Session, console: Console, log: Sequence[str]) -> None:
+def watch(session: Session, console: Console, log: Sequence[str]) -> None:
+    """Train with a progress bar; a signal saves the run and ends the command."""
     from ..learning.run import Recorded
     from ..storage.loggers import start
     from ..storage.session import event_record

@@ -27,7 +27,7 @@ from .titles import data_title
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
 # Fields that never tell arms apart: no number depends on them, or they identify a run in its arm.
 IGNORED = NO_NUMBERS | {
-    "name", "key", "status", "progress", "seed", "method", "scenario.order_seed",
+    "name", "key", "status", "progress", "origin", "seed", "method", "scenario.order_seed",
     "scenario.subset_seed",
 }  # fmt: skip
 

@@ -31,6 +31,7 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
     rows: list[list[Value]] = []
     for i, record in enumerate(records):
         state = ": ".join(str(record[name]) for name in ("status", "progress") if record[name])
+        state += f", from {record['origin']}" if record["origin"] else ""
         own = [found[i] for found in labels.values()]
         values = [record[name] for name in (*named, *metrics.values())]
         rows.append([record.name, state, *own, data_title(record.facts, {}) or None, *values])
@@ -122,6 +123,10 @@ def remarks(comparison: Comparison) -> list[str]:
         said.append(f"{short[name]} goes with the method: {each}")
     if pooled(comparison.arms):
         said.append("runs with different shuffled class orders are pooled")
+    foreign = [run for arm in comparison.arms for run in arm.runs.values() if run["origin"]]
+    if foreign:
+        bundles = ", ".join(sorted({str(run["origin"]) for run in foreign}))
+        said.append(f"made elsewhere and added from {bundles}: {len(foreign)} of these runs")
     again = "with the settings and seed of another"
     for why, names in (("not finished", comparison.left_out), (again, comparison.repeated)):
         if names:

@@ -9,6 +9,7 @@
     model.safetensors  the net's weights, at the end
     digests.json       of snapshots, events and weights, as they were written
     results.json       accuracies and metrics, written last: its presence means "finished"
+    origin.json        the bundle that the run was added from, if it was made elsewhere
     lease.<n>          the process that is working on the run, if there is one
 
 `task` in events and timings counts in the order of learning; `group` is the newest group of classes
@@ -35,6 +36,7 @@ from . import files
 
 CONFIG, RESULTS, EVENTS, TIMING = "config.toml", "results.json", "events.jsonl", "timing.jsonl"
 ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safetensors"
+ORIGIN = "origin.json"
 STATES = "state.pt", "state.previous.pt"  # the newest first
 DEEPEST = 20  # tables and lists within each other in a config
 
@@ -146,7 +148,7 @@ _CONFIG = TypeAdapter[Any](Annotated[Config, AfterValidator(plain)])
 _RESULTS = TypeAdapter[Any](Annotated[Results, AfterValidator(_fitting)])
 _EVENT = TypeAdapter[Any](Annotated[EpochEnd | TaskEnd, Field(discriminator="event")])
 _TIMING, _ENVIRONMENTS = TypeAdapter[Any](Timing), TypeAdapter[Any](list[Environment])
-_DIGESTS = TypeAdapter[Any](dict[Text, Text])
+_DIGESTS = _ORIGIN = TypeAdapter[Any](dict[Text, Text])
 Record = dict[str, Any]
 
 
@@ -215,6 +217,10 @@ class RunFolder:
     def digests(self) -> dict[str, str]:
         """Digests of the files as written; empty for runs made before digests were kept."""
         return self._parsed(_DIGESTS, DIGESTS) if self.has(DIGESTS) else {}
+
+    def origin(self) -> dict[str, str]:
+        """The name and digest of the bundle it was added from; empty for a run of one's own."""
+        return self._parsed(_ORIGIN, ORIGIN) if self.has(ORIGIN) else {}
 
     def progress(self, epochs: object = None) -> str:
         """How far an unfinished run has come: 'task 3, train epoch 1/2'."""

@@ -29,7 +29,7 @@ from ..settings.names import full_name as full_setting
 from . import files, where
 from .folder import CONFIG, EVENTS, RESULTS, RunFolder
 
-VERSION = 3  # raise it when facts are made otherwise than before
+VERSION = 4  # raise it when facts are made otherwise than before
 SHORTEST = 6  # characters of a key in a list
 MOST_LISTED = 5  # runs in a message
 Value = where.Scalar | None
@@ -130,6 +130,8 @@ def read_facts(folder: Path) -> dict[str, Value]:
             results = run.results()
             facts |= {"key": results["key"], "data": results["data"]} | flat(results["metrics"])
             facts["status"] = "finished"
+            if origin := run.origin():
+                facts["origin"] = origin.get("bundle", "")
         else:
             facts["progress"] = run.progress(facts.get("training.epochs"))
     except StateError as error:

@@ -1,0 +1,258 @@
+"""Bundles: what is sent arrives whole, nothing private is sent, and nothing in one is trusted."""
+
+import io
+import json
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from linsep.errors import StateError
+from linsep.storage import files
+from linsep.storage.bundle import FORMAT, add, pack
+from linsep.storage.store import Store
+from tests.helpers.command import TINY, command
+from tests.helpers.made_runs import make_run
+
+KEY = "-0123456789"
+SEAL = "linsep bundle, blake2b of all before: "
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Path:
+    """A finished run whose config and environment have things that are nobody's business."""
+    data = {"scenario": {"data": "/home/me/secret-images"}}
+    folder = make_run(tmp_path / "mine", "er", 0, 60.0, settings=data, label=KEY)
+    (folder / "events.jsonl").write_bytes(b"")
+    here = {
+        "cpu": "x",
+        "threads": 1,
+        "command": ["linsep", "/home/me"],
+        "git": {"commit": "c0ffee"},
+    }
+    (folder / "environment.json").write_text(json.dumps([here]))
+    (folder / "state.pt").write_bytes(b"weights and images")
+    return folder
+
+
+def written(bundle: bytes, path: Path) -> Path:
+    path.write_bytes(bundle)
+    return path
+
+
+def sealed(members: dict[str, bytes] | list[tuple[zipfile.ZipInfo | str, bytes]]) -> bytes:
+    """A bundle as somebody with bad intentions would make it: its checksum is right."""
+    buffer = io.BytesIO()
+    pairs = members.items() if isinstance(members, dict) else members
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in pairs:
+            archive.writestr(name, content)
+        archive.comment = f"{SEAL}{'0' * 32}".encode()
+    whole = buffer.getvalue()[: -len(SEAL) - 32]
+    return whole + f"{SEAL}{files.digest(whole)}".encode()
+
+
+def manifest(members: dict[str, bytes]) -> bytes:
+    runs: dict[str, dict[str, str]] = {}
+    for name, content in members.items():
+        run, _, file = name.rpartition("/") if "analysis" not in name else name.partition("/")
+        runs.setdefault(run, {})[file] = files.digest(content)
+    return json.dumps({"format": FORMAT, "runs": runs}).encode()
+
+
+def contents(folder: Path, name: str | None = None) -> dict[str, bytes]:
+    wanted = "config.toml", "results.json", "events.jsonl"
+    return {f"{name or folder.name}/{file}": (folder / file).read_bytes() for file in wanted}
+
+
+def test_what_is_sent_arrives_and_is_marked(made: Path, tmp_path: Path) -> None:
+    bundle = written(pack([made]), tmp_path / "theirs.zip")
+    (one,) = add(bundle, tmp_path / "other")
+    assert (one.name, one.status) == (made.name, "added")
+    (record,) = Store(tmp_path / "other").records()
+    (own,) = Store(made.parent).records()
+    assert record["origin"] == "theirs.zip"
+    assert own["origin"] is None
+    expected = {name: fact for name, fact in own.facts.items() if name != "scenario.data"}
+    assert record.facts == expected | {"origin": "theirs.zip"}
+
+
+def test_nothing_private_is_sent(made: Path) -> None:
+    with zipfile.ZipFile(io.BytesIO(pack([made]))) as archive:
+        names = archive.namelist()
+        everything = b"".join(archive.read(name) for name in names)
+    assert not any(name.endswith((".pt", ".safetensors")) for name in names)
+    for private in (b"/home/me", b"c0ffee", b"secret"):
+        assert private not in everything
+
+
+def test_the_same_runs_give_the_same_bytes(made: Path) -> None:
+    assert pack([made]) == pack([made])
+
+
+def test_a_change_of_any_byte_is_refused(made: Path, tmp_path: Path) -> None:
+    whole = pack([made])
+    for place in range(len(whole)):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        with pytest.raises(StateError):
+            add(written(bytes(changed), tmp_path / "b.zip"), tmp_path / "other")
+    for length in range(0, len(whole), 7):
+        with pytest.raises(StateError):
+            add(written(whole[:length], tmp_path / "b.zip"), tmp_path / "other")
+    assert not list((tmp_path / "other").glob("*"))
+
+
+def test_ones_own_runs_stay(made: Path, tmp_path: Path) -> None:
+    bundle = written(pack([made]), tmp_path / "b.zip")
+    (again,) = add(bundle, made.parent)
+    assert again.status == "there already"
+    results = (made / "results.json").read_text().replace("60.0", "61.0")
+    (made / "results.json").write_text(results)
+    (again,) = add(bundle, made.parent)
+    assert again.status == "differs"
+    assert (made / "results.json").read_text() == results
+    assert not (made / "origin.json").exists()
+
+
+def test_an_unfinished_run_is_not_sent(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="not finished"):
+        pack([make_run(tmp_path, "er")])
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("../../escaped-0123456789", "no name of a run"),
+        ("/tmp/escaped-0123456789", "no name of a run"),
+        (".hidden-0123456789", "no name of a run"),
+        ("<script>-0123456789", "no name of a run"),
+        ("er\x1b[31m-0123456789", "no name of a run"),
+        ("er-200-s0-9999999999", "has results of another run"),
+    ],
+)
+def test_a_malicious_name_does_nothing(name: str, problem: str, made: Path, tmp_path: Path) -> None:
+    inside = contents(made, name)
+    bundle = written(sealed(inside | {"manifest.json": manifest(inside)}), tmp_path / "b.zip")
+    refused(bundle, tmp_path, problem)
+
+
+@pytest.mark.parametrize(
+    ("file", "problem"),
+    [
+        ("state.pt", "which no run has"),
+        ("mine.py", "which no run has"),
+        ("analysis/../../x.json", "which no run has"),
+        ("origin.json", "which no run has"),
+    ],
+)
+def test_a_malicious_file_does_nothing(file: str, problem: str, made: Path, tmp_path: Path) -> None:
+    inside = contents(made)
+    promised = json.loads(manifest(inside))
+    promised["runs"][made.name][file] = files.digest(b"x")
+    more = inside | {f"{made.name}/{file}": b"x", "manifest.json": json.dumps(promised).encode()}
+    refused(written(sealed(more), tmp_path / "b.zip"), tmp_path, problem)
+
+
+def test_a_file_that_the_manifest_does_not_name_is_refused(made: Path, tmp_path: Path) -> None:
+    inside = contents(made)
+    more = inside | {"manifest.json": manifest(inside), "../evil.sh": b"rm -rf /"}
+    refused(written(sealed(more), tmp_path / "b.zip"), tmp_path, "does not name")
+
+
+def test_a_file_twice_is_refused(made: Path, tmp_path: Path) -> None:
+    inside = contents(made)
+    pairs: list[tuple[zipfile.ZipInfo | str, bytes]] = [*inside.items()]
+    pairs += [("manifest.json", manifest(inside)), (f"{made.name}/results.json", b"{}")]
+    with pytest.warns(UserWarning, match="Duplicate"):
+        bundle = written(sealed(pairs), tmp_path / "b.zip")
+    refused(bundle, tmp_path, "twice")
+
+
+def test_a_link_arrives_as_no_link(made: Path, tmp_path: Path) -> None:
+    inside = contents(made)
+    link = zipfile.ZipInfo(f"{made.name}/events.jsonl")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    pairs: list[tuple[zipfile.ZipInfo | str, bytes]] = [
+        (link if name == link.filename else name, content) for name, content in inside.items()
+    ]
+    bundle = sealed([*pairs, ("manifest.json", manifest(inside))])
+    add(written(bundle, tmp_path / "b.zip"), tmp_path / "other")
+    assert not any(path.is_symlink() for path in (tmp_path / "other").rglob("*"))
+
+
+def test_a_bomb_is_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linsep.storage.bundle.LARGEST", 10_000_000)
+    inside = contents(made) | {f"{made.name}/timing.jsonl": bytes(20_000_000)}
+    bundle = sealed(inside | {"manifest.json": manifest(inside)})
+    assert len(bundle) < 100_000
+    refused(written(bundle, tmp_path / "b.zip"), tmp_path, "too large")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("results.json", b'{"key": "0123456789"}'),
+        ("results.json", b"\x80\x04pickle"),
+        ("config.toml", b"method = 3"),
+        ("events.jsonl", b"{}\n"),
+        ("environment.json", b"[[["),
+    ],
+)
+def test_a_file_that_is_none_is_refused(
+    file: str, content: bytes, made: Path, tmp_path: Path
+) -> None:
+    inside = contents(made) | {f"{made.name}/{file}": content}
+    bundle = sealed(inside | {"manifest.json": manifest(inside)})
+    refused(written(bundle, tmp_path / "b.zip"), tmp_path, file)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"hello" * 100, bytes(1000)])
+def test_what_is_no_bundle_is_refused(content: bytes, tmp_path: Path) -> None:
+    refused(written(content, tmp_path / "b.zip"), tmp_path, "not a bundle")
+
+
+def refused(bundle: Path, tmp_path: Path, problem: str) -> None:
+    """One clear line, exit code 2, and nothing anywhere."""
+    before = set(tmp_path.rglob("*"))
+    said = command("add", bundle.name, "--runs", "other", cwd=tmp_path)
+    assert said.returncode == 2, said
+    assert problem in said.stderr
+    assert said.stderr.count("\n") == 1
+    assert set(tmp_path.rglob("*")) - before <= {tmp_path / "other"}
+
+
+# --- the commands --------------------------------------------------------------------------------
+
+
+def test_a_run_is_sent_added_and_verified(tmp_path: Path) -> None:
+    command(*TINY, cwd=tmp_path)
+    assert command("bundle", "-o", "b.zip", "--weights", cwd=tmp_path).returncode == 0
+    assert "1 of 1 runs added" in command("add", "b.zip", "--runs", "other", cwd=tmp_path).stdout
+    name = next((tmp_path / "runs").glob("blobs*")).name
+    for runs in ("runs", "other"):
+        said = command("verify", name, "--runs", runs, "-q", cwd=tmp_path)
+        assert said.returncode == 0, said
+        assert "repeats bit for bit: events.jsonl, results.json, model.safetensors" in said.stdout
+        assert not (tmp_path / runs / ".verify").exists()
+
+    results = tmp_path / "other" / name / "events.jsonl"
+    results.write_text(results.read_text().replace('"epoch": 0', '"epoch": 1', 1))
+    said = command("verify", name, "--runs", "other", "-q", cwd=tmp_path)
+    assert said.returncode == 1
+    assert "does not repeat: event 1, epoch_end, epoch: 1 and 0" in said.stdout
+
+
+def test_a_foreign_run_executes_no_code(tmp_path: Path) -> None:
+    """Its config may name code; neither adding, listing nor verifying it imports that."""
+    (tmp_path / "evil.py").write_text("raise SystemExit('executed')\n")
+    settings = {"scenario": {"name": "blobs"}, "net": {"name": "evil.py:make", "options": {}}}
+    folder = make_run(tmp_path / "mine", "er", 0, 60.0, settings=settings, label=KEY)
+    (folder / "events.jsonl").write_bytes(b"")
+    written(pack([folder]), tmp_path / "b.zip")
+    assert command("add", "b.zip", cwd=tmp_path).returncode == 0
+    assert "finished, from b.zip" in command("runs", cwd=tmp_path).stdout
+    said = command("verify", folder.name, cwd=tmp_path)
+    assert said.returncode == 2
+    assert "not executed unasked" in said.stderr
