@@ -6,7 +6,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 PLAIN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
-.PHONY: run test test-ray quick check docs clean
+.PHONY: run test test-ray quick check docs dist clean
 
 # The same bits on CPUs with and without AVX-512: docs/determinism.md.
 ifeq ($(shell uname -m),x86_64)
@@ -39,8 +39,16 @@ docs: $(PLAIN)
 	$(BIN)/mkdocs build --quiet
 	@echo "The site is in site/."
 
+# A wheel and a source archive in dist/, checked, and the wheel tried in an empty environment.
+dist: $(PLAIN)
+	$(INSTALL) build twine
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python scripts/try_wheel.py $(if $(TORCH),--torch $(TORCH))
+
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) site dist
 
 $(PLAIN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -24,6 +24,8 @@ BESIDE = {
     "README.md": "docs/index.md",
     "CHANGELOG.md": "docs/changelog.md",
     "CONTRIBUTING.md": "docs/contributing.md",
+    "SECURITY.md": "docs/security.md",
+    "CODE_OF_CONDUCT.md": "docs/code-of-conduct.md",
 }
 LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#|mailto:)([^)#\s]+)((?:#[^)]*)?\))")
 BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
