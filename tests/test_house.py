@@ -15,7 +15,7 @@ HOUSE = ROOT / "src" / "linsep"
 ORDER = (
     "errors", "optional", "own", "randomness", "settings", "data", "nets", "learning", "methods",
     "testing", "resolve", "prepare", "storage", "classifier", "grids", "compare", "analysis",
-    "paper", "report", "bench", "cli", "notebook",
+    "paper", "report", "bench", "cli", "notebook", "avalanche",
 )  # fmt: skip
 
 MODULES = sorted(

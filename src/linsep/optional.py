@@ -8,10 +8,10 @@ from .errors import ConfigError
 
 # By the name under which a package is imported, the extra that installs it.
 EXTRAS = {
-    "datasets": "huggingface", "jinja2": "plot", "matplotlib": "plot", "mlflow": "mlflow",
-    "onnx": "onnx", "onnxscript": "onnx", "openTSNE": "analysis", "optuna": "search",
-    "pandas": "pandas", "ray": "ray", "submitit": "slurm", "tensorboard": "tensorboard",
-    "timm": "timm", "torchvision": "torchvision", "wandb": "wandb",
+    "avalanche": "avalanche", "datasets": "huggingface", "jinja2": "plot", "matplotlib": "plot",
+    "mlflow": "mlflow", "onnx": "onnx", "onnxscript": "onnx", "openTSNE": "analysis",
+    "optuna": "search", "pandas": "pandas", "ray": "ray", "submitit": "slurm",
+    "tensorboard": "tensorboard", "timm": "timm", "torchvision": "torchvision", "wandb": "wandb",
 }  # fmt: skip
 
 
