@@ -31,6 +31,8 @@ IGNORED = NO_NUMBERS | {
     "scenario.subset_seed",
 }  # fmt: skip
 
+MEASURED = {*SETTINGS, "cost"}  # sections of what a run gave and cost, not of its settings
+
 Values = dict[str, Value]
 
 
@@ -190,7 +192,7 @@ def _sorted_fields(done: list[Record]) -> tuple[Values, list[str], list[str], di
     blocks, options = list[str](), list[str]()
     for name in dict.fromkeys(name for record in done for name in record.facts):
         section = name.partition(".")[0]
-        if name in IGNORED or not decides(name) or section in SETTINGS:
+        if name in IGNORED or not decides(name) or section in MEASURED:
             continue
         sources = {record.facts.get(name) for record in done} - {None}
         if section == "own" and len(sources) < 2:  # the method's or the net's name tells already
