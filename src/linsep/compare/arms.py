@@ -21,7 +21,7 @@ from ..storage.store import Record, Value
 from .naming import DATA, arm_titles, setting_words, telling
 from .naming import Fields as Fields
 from .naming import shown as shown
-from .statistics import Paired, Summary, all_paired, summarise
+from .statistics import Paired, Summary, all_paired, mean, summarise
 from .titles import data_title
 
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
@@ -76,6 +76,10 @@ class Arm:
     def values(self, setting: str, metric: str) -> dict[Member, float]:
         found = {member: run.facts.get(f"{setting}.{metric}") for member, run in self.runs.items()}
         return {member: float(v) for member, v in found.items() if v is not None}
+
+    def mean(self, setting: str, metric: str) -> float:
+        """Of a metric that is known."""
+        return mean(list(self.values(setting, metric).values()))
 
     def summary(self, setting: str, metric: str) -> Summary | None:
         """None where the metric is undefined, like FF of joint training."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, StateError, printable, unknown
-from ..learning.metrics import METRICS
+from ..learning.metrics import COSTS, METRICS
 from ..settings import layers
 from ..settings.names import SHORT as SHORT_SETTINGS
 from ..settings.names import full_name as full_setting
@@ -37,7 +37,7 @@ Value = where.Scalar | None
 
 # What a person says for what is stored.
 SHORT = SHORT_SETTINGS | {metric: f"class_il.{metric}" for metric in METRICS} | {"tag": "tags"}
-SHORT |= {name: f"cost.{name}" for name in ("passes", "seconds", "bytes")}
+SHORT |= {name.rpartition(".")[2]: f"cost.{name}" for name in COSTS}
 
 
 @dataclass(frozen=True)
