@@ -71,6 +71,19 @@ def at_equal(
     return _table(comparison, groups, measure), said
 
 
+def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Which of the points (cost, accuracy) are beaten by none, from the cheapest.
+
+    A point is beaten by one that costs no more and is more accurate, or is as accurate and cheaper.
+    """
+    order = sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1]))
+    found = list[int]()
+    for i in order:
+        if not found or points[i][1] > points[found[-1]][1] or points[i] == points[found[-1]]:
+            found.append(i)
+    return found
+
+
 def _comparable(comparison: Comparison, measure: str) -> Iterator[tuple[str, list[Spender]]]:
     """Arms that share all but what they spend by, with their costs."""
     blocks: dict[Fields, list[Arm]] = {}
@@ -141,10 +154,9 @@ def _table(comparison: Comparison, groups: Sequence[Group], measure: str) -> Tab
             head: list[Value] = [_budget(group, measure), one.title, len(one.arm.runs)]
             rows.append([*head, _shown(one.cost, measure), *found, *gap])
     columns = ["budget", "method", runs, measure, *METRICS, *gaps]
-    text = ": ".join(filter(None, [caption(comparison), f"at equal {measure}"]))
     spare = [["budget"], [runs], ["Task-IL FAA"]]
     best: dict[str, Best] = dict.fromkeys(METRICS, "max")
-    return Table(columns, rows, text, best, "budget", unranked=bounds, spare=spare)
+    return Table(columns, rows, caption(comparison), best, "budget", unranked=bounds, spare=spare)
 
 
 def _budget(group: Group, measure: str) -> str:
