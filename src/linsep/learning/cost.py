@@ -104,11 +104,15 @@ class _Rehearsal:
         training, rule = self.learner.training, self.learner.method.rule
         sizes = list(map(len, batches(torch.arange(len(at.rows)), training.batch_size)))
         period, alike = lcm(*(bound.needs.every for bound in at.terms.values())), Counter[_Place]()
-        for _ in range(epochs(at.stage, training) if len(at.rows) else 0):
+        left = epochs(at.stage, training) if len(at.rows) else 0
+        while left:
+            settled = not at.stage.observes or self.drawn == self.learner.draw_rows
+            times = left if settled else 1  # epochs that are alike from here on
             for number, rows in enumerate(sizes):
-                alike[rows, self.drawn, number % period] += 1
+                alike[rows, self.drawn, number % period] += times
                 if at.stage.observes:
-                    self._offer(rows)
+                    self._offer(rows * times)
+            left -= times
         learns = self._reaches_backbone(at)
         for place, steps in alike.items():
             self.run += step_passes(at.terms, rule, learns, *place) * steps

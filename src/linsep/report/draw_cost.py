@@ -17,10 +17,11 @@ from .draw_lines import gid_of, legend
 from .gather import ArmRuns, Block, Gathered
 
 WIDE = 8.0  # times the smallest cost: beyond it the axis is logarithmic
+NEAR, APART = 0.005, 0.02  # costs that are almost equal, and how far apart they are drawn
 CAPTION = (
     "Each method at the images that it passes through the nets, as a multiple of fine-tuning's: up "
-    "and to the left is better. The line is the frontier: no method below it is both cheaper and "
-    "more accurate than one on it, by their means. A bound is not a part of it."
+    "and to the left is better. The line is the frontier: the best mean accuracy that can be had "
+    "for so many passes, bounds left out. Methods of equal cost are drawn side by side."
 )
 
 
@@ -61,7 +62,8 @@ def _cell(arm: ArmRuns, name: str) -> Value:
 
 
 def _figure(block: Block) -> Figure | None:
-    panels = {shown: _dots(block, setting) for setting, shown in SETTINGS.items()}
+    found = {shown: _dots(block, setting) for setting, shown in SETTINGS.items()}
+    panels = {shown: dots for shown, dots in found.items() if dots}
     if len({dot.arm.arm.label for dots in panels.values() for dot in dots}) < 2:
         return None
     rows: list[list[Value]] = [
@@ -103,25 +105,37 @@ def _dots(block: Block, setting: str) -> list[Dot]:
 
 def _draw(canvas: Canvas, axes: Axes, dots: Sequence[Dot]) -> None:
     costs = [dot.cost for dot in dots]
-    if costs and max(costs) > WIDE * min(costs):
+    if max(costs) > WIDE * min(costs):
         style.log_scale(axes)
     axes.margins(x=0.12, y=0.12)
-    for dot in dots:
+    for dot, x in zip(dots, _side_by_side(costs), strict=True):
         look, gid = dot.arm.look, gid_of("arm", dot.arm.look)
         place = {"color": look.colour, "gid": gid}
         if dot.faa.std:
             ends = [dot.faa.mean - dot.faa.std, dot.faa.mean + dot.faa.std]
-            axes.plot([dot.cost] * 2, ends, linewidth=1.2, alpha=0.6, **place)
+            axes.plot([x, x], ends, linewidth=1.2, alpha=0.6, **place)
         axes.plot(
-            [dot.cost], [dot.faa.mean], look.marker, markersize=7, label=dot.arm.label,
+            [x], [dot.faa.mean], look.marker, markersize=7, label=dot.arm.label,
             markeredgewidth=0, **place,
         )  # fmt: skip
         spread = f" ± {dot.faa.std:.2f}" if dot.faa.std is not None else ""
         leads = ", on the frontier" if dot.leads else ""
         said = f"{dot.arm.label}: {dot.faa.mean:.2f}{spread} % at {dot.cost:.2f} passes{leads}"
-        canvas.spot(axes, dot.cost, dot.faa.mean, said, arm=look.arm)
+        canvas.spot(axes, x, dot.faa.mean, said, arm=look.arm)
     _frontier(axes, [dot for dot in dots if dot.leads])
     axes.set_xlabel("passes, as a multiple of fine-tuning's")
+
+
+def _side_by_side(costs: Sequence[float]) -> list[float]:
+    """Costs as they are drawn: those that are almost equal a little apart."""
+    found = list(costs)
+    logarithmic = max(costs) > WIDE * min(costs)
+    room = max(costs) - min(costs) or max(costs)
+    near = [[j for j, b in enumerate(costs) if abs(a - b) <= NEAR * a] for a in costs]
+    for i, (cost, same) in enumerate(zip(costs, near, strict=True)):
+        aside = APART * (same.index(i) - (len(same) - 1) / 2)
+        found[i] = cost * (1 + 3 * aside) if logarithmic else cost + aside * room
+    return found
 
 
 def _frontier(axes: Axes, leading: Sequence[Dot]) -> None:
