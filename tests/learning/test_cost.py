@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from linsep import testing
 from linsep.data.images import Batch
+from linsep.data.tasks import Task
 from linsep.learning.cost import Cost, cost_of
-from linsep.learning.method import BoundStage
+from linsep.learning.method import BoundStage, Method, Summand
 from linsep.learning.run import Run
+from linsep.learning.terms import CrossEntropy, Needs, Passes, Step, Term
 from linsep.methods import METHODS, TERMS, assemble
 from linsep.nets.net import Output
 
@@ -101,3 +103,75 @@ def test_declared_passes_hold_for_settings_that_change_them(
     name: str, options: dict[str, Any], more: dict[str, Any]
 ) -> None:
     check_passes(name, options, **more)
+
+
+class Often(Term):
+    """Looks back at the stream in every third step, and passes its rows once more by itself."""
+
+    def needs(self, task: Task) -> Needs:
+        past = bool(task.earlier)
+        return Needs(before=past, on="stream", every=3, passes=Passes(forward=1.0, backward=0.5))
+
+    def forward(self, step: Step) -> None:
+        return None
+
+
+def test_a_term_that_works_in_some_steps_is_counted_in_those() -> None:
+    """Three tasks of 12 rows in batches of 3, two epochs: steps 0 and 3 of four in each epoch."""
+    method = Method((Summand("ce", 1.0, CrossEntropy), Summand("often", 1.0, Often)))
+    run = testing.toy_run(method, training={"batch_size": 3})
+    cost = cost_of(run.learner, run.scenario, run.scenario)
+    stream, working = 3 * 2 * 12, 3 * 2 * 2 * 3
+    assert cost.run.forward == stream + working
+    assert cost.run.backward == stream + 0.5 * working
+    assert cost.run.frozen == 2 * 2 * 2 * 3  # not in the first task
+    third = 3 / 3  # rows of a step, on average
+    assert astuple(cost.step) == pytest.approx((3 + third, 3 + 0.5 * third, third))
+
+
+def test_passes_are_multiples_of_fine_tunings() -> None:
+    for name, times in {"ft": 1.0, "jt": 1.0, "ewc": 1.0 + 1 / 2}.items():  # Fisher: all rows again
+        assert toy(name)[1].passes == pytest.approx(times)
+    run, cost = toy("derpp")
+    total = cost.run.forward + 2 * cost.run.backward + cost.run.frozen
+    rows = sum(len(task.train) for task in run.scenario.tasks)
+    assert cost.passes == pytest.approx(total / (2 * 3 * rows))
+
+
+def test_the_table_of_the_page_is_what_steps_cost() -> None:
+    """docs/cost.md, with draws as large as the batch."""
+    shared = {"draws": "shared"}
+    rows = {
+        ("ft", ""): (1, 1, 0), ("lwf", ""): (1, 1, 1), ("er", ""): (2, 2, 0),
+        ("agem", ""): (2, 2, 0), ("fdr", ""): (2, 2, 0), ("derpp", ""): (3, 3, 0),
+        ("er+bfp", ""): (3, 3, 2), ("derpp+bfp", ""): (4, 4, 2),
+        ("derpp+bfp", "shared"): (2, 2, 2),
+    }  # fmt: skip
+    for (name, kind), multiples in rows.items():
+        draws: dict[str, Any] = {"draw": 8} | (shared if kind else {})
+        found = toy(name, memory=draws)[1].step
+        assert astuple(found) == tuple(8 * times for times in multiples), (name, kind)
+
+
+def test_bytes_are_those_of_what_is_kept() -> None:
+    pixels, classes = 1 * 8 * 8, 6
+    weights = sum(p.numel() for p in toy("ft")[0].learner.net.parameters())
+    state = toy("ft")[0].learner.net.state_dict().values()
+    whole = sum(v.numel() * v.element_size() for v in state)
+    expected: dict[str, dict[str, int]] = {
+        "ft": {},
+        "er": {"images": 12 * pixels, "labels": 12 * 8},
+        "derpp": {"images": 12 * pixels, "labels": 12 * 8, "logits": 12 * classes * 4},
+        "derpp+bfp": {
+            "images": 12 * pixels, "labels": 12 * 8, "logits": 12 * classes * 4, "frozen": whole,
+        },
+        "lwf": {"frozen": whole},
+        "ewc": {"terms": 2 * weights * 4},
+        "jt": {"images": 24 * pixels},  # of the two tasks before the last
+    }  # fmt: skip
+    for name, kept in expected.items():
+        cost = toy(name)[1]
+        assert {part: size for part, size in cost.kept.items() if size} == kept, name
+        assert cost.facts()["bytes"] == sum(kept.values())
+    for name, times in {"ft": 1, "er": 1, "lwf": 2, "ewc": 3}.items():
+        assert toy(name)[1].parameters == times * weights
