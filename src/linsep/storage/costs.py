@@ -32,7 +32,7 @@ def add(prepared: Prepared, folder: RunFolder) -> None:
 def write(prepared: Prepared, run: Run, folder: RunFolder) -> None:
     try:
         found = cost_of(run.learner, run.scenario, prepared.data.scenario).facts()
-    except Exception as error:  # noqa: BLE001  (a part of the user's: its results matter more)
+    except Exception as error:  # noqa: BLE001 - a user's part; its results matter more
         warnings.warn(f"the cost of this run is not known: {error}", stacklevel=2)
         return
     seconds = _seconds(folder, accelerated=run.learner.device.type != "cpu")
