@@ -18,7 +18,12 @@ from linsep.learning.terms import CrossEntropy, Needs, Passes, Step, Term
 from linsep.methods import METHODS, TERMS, assemble
 from linsep.nets.net import Output
 
-SUMS = [base + term for base in METHODS for term in ("", *(f"+{name}" for name in TERMS))]
+
+def sums() -> list[Any]:
+    """Every method alone and with every term; those that say little beyond the others are slow."""
+    fast = {*METHODS, *(f"{name}+bfp" for name in METHODS), *(f"er+{name}" for name in TERMS)}
+    every = [base + term for base in METHODS for term in ("", *(f"+{name}" for name in TERMS))]
+    return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in every]
 
 
 class Counted:
@@ -40,10 +45,9 @@ class Counted:
     def _step(self, at: BoundStage, batch: Batch, *rest: Any) -> Any:
         before = self.passes()
         made = self._make_step(at, batch, *rest)
-        last = (
-            at.task is self.run.scenario.tasks[-1] and at.stage is self.run.learner.method.stages[0]
-        )
-        if last and len(batch.y) == self.run.learner.training.batch_size:
+        task, stage = self.run.scenario.tasks[-1], self.run.learner.method.stages[0]
+        whole = len(batch.y) == self.run.learner.training.batch_size
+        if at.task is task and at.stage is stage and whole:
             self.steps.add(tuple(b - a for a, b in zip(before, self.passes(), strict=True)))
         return made
 
@@ -77,7 +81,7 @@ def check_passes(name: str, options: dict[str, Any] | None = None, **more: Any) 
     assert counted.steps == {astuple(cost.step)}
 
 
-@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("name", sums())
 def test_declared_passes_are_those_that_hooks_count(name: str) -> None:
     check_passes(name)
 
