@@ -67,6 +67,14 @@ class Memory:
     def observe(self, images: Images, logits: Tensor, rng: np.random.Generator) -> None:
         """Take in rows of the stream; called after every step of a stage that observes."""
 
+    def held(self, offered: int) -> int:
+        """How many rows there are once the stream has offered so many."""
+        return self.size
+
+    def blank(self) -> "Memory":
+        """An empty one of the same kind and capacity, for images of one pixel."""
+        return type(self)((1, 1, 1), self.classes, self.capacity, self.columns)
+
     def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
         """Take in a task; called once in each, when the net has learned it or a stage asks for it.
 
@@ -114,6 +122,9 @@ class Reservoir(Memory):
             slots = self._settle(slots[accepted], images.y.numpy()[accepted], rng)
             rows = torch.from_numpy(accepted)
             self._write(slots, images.take(rows), logits[rows.to(logits.device)])
+
+    def held(self, offered: int) -> int:
+        return min(offered, self.capacity)
 
     def _settle(self, slots: Rows, labels: Rows, rng: np.random.Generator) -> Rows:
         """Where the accepted rows really go, one after another."""

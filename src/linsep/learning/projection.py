@@ -15,11 +15,10 @@ from ..data.tasks import Task
 from ..errors import ConfigError, DataError, unknown
 from ..nets.net import Spec
 from .losses import Scale, feature_match
-from .terms import Needs, Pass, Step, Term
+from .terms import Needs, On, Pass, Step, Term
 
 Kind = Literal["linear", "identity", "mlp"]
 Init = Literal["default", "identity", "orthogonal"]
-On = Literal["both", "stream", "replay"]
 
 
 class BackwardProjection(nn.Module):
@@ -125,7 +124,8 @@ class BackwardFeatures(Term):
     def needs(self, task: Task) -> Needs:
         past = bool(task.earlier)
         taps = frozenset(self.layers)
-        return Needs(draws=past and self.on != "stream", before=past, taps=taps)
+        draws = past and self.on != "stream"
+        return Needs(draws=draws, before=past, taps=taps, on=self.on)
 
     def projection(self, layer: str) -> nn.Module:
         """The map that takes a layer's new outputs to its old ones."""

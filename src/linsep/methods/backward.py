@@ -7,7 +7,8 @@ from pydantic import Field
 
 from ..learning.losses import Scale
 from ..learning.method import Summand
-from ..learning.projection import BackwardFeatures, Init, On
+from ..learning.projection import BackwardFeatures, Init
+from ..learning.terms import On
 from ..settings.sections import Rate, Share, Weight
 
 Layers = Annotated[tuple[str, ...], Field(min_length=1)]

@@ -1,7 +1,8 @@
 """Bundles: finished runs in one file, to send to somebody, who need not trust it.
 
     manifest.json                   which runs, and a digest of every file of theirs
-    <run>/config.toml, results.json, events.jsonl, environment.json, timing.jsonl, analysis/*.json
+    <run>/config.toml, results.json, events.jsonl, environment.json, timing.jsonl, cost.json,
+        analysis/*.json
     <run>/model.safetensors         if asked for
 
 No images, no paths, no commands. The archive's comment is a digest of all bytes before it, so that
@@ -29,7 +30,7 @@ from .. import __version__
 from ..errors import StateError, printable
 from ..settings.signature import problem
 from . import files
-from .folder import CONFIG, ENVIRONMENT, EVENTS, MODEL, ORIGIN, RESULTS, TIMING, RunFolder
+from .folder import CONFIG, COST, ENVIRONMENT, EVENTS, MODEL, ORIGIN, RESULTS, TIMING, RunFolder
 
 MANIFEST = "manifest.json"
 FORMAT = "linsep bundle 1"
@@ -37,7 +38,7 @@ COMMENT = re.compile(rb"linsep bundle, blake2b of all before: ([0-9a-f]{32})")
 NAME = re.compile(r"[^\W_][\w.+=,-]{0,199}")  # of a run's folder
 ANALYSIS = re.compile(r"analysis/[a-z]{1,20}\.json")
 NEEDED = CONFIG, RESULTS, EVENTS
-ALLOWED = *NEEDED, ENVIRONMENT, TIMING, MODEL
+ALLOWED = *NEEDED, ENVIRONMENT, TIMING, COST, MODEL
 LARGEST, MOST = 2**30, 100_000  # bytes of a bundle when unpacked, files in it
 PRIVATE = "command", "git"  # entries of an environment that stay at home
 
@@ -116,8 +117,7 @@ def _shared(folder: Path, weights: bool) -> Iterator[tuple[str, bytes]]:
     yield EVENTS, run.content(EVENTS)
     seen = [{k: v for k, v in one.items() if k not in PRIVATE} for one in run.environments()]
     yield ENVIRONMENT, json.dumps(seen, indent=1).encode() + b"\n"
-    if run.has(TIMING):
-        yield TIMING, run.content(TIMING)
+    yield from ((name, run.content(name)) for name in (TIMING, COST) if run.has(name))
     for path in sorted((folder / "analysis").glob("*.json")):
         if ANALYSIS.fullmatch(f"analysis/{path.name}"):
             yield f"analysis/{path.name}", files.read(path)
@@ -202,7 +202,7 @@ def _check_run(folder: Path, bundle: Path) -> None:
     """Refuse files that do not read as those of a finished run of that name."""
     run = RunFolder(folder)
     try:
-        run.config(), run.events(), run.timing(), run.environments()
+        run.config(), run.events(), run.timing(), run.environments(), run.cost()
         key = run.results()["key"]
     except StateError as error:
         raise StateError(f"{bundle}: {str(error).replace(f'{folder.parent}/', '')}") from None
