@@ -102,7 +102,7 @@ assert len(data.train) == len(data.test) == 72
 with tempfile.TemporaryDirectory() as runs:
     settings = {"scenario": scenario, "method": "er+bfp", "memory": 12, "net": "mlp", "epochs": 1}
     run = linsep.train(settings, data=data, runs=runs)
-assert run.accuracy.shape == (3, 3)
+    assert run.accuracy.shape == (3, 3)
 """
 
 
