@@ -62,9 +62,9 @@ METHODS: dict[str, About] = {
 
 
 TERMS: dict[str, About] = {
-    "bfp": About(bfp, "a learned linear map recovers the old features", "Gu et al., 2023"),
+    "bfp": About(bfp, "a linear map recovers the old features", "Gu et al., 2023"),
     "bfp2": About(bfp2, "the same with a two-layer map", "Gu et al., 2023", "bfp"),
-    "fd": About(fd, "feature distillation: the map is the identity", "Gu et al., 2023", "bfp"),
+    "fd": About(fd, "distillation: the map is the identity", "Gu et al., 2023", "bfp"),
     "ser": About(ser, "the old net's logits on new images", "Zhuo et al., 2023"),
     "lode": About(lode, "new against old classes weighs less", "Liang and Li, 2023"),
     "star": About(star, "replayed outputs hold if weights move", "Eskandar et al., 2025"),
