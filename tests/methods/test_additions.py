@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+import linsep
 from linsep import testing
 from linsep.errors import ConfigError
 from linsep.learning.method import Method
@@ -416,3 +418,19 @@ def test_a_method_is_not_changed_by_what_is_added_to_it() -> None:
     for name in TERMS:
         assert isinstance(method + TERMS[name].recipe(), Method)
     assert method == before
+
+
+def test_an_addition_of_ones_own_may_change_more_than_the_sum() -> None:
+    """A function from a method to a method, here to one that learns at another rate."""
+
+    def slower(*, by: float = 2.0) -> Any:
+        return lambda method: replace(method, lr=method.lr / by)
+
+    config = linsep.Config(scenario="blobs", method=["derpp", slower], training={"epochs": 1})
+    assert linsep.build(config).learner.method.lr == assemble("derpp", {}).lr / 2
+
+    def nonsense() -> Any:
+        return lambda method: "nothing"
+
+    with pytest.raises(ConfigError, match="nonsense should return a Summand, not"):
+        linsep.build(linsep.Config(scenario="blobs", method=["derpp", nonsense]))
