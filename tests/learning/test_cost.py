@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from linsep import testing
 from linsep.data.images import Batch
 from linsep.data.tasks import Task
+from linsep.errors import ConfigError
 from linsep.learning.cost import Cost, cost_of
 from linsep.learning.method import BoundStage, Method, Summand
 from linsep.learning.run import Run
@@ -19,11 +20,30 @@ from linsep.methods import METHODS, TERMS, assemble
 from linsep.nets.net import Output
 
 
+def fullest(base: str) -> str:
+    """A method's name with all that it takes beside backward terms."""
+    name = base
+    for term in (name for name in TERMS if name not in testing.BACKWARD):
+        try:
+            assemble(f"{name}+{term}", {})
+        except ConfigError:
+            continue
+        name = f"{name}+{term}"
+    return name
+
+
 def sums() -> list[Any]:
-    """Every method alone and with every term; those that say little beyond the others are slow."""
-    fast = {*METHODS, *(f"{name}+bfp" for name in METHODS), *(f"er+{name}" for name in TERMS)}
-    every = [base + term for base in METHODS for term in ("", *(f"+{name}" for name in TERMS))]
-    return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in every]
+    """Every method alone, with every backward term, and with all others that it takes at once.
+
+    Those that say little beyond the others are slow.
+    """
+    backward = testing.BACKWARD
+    fast = {*METHODS, *(f"{name}+bfp" for name in METHODS), *(f"er+{name}" for name in backward)}
+    fast |= {fullest("er"), fullest("derpp")}
+    every = [base + term for base in METHODS for term in ("", *(f"+{name}" for name in backward))]
+    every += map(fullest, METHODS)
+    marks = {True: (), False: (pytest.mark.slow,)}
+    return [pytest.param(name, marks=marks[name in fast]) for name in dict.fromkeys(every)]
 
 
 class Counted:
@@ -100,6 +120,9 @@ def test_declared_passes_are_those_that_hooks_count(name: str) -> None:
         ("lucir+bfp", {"lucir": {"fit_by": "all"}}, {}),
         ("bic", {"bic": {"bias_epochs": 3}}, {"memory": {"rows": 60}}),
         ("jt", {"jt": {"data": "seen"}}, {}),
+        ("derpp+bfp+ser+star", {}, {"memory": {"draws": "shared"}}),
+        ("agem+star+ser", {"star": {"first_task": False}}, {}),
+        ("gdumb+star", {"star": {"on": "stream"}}, {}),
         ("er", {}, {"train": ["head"]}),
     ],
 )
@@ -149,7 +172,9 @@ def test_the_table_of_the_page_is_what_steps_cost() -> None:
         ("ft", ""): (1, 1, 0), ("lwf", ""): (1, 1, 1), ("er", ""): (2, 2, 0),
         ("agem", ""): (2, 2, 0), ("fdr", ""): (2, 2, 0), ("derpp", ""): (3, 3, 0),
         ("er+bfp", ""): (3, 3, 2), ("derpp+bfp", ""): (4, 4, 2),
-        ("derpp+bfp", "shared"): (2, 2, 2),
+        ("derpp+bfp", "shared"): (2, 2, 2), ("derpp+ser", ""): (3, 3, 1),
+        ("derpp+bfp+ser", ""): (4, 4, 2), ("derpp+lode+wa", ""): (3, 3, 0),
+        ("derpp+star", ""): (6, 5, 0),
     }  # fmt: skip
     for (name, kind), multiples in rows.items():
         draws: dict[str, Any] = {"draw": 8} | (shared if kind else {})

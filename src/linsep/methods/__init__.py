@@ -5,12 +5,13 @@ A method is a function that returns a sum of terms; its keyword arguments are it
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from .. import own
 from ..errors import ConfigError, shortened
-from ..learning.method import Method, Summand
+from ..learning.method import Method
 from ..settings.sections import Own
 from .agem import agem
 from .backward import bfp, bfp2, fd
@@ -21,19 +22,24 @@ from .fdr import fdr
 from .gdumb import gdumb
 from .icarl import icarl
 from .joint import ft, jt
+from .lode import lode
 from .lucir import lucir
 from .lwf import lwf
 from .replay import der, derpp, er
+from .ser import ser
 from .si import si
+from .star import star
+from .wa import wa
 
 
 @dataclass(frozen=True)
 class About:
     """A line for `linsep list`, and where the idea comes from."""
 
-    recipe: Callable[..., Any]  # gives a Method, or a Summand where it is a term's
+    recipe: Callable[..., Any]  # gives a Method, or an Addition where it is added to one
     line: str
     source: str
+    page: str = ""  # in docs/methods, if it is not the one that has its name
 
 
 METHODS: dict[str, About] = {
@@ -56,9 +62,13 @@ METHODS: dict[str, About] = {
 
 
 TERMS: dict[str, About] = {
-    "bfp": About(bfp, "a learned linear map recovers the old features", "Gu et al., 2023"),
-    "bfp2": About(bfp2, "the same with a two-layer map", "Gu et al., 2023"),
-    "fd": About(fd, "feature distillation: the map is the identity", "Gu et al., 2023"),
+    "bfp": About(bfp, "a linear map recovers the old features", "Gu et al., 2023"),
+    "bfp2": About(bfp2, "the same with a two-layer map", "Gu et al., 2023", "bfp"),
+    "fd": About(fd, "distillation: the map is the identity", "Gu et al., 2023", "bfp"),
+    "ser": About(ser, "the old net's logits on new images", "Zhuo et al., 2023"),
+    "lode": About(lode, "new against old classes weighs less", "Liang and Li, 2023"),
+    "star": About(star, "replayed outputs hold if weights move", "Eskandar et al., 2025"),
+    "wa": About(wa, "new rows of the head as long as old ones", "Zhao et al., 2020"),
 }
 
 
@@ -77,20 +87,21 @@ class Parts:
     def assemble(self, options: Mapping[str, Mapping[str, object]]) -> Method:
         """The sum: each part called with its options."""
         base, *extras = self.recipes
-        method: Method = self._made(base, Method, options)
+        method = self._added(None, base, options.get(base, {}))
         for extra in extras:
-            method += self._made(extra, Summand, options)
+            method = self._added(method, extra, options.get(extra, {}))
         return method
 
-    def _made(self, part: str, kind: type, options: Mapping[str, Mapping[str, object]]) -> Any:
-        if part not in self.own:
-            return self.recipes[part](**options.get(part, {}))
-        with own.calling(self.own[part].source, "method: "):
-            made = self.recipes[part](**options.get(part, {}))
-        if not isinstance(made, kind):
-            should = f"should return a {kind.__name__}, not {shortened(made)}"
-            raise ConfigError(f"method: {self.own[part].source} {should}")
-        return made
+    def _added(self, method: Method | None, part: str, options: Mapping[str, object]) -> Method:
+        """The method with one part more; the first part is the method itself."""
+        source = self.own[part].source if part in self.own else part
+        with own.calling(source, "method: ") if part in self.own else nullcontext():
+            made = self.recipes[part](**options)
+            found = made if method is None else made(method) if callable(made) else None
+        if not isinstance(found, Method):
+            should = "a Method" if method is None else "a Summand"
+            raise ConfigError(f"method: {source} should return {should}, not {shortened(made)}")
+        return found
 
 
 def parts(
