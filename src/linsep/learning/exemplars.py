@@ -194,6 +194,9 @@ def make_memory(wanted: sections.Memory, spec: Spec, columns: Collection[str]) -
     """The memory that a configuration asks for; without rows, one that keeps nothing."""
     if not wanted.rows:
         return Memory(spec.raw, spec.classes, 0)
-    if wanted.policy == "balanced":
-        return BalancedReservoir(spec.raw, spec.classes, wanted.rows, columns, wanted.evict)
-    return POLICIES[wanted.policy](spec.raw, spec.classes, wanted.rows, columns)
+    room = spec.raw, spec.classes, wanted.rows, columns
+    balanced = wanted.policy == "balanced"
+    made = BalancedReservoir(*room, wanted.evict) if balanced else POLICIES[wanted.policy](*room)
+    if "features" in columns:
+        made.columns["features"] = torch.full((wanted.rows, spec.features), torch.nan)
+    return made

@@ -108,6 +108,7 @@ class Learner(Model):
         for name, term in self.terms.items():
             with self.randomness.initialising(f"term/{name}/end", task.index):
                 term.end_task(self._moment(task))
+        self.memory.refresh(self.look)
         if self.teacher is not None:
             self.teacher.load_state_dict(self.net.state_dict())
 
@@ -255,9 +256,8 @@ class Learner(Model):
         rows = self.memory.sample(self.draw_rows, self.randomness.at(f"{draw}/rows", *cursor))
         images = Images.of(self.memory.x, self.memory.y).take(rows)
         batch = self.batch(images, f"{draw}/augment", cursor)
-        if self.memory.logits is None:
-            return batch
-        return batch._replace(logits=self.memory.logits[rows].to(self.device))
+        beside = {name: column.to(self.device) for name, column in self.memory.beside(rows).items()}
+        return batch._replace(logits=beside.get("logits"), features=beside.get("features"))
 
     def _losses(
         self,

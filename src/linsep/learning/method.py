@@ -141,6 +141,11 @@ class BoundStage:
     terms: Mapping[str, BoundTerm]  # those that take part, by name, in the order of the sum
     parameters: Sequence[nn.Parameter]  # of the net, that learn
 
+    def due(self, step: int) -> BoundStage:
+        """The stage as it is in this step of an epoch: without the terms that sit it out."""
+        due = {name: b for name, b in self.terms.items() if step % b.needs.every == 0}
+        return self if len(due) == len(self.terms) else replace(self, terms=due)
+
     @property
     def looks_back(self) -> bool:
         """Whether a term asks for the previous task's net."""

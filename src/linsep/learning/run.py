@@ -204,6 +204,7 @@ class Run:
 
     def _step(self, at: BoundStage, images: Images) -> StepEnd:
         learner, here = self.learner, self.cursor
+        at = at.due(here.step)
         batch = learner.batch(images, "augment", here, augmented=at.stage.augmented)
         losses, logits = learner.step(at, batch, learner.draw(at, here), here.epoch)
         learner.observe(at, batch, logits, here)
