@@ -15,8 +15,8 @@ from linsep.data.images import Images
 from linsep.data.tasks import Task
 from linsep.errors import ConfigError, DataError
 from linsep.learning import projection
-from linsep.learning.projection import BackwardFeatures, BackwardProjection, Init, Kind, On
-from linsep.learning.terms import Step
+from linsep.learning.projection import BackwardFeatures, BackwardProjection, Init, Kind
+from linsep.learning.terms import On, Step
 from linsep.nets.net import Spec
 
 

@@ -15,11 +15,10 @@ from ..data.tasks import Task
 from ..errors import ConfigError, DataError, unknown
 from ..nets.net import Spec
 from .losses import Scale, feature_match
-from .terms import Needs, Pass, Step, Term
+from .terms import Needs, On, Pass, Step, Term
 
 Kind = Literal["linear", "identity", "mlp"]
 Init = Literal["default", "identity", "orthogonal"]
-On = Literal["both", "stream", "replay"]
 Teacher = Literal["frozen", "stored"]
 STORED = "features"  # the layer, and the memory's column, whose past can be stored
 
@@ -138,7 +137,8 @@ class BackwardFeatures(Term):
         frozen = past and not (self.stored and self.on == "replay")
         kept = frozenset({STORED}) if self.stored else frozenset[str]()
         draws = past and self.on != "stream"
-        return Needs(draws=draws, before=frozen, columns=kept, taps=taps, every=self.every)
+        on = "stream" if self.stored and frozen else self.on  # what passes the frozen net
+        return Needs(draws, before=frozen, columns=kept, taps=taps, on=on, every=self.every)
 
     def projection(self, layer: str) -> nn.Module:
         """The map that takes a layer's new outputs to its old ones."""

@@ -20,6 +20,17 @@ from ..nets.growth import widened
 from ..nets.net import Net, Output, Spec
 from . import losses
 
+On = Literal["both", "stream", "replay"]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Passes through the net that a part makes by itself, as multiples of the rows it looks at."""
+
+    forward: float = 0.0
+    backward: float = 0.0
+    frozen: float = 0.0
+
 
 @dataclass(frozen=True)
 class Needs:
@@ -29,6 +40,9 @@ class Needs:
     before: bool = False  # the previous task's net
     columns: frozenset[str] = frozenset()  # stored with each row beyond image and label
     taps: frozenset[str] = frozenset()  # blocks of the backbone beside the features
+    on: On | None = None  # the rows it looks at; None: its draw's, or the stream's without one
+    passes: Passes = Passes()  # of its own in a step, beyond the stream's and its draw's
+    every: int = 1  # at work in those steps of an epoch whose number is a multiple of this
 
 
 class Pass:

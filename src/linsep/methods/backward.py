@@ -7,7 +7,8 @@ from pydantic import Field
 
 from ..learning.losses import Scale
 from ..learning.method import Summand
-from ..learning.projection import BackwardFeatures, Init, On, Teacher
+from ..learning.projection import BackwardFeatures, Init, Teacher
+from ..learning.terms import On
 from ..settings.sections import Count, Rate, Share, Weight
 from ..settings.signature import ADDED
 
