@@ -8,7 +8,8 @@ from torch import nn
 from linsep.learning.run import Run, TaskEnd
 from linsep.methods import assemble
 from linsep.nets.heads import LinearHead
-from linsep.nets.net import Net, mlp, reestimate
+from linsep.nets.net import Net, mlp
+from linsep.nets.norms import reestimate
 from linsep.settings.sections import Evaluation
 from linsep.testing import same, toy_run
 

@@ -17,7 +17,8 @@ from torch import Tensor
 from ..data.augment import Augment
 from ..data.images import Batch, Images, join
 from ..data.tasks import Scenario, Task
-from ..nets.net import Backbone, Net, Spec, frozen, reestimate, untracked
+from ..nets.net import Backbone, Net, Spec, frozen
+from ..nets.norms import reestimate, untracked
 from ..randomness import Cursor, Randomness
 from ..settings import sections
 from .exemplars import make_memory
