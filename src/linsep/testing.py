@@ -21,8 +21,9 @@ from torch import Tensor, nn
 from .data.augment import Augment
 from .data.images import Dataset, Images
 from .data.tasks import Scenario, split
+from .errors import ConfigError
 from .learning.learner import Learner
-from .learning.method import Method, Stage, Summand
+from .learning.method import Addition, Method, Stage, Summand
 from .learning.run import Run, StepEnd, TaskEnd
 from .methods import TERMS
 from .methods.backward import bfp
@@ -37,6 +38,7 @@ SIZE = (6, 6)  # what the net reads
 CLASSES, PER_TASK = 6, 2
 PER_CLASS = 6  # training images: with a batch of 8, two steps an epoch, the second one short
 STAGE_EPOCHS = 1  # at most, where a stage has its own
+BACKWARD = ("bfp", "bfp2", "fd")  # checked with every method one by one; other additions together
 
 
 def toy_scenario(shape: Shape = RAW) -> Scenario:
@@ -222,15 +224,32 @@ BACKWARD_LAWS: tuple[Callable[..., None], ...] = (
 
 
 def check_method(method: Method | Callable[[], Method]) -> None:
-    """Put a method, or its function, through every law, plain and with each backward term."""
+    """Put a method, or its function, through every law.
+
+    Plain, with each backward term, and with all other additions that it takes.
+    """
     made = method if isinstance(method, Method) else method()
-    extras = [about.recipe() for about in TERMS.values()]
+    extras = [TERMS[name].recipe() for name in BACKWARD]
     for law in LAWS:
-        for variant in (made, *(made + extra for extra in extras)):
+        for variant in (made, *(made + extra for extra in extras), with_others(made)):
             law(variant)
     for backward_law in BACKWARD_LAWS:
         for extra in extras:
             backward_law(made, extra)
+
+
+def with_others(method: Method) -> Method:
+    """The method with every addition that it takes, but for the backward terms."""
+    for name, about in TERMS.items():
+        method = method if name in BACKWARD else _with(method, about.recipe())
+    return method
+
+
+def _with(method: Method, extra: Addition) -> Method:
+    try:
+        return method + extra
+    except ConfigError:
+        return method
 
 
 def check_net(net: nn.Module | Callable[..., nn.Module], shape: Shape = (3, 32, 32)) -> None:

@@ -8,16 +8,17 @@ import pytest
 import torch
 
 from linsep.classifier.course import Course, Lesson
-from linsep.methods import METHODS, TERMS
+from linsep.methods import METHODS
 from linsep.nets.growth import ByRow, places_of, widened
 from linsep.nets.heads import CorrectedHead, CosineHead, LinearHead
 from linsep.nets.net import flat
 from linsep.prepare import Prepared, prepare
 from linsep.randomness import Randomness
 from linsep.settings.config import from_settings
+from linsep.testing import BACKWARD
 
 LEARNING = [name for name in METHODS if name != "jt"]  # which has no tasks
-EVERY = LEARNING + [f"{name}+{term}" for name in LEARNING for term in TERMS]
+EVERY = LEARNING + [f"{name}+{term}" for name in LEARNING for term in BACKWARD]
 WITHOUT_MEMORY = ("ft", "lwf", "ewc", "si")
 
 

@@ -17,15 +17,16 @@ from linsep.classifier import saved
 from linsep.classifier.estimator import IncrementalClassifier
 from linsep.classifier.tensors import memory_of, weights_of
 from linsep.errors import HeldError, StateError
-from linsep.methods import METHODS, TERMS
+from linsep.methods import METHODS
 from linsep.resolve import resolve
 from linsep.settings.config import from_settings
 from linsep.storage import files
 from linsep.storage.lease import Lease
+from linsep.testing import BACKWARD
 from tests.helpers.made_data import noise
 
 LEARNING = [name for name in METHODS if name != "jt"]
-ADDED = [f"{base}+{term}" for base in ("derpp", "ewc", "icarl", "bic") for term in TERMS]
+ADDED = [f"{base}+{term}" for base in ("derpp", "ewc", "icarl", "bic") for term in BACKWARD]
 QUICK = {"gdumb": {"epochs": 2}, "bic": {"bias_epochs": 2}, "lucir": {"fitting_epochs": 1}}
 X = noise(0, 90, 12, 12)
 Y = np.array(["ant", "bee"] * 15 + ["cow", "dog"] * 15 + ["elk", "ant"] * 15)

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 import linsep
-from linsep.methods import METHODS, TERMS
+from linsep.methods import METHODS
 from linsep.prepare import Prepared, prepare
+from linsep.testing import BACKWARD
 
 TINY: dict[str, Any] = {
     "scenario": {"name": "fashion-mini", "per_class": 8, "test_per_class": 4},
@@ -31,7 +32,7 @@ def _settings(method: str, seed: int, **more: Any) -> dict[str, Any]:
 def _cases() -> dict[str, dict[str, Any]]:
     cases = {}
     for base in METHODS:
-        for method in (base, *(f"{base}+{term}" for term in TERMS)):
+        for method in (base, *(f"{base}+{term}" for term in BACKWARD)):
             for seed in (0, 1):
                 cases[f"{method}/{seed}"] = _settings(method, seed)
     for preset in ("paper", "authors"):

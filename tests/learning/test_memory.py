@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linsep.data.images import Images
-from linsep.learning.memory import BalancedReservoir, Memory, Reservoir
+from linsep.learning.memory import BalancedReservoir, LossAware, Memory, Reservoir
 from linsep.methods import assemble
 from linsep.testing import same, toy_run
 
@@ -221,9 +221,95 @@ def test_a_plain_reservoir_does_not_balance() -> None:
     assert 80 <= int((memory.y == 0).sum()) <= 97
 
 
+# --- hard rows stay ------------------------------------------------------------------------------
+
+
+def hardness(losses: Sequence[float], labels: Sequence[int]) -> Tensor:
+    """Logits of two classes' softmax whose cross-entropy, at each label, is the given loss."""
+    logits = torch.full((len(labels), CLASSES), -1e9)
+    for row, (loss, label) in enumerate(zip(losses, labels, strict=True)):
+        p = np.exp(-loss)
+        logits[row, label] = float(np.log(p))
+        logits[row, (label + 1) % CLASSES] = float(np.log1p(-p))
+    return logits
+
+
+def test_easy_rows_go_first_by_hand() -> None:
+    """A full class with losses 1, 2, 4: it loses them with probabilities 3/5, 2/5 and 0."""
+    lost = Counter[int]()
+    for seed in range(600):
+        memory, rng = LossAware(SHAPE, CLASSES, 3), np.random.default_rng(seed)
+        memory.observe(rows_of([0, 0, 0])[0], hardness([1, 2, 4], [0, 0, 0]), rng)
+        memory.observe(rows_of([1], 3)[0], hardness([9], [1]), rng)
+        gone = {0, 1, 2} - set(numbers(memory))
+        lost.update(gone)
+    assert lost[2] == 0
+    assert stats.binomtest(lost[0], lost[0] + lost[1], 3 / 5).pvalue > 1e-3
+
+
+def test_rows_compete_by_their_latest_losses() -> None:
+    """A draw tells the memory that the hardest row has become the easiest."""
+    lost = set()
+    for seed in range(40):
+        memory, rng = LossAware(SHAPE, CLASSES, 2), np.random.default_rng(seed)
+        memory.observe(rows_of([0, 0])[0], hardness([5, 1], [0, 0]), rng)
+        drawn = Images.of(memory.x, memory.y).take(torch.tensor([0]))
+        memory.replayed(drawn, hardness([0.5], [0]))
+        memory.observe(rows_of([1], 2)[0], hardness([1], [1]), rng)
+        lost |= {0, 1} - set(numbers(memory))
+    assert lost == {0}
+
+
+def test_rows_of_one_batch_compete_too() -> None:
+    """Of three rows that come together into a room for one, the last is never the only rival."""
+    for seed in range(200):
+        memory, rng = LossAware(SHAPE, CLASSES, 2), np.random.default_rng(seed)
+        memory.observe(rows_of([0] * 4)[0], hardness([1, 9, 1, 1], [0] * 4), rng)
+        assert 1 in numbers(memory)  # the hardest of its class at every moment
+
+
+def test_the_rows_that_are_kept_are_balanced_and_harder() -> None:
+    """Four classes come one after another, in 3 epochs; each row has a hardness of its own."""
+    per_class, capacity, rng = 200, 40, np.random.default_rng(0)
+    hard = rng.exponential(size=4 * per_class)
+    memory, plain = LossAware(SHAPE, CLASSES, capacity), BalancedReservoir(SHAPE, CLASSES, capacity)
+    for label in range(4):
+        own = np.arange(label * per_class, (label + 1) * per_class)
+        for row in np.concatenate([rng.permutation(own) for _ in range(3)]).tolist():
+            images, _ = rows_of([label], row)
+            for m in (memory, plain):
+                m.observe(images, hardness([hard[row]], [label]), np.random.default_rng(row))
+    counts = memory.y.bincount(minlength=4).tolist()[:4]
+    assert max(counts) - min(counts) <= 1
+    kept, usual = (hard[numbers(m)] for m in (memory, plain))
+    assert stats.mannwhitneyu(kept, usual, alternative="greater").pvalue < 1e-3
+    assert stats.kstest(usual, hard).pvalue > 1e-3  # without losses, hardness does not matter
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(0, CLASSES - 1), min_size=1, max_size=60),
+    st.integers(1, 12),
+    st.integers(0, 2**32),
+)
+def test_only_a_largest_class_loses_a_row_of_those_that_are_not_its_hardest(
+    labels: list[int], capacity: int, seed: int
+) -> None:
+    memory, rng = LossAware(SHAPE, CLASSES, capacity), np.random.default_rng(seed)
+    losses = rng.random(len(labels)) + 0.1
+    for n, label in enumerate(labels):
+        before = set(numbers(memory))
+        memory.observe(rows_of([label], n)[0], hardness([losses[n]], [label]), rng)
+        for lost in before - set(numbers(memory)):
+            count = Counter(labels[i] for i in before)
+            assert count[labels[lost]] == max(count.values())
+            rivals = [losses[i] for i in before if labels[i] == labels[lost]]
+            assert losses[lost] < max(rivals) or len(rivals) == 1
+
+
 # --- the table -----------------------------------------------------------------------------------
 
-KINDS = [Reservoir, BalancedReservoir]
+KINDS = [Reservoir, BalancedReservoir, LossAware]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -452,7 +538,7 @@ def work(kind: type[Reservoir], capacity: int, batch: int) -> tuple[int, int, li
     return bytecodes, drawn, sizes.seen, peak
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [Reservoir, BalancedReservoir])
 def test_the_work_of_an_insertion_does_not_depend_on_the_capacity(kind: type[Reservoir]) -> None:
     """Bytecodes, random numbers and torch operations are counted; no clock is read."""
     small, large = (work(kind, capacity, batch=10) for capacity in (200, 100_000))

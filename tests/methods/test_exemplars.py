@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,7 +117,8 @@ def test_nearest_mean_by_hand() -> None:
     z = torch.tensor([[1.0, 0.0], [0.0, 5.0], [-2.0, 0.0]])
     exemplars = Images.of(torch.zeros(3, *SHAPE, dtype=torch.uint8), torch.tensor([0, 0, 1]))
     rule = NearestMean(Spec(SHAPE, SHAPE, 3, {"features": 2}))
-    rule.fit(exemplars, lambda images: Output(torch.zeros(3, 3), z, {}))
+    moment: Any = SimpleNamespace(look=lambda images: Output(torch.zeros(3, 3), z, {}))
+    rule.fit(moment, exemplars)
     root = 0.5**0.5
     assert torch.allclose(rule.means[:2], torch.tensor([[root, root], [-1.0, 0.0]]))
     scores = rule(Output(torch.zeros(1, 3), torch.tensor([[0.0, 3.0]]), {}))

@@ -38,9 +38,14 @@ class Scene(NamedTuple):
     draws: Mapping[str, Batch]
 
 
-def scene(name: str, options: Mapping[str, object] | None = None, step: int = 1) -> Scene:
+def scene(
+    name: str,
+    options: Mapping[str, object] | None = None,
+    step: int = 1,
+    added: Mapping[str, Mapping[str, object]] | None = None,
+) -> Scene:
     """The second task, one step done; the net of the first task's end, kept by this test."""
-    method = assemble(name, {name: options or {}})
+    method = assemble(name, {name.partition("+")[0]: options or {}} | dict(added or {}))
     run = toy_run(method, training={"lr": LR, "momentum": 0.0})
     old = copy.deepcopy(run.learner.net)
     for _ in run:

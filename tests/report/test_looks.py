@@ -15,6 +15,7 @@ from linsep.report.canvas import READABLE
 from linsep.report.gather import gather
 from linsep.report.page import figures
 from linsep.storage.store import Store
+from linsep.testing import BACKWARD
 from tests.helpers.made_reports import make_full_run
 
 # Machado, Oliveira and Fernandes (2009), severity 1: what of linear RGB a reader sees.
@@ -108,13 +109,13 @@ def test_known_methods_can_be_told_apart_without_colours_too() -> None:
     assert set(style.BASES) <= set(titles.METHODS) <= set(METHODS)  # others go by their own name
     for terms in style.MARKERS.values():
         assert set(terms) <= set(titles.TERMS) <= set(TERMS)
-    arms = [(m, m) for base in METHODS for m in (base, *(f"{base}+{t}" for t in TERMS))]
+    arms = [(m, m) for base in METHODS for m in (base, *(f"{base}+{t}" for t in BACKWARD))]
     looks = style.looks(arms)
     known = [m for base in style.BASES for m in (base, f"{base}+bfp") if base != "jt"]
     pairs = {(looks[m, m].colour, looks[m, m].marker) for m in [*known, "jt"]}
     assert len(pairs) == len(known) + 1
     for base in METHODS:
-        own = [looks[m, m] for m in (base, *(f"{base}+{t}" for t in TERMS))]
+        own = [looks[m, m] for m in (base, *(f"{base}+{t}" for t in BACKWARD))]
         assert len({look.marker for look in own}) == 4
         assert {look.dash for look in own[1:]}.isdisjoint({own[0].dash})
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from .. import __version__
 from ..errors import ConfigError, unknown
-from ..learning.predictors import NearestMean, Predictor
+from ..learning.predictors import Aligned, NearestMean, Predictor
 from ..nets.heads import CorrectedHead
 from ..nets.net import Net, Output
 from ..nets.wrapped import Wrapped
@@ -213,9 +213,21 @@ class Nearness(nn.Module):
         return -(both - 2 * z @ self.means.T).clamp(min=0).sqrt().float()
 
 
+class AlignedLogits(nn.Module):
+    def __init__(self, predictor: Aligned) -> None:
+        super().__init__()
+        self.predictor = copy.deepcopy(predictor).cpu()
+
+    def forward(self, head: nn.Module, out: Output) -> Tensor:
+        scores: Tensor = self.predictor(out)
+        return scores
+
+
 def _rule(predictor: Predictor) -> nn.Module:
     if isinstance(predictor, NearestMean):
         return Nearness(predictor.means)
+    if isinstance(predictor, Aligned):
+        return AlignedLogits(predictor)
     if type(predictor) is not Predictor:
         raise ConfigError(f"cannot export the rule of prediction {type(predictor).__name__}")
     return Logits()

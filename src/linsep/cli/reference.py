@@ -85,7 +85,8 @@ def _recipes() -> Iterator[Block]:
     for name, about in METHODS.items():
         yield _recipe(f"method {name}", about.recipe, name, f"methods/{name}.md")
     for name, about in TERMS.items():
-        yield _recipe(f"term +{name}", about.recipe, name, "methods/bfp.md")
+        page = f"methods/{about.page or name}.md"
+        yield _recipe(f"term +{name}", about.recipe, name, page)
     for name, net in NETS.items():
         yield _recipe(f"net {name}", net.make, "net")
     for name in LIBRARIES:

@@ -21,6 +21,7 @@ MEMORY = "memory.rows"
 # What a reader looks for first; the digest of the data only where nothing else tells.
 FIRST = (DATA, MEMORY, "net.name", "net.width", "training.lr", "training.epochs")
 LAST = ("data",)
+SYMBOLS = {"ser": "β", "star": "λ"}  # of terms' weights, where a paper has not BFP's γ
 
 
 def shown(value: Value) -> str:
@@ -60,7 +61,7 @@ def setting_words(row: Mapping[str, Value], told: Sequence[str]) -> str:
 
 
 def option_words(method: str, row: Mapping[str, Value], told: Sequence[str]) -> str:
-    """'γ=0.5, BFP lr=0.1': the weight of a method's only added term is called as in the paper."""
+    """'γ=0.5, BFP lr=0.1': the weight of a method's only added term is called as in its paper."""
     known = [field for field in told if row.get(field) is not None]
     return ", ".join(f"{option_name(method, field)}={shown(row[field])}" for field in known)
 
@@ -71,7 +72,8 @@ def option_name(method: str, field: str) -> str:
     if part == base:
         return option
     if option == "weight":
-        return "γ" if len(terms) == 1 else f"{TERMS.get(part, part)} γ"
+        symbol = SYMBOLS.get(part, "γ")
+        return symbol if len(terms) == 1 else f"{TERMS.get(part, part)} {symbol}"
     return f"{TERMS.get(part, part)} {option}"
 
 

@@ -12,7 +12,10 @@ METHODS = {
     "icarl": "iCaRL", "fdr": "FDR", "lucir": "LUCIR", "bic": "BiC", "lwf": "LwF", "ewc": "EWC",
     "si": "SI", "agem": "A-GEM", "gdumb": "GDumb",
 }  # fmt: skip
-TERMS = {"bfp": "BFP", "bfp2": "BFP-2", "fd": "FD"}
+TERMS = {
+    "bfp": "BFP", "bfp2": "BFP-2", "fd": "FD", "ser": "SER", "lode": "LODE", "star": "STAR",
+    "wa": "WA",
+}  # fmt: skip
 SCENARIOS = {
     "split-cifar10": "Split CIFAR-10", "split-cifar100": "Split CIFAR-100",
     "split-tinyimagenet": "Split TinyImageNet", "split-imagenet100": "Split ImageNet-100",

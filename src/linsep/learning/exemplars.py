@@ -15,7 +15,7 @@ from ..data.images import Images, join
 from ..data.tasks import Task
 from ..nets.net import Spec
 from ..settings import sections
-from .memory import BalancedReservoir, Fresh, Look, Memory, Reservoir
+from .memory import BalancedReservoir, Fresh, Look, LossAware, Memory, Reservoir
 
 HELD_OUT = 0.1  # share of a class's rows that `HeldOut` keeps from training
 
@@ -184,6 +184,7 @@ POLICIES: Mapping[str, type[Memory]] = {
     "greedy": Greedy,
     "held_out": HeldOut,
     "herding": Herding,
+    "loss_aware": LossAware,
     "plain": Reservoir,
     "raw_herding": RawHerding,
     "task_shares": TaskShares,

@@ -105,7 +105,7 @@ class Learner(Model):
     def end_task(self, task: Task) -> None:
         if not any(stage.settled for stage in self.method.stages):
             self._settle(task)
-        self._fit_predictor()
+        self.predictor.fit(self._moment(task), self.memory.images())
         for name, term in self.terms.items():
             with self.randomness.initialising(f"term/{name}/end", task.index):
                 term.end_task(self._moment(task))
@@ -174,7 +174,7 @@ class Learner(Model):
         parts = {"net": self.net, "predictor": self.predictor}
         self._trained = copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
         reestimate(self.net, map(self.inputs, self._balanced(task).chunks(self.evaluation.chunk)))
-        self._fit_predictor()
+        self.predictor.fit(self._moment(task), self.memory.images())
         try:
             yield
         finally:
@@ -220,10 +220,6 @@ class Learner(Model):
             self.optimizers.load_state_dict(state["optimizers"])
 
     # --- the inside ------------------------------------------------------------------------------
-
-    def _fit_predictor(self) -> None:
-        if len(self.memory):
-            self.predictor.fit(self.memory.images(), self.look)
 
     def _moment(self, task: Task) -> Moment:
         return Moment(task, self.net, self.look, self.inputs)
@@ -285,10 +281,13 @@ class Learner(Model):
                 looks_back[draw] = needs.before or looks_back.get(draw, False)
         quiet = untracked(self.net) if self.training.bn_updates == "stream" else nullcontext()
         with quiet:
-            return {
+            passes = {
                 draw: Pass(draws[draw], self.net, self.teacher if back else None)
                 for draw, back in looks_back.items()
             }
+        for p in passes.values():
+            self.memory.replayed(p.batch.images, p.out.logits)
+        return passes
 
     def _clear_gradients(self) -> None:
         self.net.zero_grad()

@@ -79,6 +79,23 @@ def asymmetric_ce(logits: Tensor, y: Tensor, seen: Sequence[int]) -> Tensor:
     return F.cross_entropy(logits.masked_fill(absent, -torch.inf), y)
 
 
+def decoupled_ce(
+    logits: Tensor, y: Tensor, old: Sequence[int], new: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Cross-entropy among old and new classes as a sum: new against old ones, and the rest.
+
+    With S the sum of exp(logits) over both and N over the new ones, log S/N and log N - logits_y
+    for a row of a new class: Liang and Li (2023), LODE. A row of an old class has its whole
+    cross-entropy in the second part.
+    """
+    _rows_of(logits, y)
+    past, fresh = _named(old, logits), _named(new, logits)
+    both = logits.masked_fill(~(past | fresh), -torch.inf).logsumexp(1)  # log S
+    among = torch.where(past[y], both, logits.masked_fill(~fresh, -torch.inf).logsumexp(1))
+    own = logits.gather(1, y[:, None])[:, 0]
+    return (both - among).mean(), (among - own).mean()
+
+
 def distilled_bce(
     logits: Tensor, y: Tensor, seen: Sequence[int], old: Tensor | None, earlier: Sequence[int]
 ) -> Tensor:
@@ -117,6 +134,12 @@ def probability_match(logits: Tensor, target: Tensor) -> Tensor:
     """E ||softmax(logits) - softmax(target)||_2: Benjamin et al. (2019), FDR."""
     _same_shape(logits, target)
     return (logits.softmax(1) - target.softmax(1)).norm(dim=1).mean()
+
+
+def divergence(logits: Tensor, target: Tensor) -> Tensor:
+    """E KL(p || softmax(logits)) of probabilities p, the target."""
+    _same_shape(logits, target)
+    return F.kl_div(logits.log_softmax(1), target, reduction="batchmean")
 
 
 def soft_cross_entropy(

@@ -2,14 +2,15 @@
 
 Knows rows and columns and how to choose rows. Knows no net: what the rows are for is the terms'
 business, and random choices come from a generator that is handed in. The cost of an insertion does
-not depend on the capacity.
+not depend on the capacity, except where rows compete by their losses.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -26,7 +27,8 @@ Evict = Literal["all_largest", "one_largest"]
 class Memory:
     """A table whose first `size` rows are filled. Subclasses choose which rows to keep."""
 
-    own: ClassVar[Mapping[str, int | bool]] = {}  # columns of a subclass, and what fills them
+    # Columns of a subclass, and what fills them.
+    own: ClassVar[Mapping[str, int | bool | float]] = {}
 
     def __init__(
         self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
@@ -70,6 +72,9 @@ class Memory:
 
     def observe(self, images: Images, logits: Tensor, rng: np.random.Generator) -> None:
         """Take in rows of the stream; called after every step of a stage that observes."""
+
+    def replayed(self, images: Images, logits: Tensor) -> None:
+        """Learn what the net says of a draw; called in every step, before the rows are observed."""
 
     def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
         """Take in a task; called once in each, when the net has learned it or a stage asks for it.
@@ -126,11 +131,13 @@ class Reservoir(Memory):
         self.seen += n
         self.size = min(self.seen, self.capacity)
         if len(accepted):
-            slots = self._settle(slots[accepted], images.y.numpy()[accepted], rng)
             rows = torch.from_numpy(accepted)
-            self._write(slots, images.take(rows), logits[rows.to(logits.device)])
+            kept, said = images.take(rows), logits[rows.to(logits.device)]
+            self._write(self._settle(slots[accepted], kept, said, rng), kept, said)
 
-    def _settle(self, slots: Rows, labels: Rows, rng: np.random.Generator) -> Rows:
+    def _settle(
+        self, slots: Rows, images: Images, logits: Tensor, rng: np.random.Generator
+    ) -> Rows:
         """Where the accepted rows really go, one after another."""
         return slots
 
@@ -162,10 +169,12 @@ class BalancedReservoir(Reservoir):
         self._members: list[list[int]] = [[] for _ in range(classes)]  # rows of each class
         self._counts = np.zeros(classes, np.int64)
 
-    def _settle(self, slots: Rows, labels: Rows, rng: np.random.Generator) -> Rows:
+    def _settle(
+        self, slots: Rows, images: Images, logits: Tensor, rng: np.random.Generator
+    ) -> Rows:
         filled = sum(map(len, self._members))  # grows to the capacity, then stays
         settled = slots.copy()
-        for i, label in enumerate(labels):
+        for i, label in enumerate(images.y.numpy()):
             if filled < self.capacity:
                 filled += 1
             else:
@@ -175,7 +184,7 @@ class BalancedReservoir(Reservoir):
         return settled
 
     def _evict(self, rng: np.random.Generator) -> int:
-        """Take out a random row of a largest class; O(1) by putting the class's last in its place.
+        """Take out a row of a largest class; O(1) by putting the class's last in its place.
 
         Equally large classes have equally many rows, so choosing a class and then a row of it is
         choosing among all their rows.
@@ -185,11 +194,15 @@ class BalancedReservoir(Reservoir):
             largest = largest[:1]  # the argmax of Algorithm 2: the first of the tied ones
         label = largest[rng.integers(len(largest))]
         rows = self._members[label]
-        k = int(rng.integers(len(rows)))
+        k = self._pick(rows, rng)
         row, rows[k] = rows[k], rows[-1]
         rows.pop()
         self._counts[label] -= 1
         return row
+
+    def _pick(self, rows: Sequence[int], rng: np.random.Generator) -> int:
+        """Which of a class's rows goes."""
+        return int(rng.integers(len(rows)))
 
     def state_dict(self) -> dict[str, Any]:
         # The order within a class decides what a later draw hits, so it is part of the state.
@@ -202,3 +215,38 @@ class BalancedReservoir(Reservoir):
         for row in state["order"].tolist():
             self._members[int(self.y[row])].append(row)
         self._counts = np.array([len(rows) for rows in self._members], np.int64)
+
+
+class LossAware(BalancedReservoir):
+    """A balanced reservoir in which, within a largest class, easy rows go sooner than hard ones.
+
+    Row i of the class goes with a probability proportional to max(L) - L_i: the hardest one stays.
+    L_i is its cross-entropy when it was last in a batch, of the stream or of a draw. After
+    loss-aware and balanced reservoir sampling of Buzzega et al. (2020), "a bag of tricks".
+    """
+
+    own: ClassVar = {"loss": 0.0}
+
+    def replayed(self, images: Images, logits: Tensor) -> None:
+        self.columns["loss"][images.rows] = _losses(images, logits)
+
+    def _settle(
+        self, slots: Rows, images: Images, logits: Tensor, rng: np.random.Generator
+    ) -> Rows:
+        losses, settled = _losses(images, logits), slots.copy()
+        for i in range(len(slots)):  # one by one: each competes with those that came before it
+            one = torch.tensor([i])
+            settled[i] = super()._settle(slots[i : i + 1], images.take(one), logits, rng)[0]
+            self.columns["loss"][settled[i]] = losses[i]
+        return settled
+
+    def _pick(self, rows: Sequence[int], rng: np.random.Generator) -> int:
+        losses = self.columns["loss"][rows].double().numpy()
+        ease = losses.max() - losses
+        return int(rng.choice(len(rows), p=ease / ease.sum() if ease.any() else None))
+
+
+def _losses(images: Images, logits: Tensor) -> Tensor:
+    """Each row's cross-entropy, on the host."""
+    said = logits.detach().to("cpu", torch.float32)
+    return F.cross_entropy(said, images.y, reduction="none")

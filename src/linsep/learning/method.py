@@ -22,16 +22,30 @@ from .predictors import Predictor
 from .terms import Moment, Needs, Term
 from .updates import DESCEND, Descent, Rule
 
+Addition = Callable[["Method"], "Method"]  # what stands behind a `+`: from a method to another
+
 
 @dataclass(frozen=True)
 class Summand:
-    """A term with its weight and the stages it takes part in."""
+    """A term with its weight and the stages it takes part in; as an addition, one term more."""
 
     name: str
     weight: float
     build: Callable[[Spec], Term]
     from_memory: bool = False  # has nothing to say without one
     stages: tuple[str, ...] = ()  # where it takes part; none named: in the method's first stage
+
+    def __call__(self, method: Method) -> Method:
+        if self.name in {s.name for s in method.summands}:
+            raise ConfigError(f"this method already has a term named {self.name!r}")
+        if self.from_memory and not method.memories:
+            raise ConfigError(f"term {self.name!r} replays, and this method keeps no memory")
+        if self.from_memory and not method.draws:
+            raise ConfigError(
+                f"term {self.name!r} replays draws, and this method makes none: its stored rows "
+                "are part of the stream, so the term must look at that"
+            )
+        return replace(method, summands=(*method.summands, self))
 
 
 class Rows(NamedTuple):
@@ -109,17 +123,8 @@ class Method:
         first = (self.stages[0].name,)
         return [s.name for s in self.summands if stage.name in (s.stages or first)]
 
-    def __add__(self, extra: Summand) -> Method:
-        if extra.name in {s.name for s in self.summands}:
-            raise ConfigError(f"this method already has a term named {extra.name!r}")
-        if extra.from_memory and not self.memories:
-            raise ConfigError(f"term {extra.name!r} replays, and this method keeps no memory")
-        if extra.from_memory and not self.draws:
-            raise ConfigError(
-                f"term {extra.name!r} replays draws, and this method makes none: its stored rows "
-                "are part of the stream, so the term must look at that"
-            )
-        return replace(self, summands=(*self.summands, extra))
+    def __add__(self, extra: Addition) -> Method:
+        return extra(self)
 
 
 class BoundTerm(NamedTuple):

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data.images import Images
-from ..nets.heads import DecidesLinearly
+from ..nets.heads import DecidesLinearly, LinearHead
 from ..nets.net import Output, Spec
-from .memory import Look
+from .terms import Moment
 
 
 class Predictor(nn.Module):
@@ -26,8 +26,8 @@ class Predictor(nn.Module):
         """Weights and biases of the linear rule that decides as this one does on the features."""
         return head.as_linear()
 
-    def fit(self, exemplars: Images, look: Look) -> None:
-        """Called after every task, once the memory has settled."""
+    def fit(self, moment: Moment, exemplars: Images) -> None:
+        """Called after every task, once the memory has settled, with the rows it has."""
 
 
 class NearestMean(Predictor):
@@ -50,8 +50,44 @@ class NearestMean(Predictor):
         """
         return self.means.detach(), self.means.new_zeros(len(self.means))
 
-    def fit(self, exemplars: Images, look: Look) -> None:
-        z = F.normalize(look(exemplars).features)
+    def fit(self, moment: Moment, exemplars: Images) -> None:
+        if not len(exemplars):
+            return
+        z = F.normalize(moment.look(exemplars).features)
         for c in exemplars.y.unique().tolist():
             rows = (exemplars.y == c).to(z.device)
             self.means[c] = F.normalize(z[rows].mean(0), dim=0)
+
+
+class Aligned(Predictor):
+    """The logits of a linear head whose newest rows have been made as long as the older ones.
+
+    w_c z + b_c, with g w_c for w_c in the newest task's classes; g is the mean length of the older
+    classes' rows over that of the newest ones' (Zhao et al., 2020). The net stays as it is.
+    """
+
+    scale: Tensor
+    bias: Tensor
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.register_buffer("scale", torch.ones(spec.classes))
+        self.register_buffer("bias", torch.zeros(spec.classes))
+
+    def forward(self, out: Output) -> Tensor:
+        return self.scale * (out.logits.float() - self.bias) + self.bias
+
+    def as_linear(self, head: DecidesLinearly) -> tuple[Tensor, Tensor]:
+        weight, bias = head.as_linear()
+        return self.scale[:, None] * weight, bias
+
+    def fit(self, moment: Moment, exemplars: Images) -> None:
+        head, task = moment.net.head, moment.task
+        assert isinstance(head, LinearHead)
+        weight, bias = head.as_linear()
+        self.bias.copy_(bias)
+        self.scale.fill_(1.0)
+        if task.earlier and task.classes:
+            length = weight.norm(dim=1)
+            old, new = (length[list(classes)].mean() for classes in (task.earlier, task.classes))
+            self.scale[list(task.classes)] = old / new

@@ -6,11 +6,12 @@ A method is a function that returns a sum of terms; its keyword arguments are it
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .. import own
 from ..errors import ConfigError, shortened
-from ..learning.method import Method, Summand
+from ..learning.method import Method
 from ..settings.sections import Own
 from .agem import agem
 from .backward import bfp, bfp2, fd
@@ -21,19 +22,24 @@ from .fdr import fdr
 from .gdumb import gdumb
 from .icarl import icarl
 from .joint import ft, jt
+from .lode import lode
 from .lucir import lucir
 from .lwf import lwf
 from .replay import der, derpp, er
+from .ser import ser
 from .si import si
+from .star import star
+from .wa import wa
 
 
 @dataclass(frozen=True)
 class About:
     """A line for `linsep list`, and where the idea comes from."""
 
-    recipe: Callable[..., Any]  # gives a Method, or a Summand where it is a term's
+    recipe: Callable[..., Any]  # gives a Method, or an Addition where it is added to one
     line: str
     source: str
+    page: str = ""  # in docs/methods, if it is not the one that has its name
 
 
 METHODS: dict[str, About] = {
@@ -57,8 +63,12 @@ METHODS: dict[str, About] = {
 
 TERMS: dict[str, About] = {
     "bfp": About(bfp, "a learned linear map recovers the old features", "Gu et al., 2023"),
-    "bfp2": About(bfp2, "the same with a two-layer map", "Gu et al., 2023"),
-    "fd": About(fd, "feature distillation: the map is the identity", "Gu et al., 2023"),
+    "bfp2": About(bfp2, "the same with a two-layer map", "Gu et al., 2023", "bfp"),
+    "fd": About(fd, "feature distillation: the map is the identity", "Gu et al., 2023", "bfp"),
+    "ser": About(ser, "the old net's logits on new images", "Zhuo et al., 2023"),
+    "lode": About(lode, "new against old classes weighs less", "Liang and Li, 2023"),
+    "star": About(star, "replayed outputs hold if weights move", "Eskandar et al., 2025"),
+    "wa": About(wa, "new rows of the head as long as old ones", "Zhao et al., 2020"),
 }
 
 
@@ -77,20 +87,32 @@ class Parts:
     def assemble(self, options: Mapping[str, Mapping[str, object]]) -> Method:
         """The sum: each part called with its options."""
         base, *extras = self.recipes
-        method: Method = self._made(base, Method, options)
+        method = self._made(base, "a Method", lambda made: made, options)
         for extra in extras:
-            method += self._made(extra, Summand, options)
+            method = self._made(extra, "a Summand", partial(_added, method), options)
         return method
 
-    def _made(self, part: str, kind: type, options: Mapping[str, Mapping[str, object]]) -> Any:
+    def _made(
+        self,
+        part: str,
+        should: str,
+        use: Callable[[Any], Any],
+        options: Mapping[str, Mapping[str, object]],
+    ) -> Method:
+        """The method that a part gives; what a user's part returned is checked."""
         if part not in self.own:
-            return self.recipes[part](**options.get(part, {}))
+            return use(self.recipes[part](**options.get(part, {})))
         with own.calling(self.own[part].source, "method: "):
             made = self.recipes[part](**options.get(part, {}))
-        if not isinstance(made, kind):
-            should = f"should return a {kind.__name__}, not {shortened(made)}"
+            method = use(made)
+        if not isinstance(method, Method):
+            should = f"should return {should}, not {shortened(made)}"
             raise ConfigError(f"method: {self.own[part].source} {should}")
-        return made
+        return method
+
+
+def _added(method: Method, extra: Any) -> Method | None:
+    return method + extra if callable(extra) else None
 
 
 def parts(

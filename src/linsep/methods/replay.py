@@ -10,7 +10,7 @@ from ..learning.terms import CrossEntropy, ReplayCE, ReplayLogits
 from ..settings.sections import Weight
 
 Target = Literal["stored", "old_net"]
-RESERVOIRS = ("balanced", "plain")
+RESERVOIRS = ("balanced", "plain", "loss_aware")
 
 
 def er(*, replay_ce: Weight = 1.0, first_task: bool = True) -> Method:

@@ -237,7 +237,8 @@ class Memory(Section):
     rows: Annotated[int, Field(ge=0, le=10_000_000)] = 200
     """Images kept from earlier tasks; 0 where the method keeps none."""
     policy: str = "balanced"
-    """How rows are chosen: a balanced or a plain reservoir, or the method's own way."""
+    """How rows are chosen: by a balanced, a plain or a loss_aware reservoir, which is balanced and
+    keeps hard rows longer, or in the method's own way."""
     evict: Literal["all_largest", "one_largest"] = "all_largest"
     """Balanced policy: take the row to drop from all of the largest classes, or from one."""
     draw: Rows = 32

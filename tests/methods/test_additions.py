@@ -1,0 +1,423 @@
+"""What is added to methods beside the backward terms: one step against plain torch, and the laws."""
+
+import copy
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from linsep import testing
+from linsep.errors import ConfigError
+from linsep.learning.method import Method
+from linsep.learning.predictors import Aligned
+from linsep.learning.run import EpochEnd, Run, StepEnd, TaskEnd
+from linsep.learning.terms import Step
+from linsep.methods import METHODS, TERMS, assemble
+from linsep.methods.lode import Between
+from linsep.methods.star import START, WorstCase, moved, perturbable
+from linsep.nets.heads import LinearHead
+from linsep.nets.net import Net, Output, Spec, untracked
+from linsep.testing import same, toy_run
+
+from .test_steps import LR, NEW, OLD, SEEN, Scene, agree, ce, said, scene, stepped
+from .test_steps import moved as descended
+
+OTHERS = [name for name in TERMS if name not in testing.BACKWARD]
+
+
+# --- the laws, over all methods ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("base", METHODS)
+def test_laws_hold_for_every_method_with_all_that_it_takes(base: str) -> None:
+    method = testing.with_others(assemble(base, {}))
+    for law in testing.LAWS:
+        law(method)
+
+
+@pytest.mark.parametrize("name", ["er+ser", "er+lode", "er+star", "er+wa", "derpp+bfp+ser+lode"])
+def test_laws_hold_for_each_alone(name: str) -> None:
+    for law in testing.LAWS:
+        law(assemble(name, {}))
+
+
+def test_every_other_addition_was_on_the_way() -> None:
+    assert OTHERS == ["ser", "lode", "star", "wa"]
+    made = testing.with_others(assemble("derpp", {}))
+    assert {s.name for s in made.summands} >= {"ser", "star", "lode_within", "lode_between"}
+    assert made.predictor is Aligned
+
+
+@pytest.mark.parametrize("base", ["er", "lwf", "icarl", "gdumb", "fdr", "agem"])
+@pytest.mark.parametrize("law", testing.BACKWARD_LAWS, ids=lambda law: law.__name__)
+def test_ser_keeps_the_laws_of_backward_terms(law: Any, base: str) -> None:
+    law(assemble(base, {}), TERMS["ser"].recipe())
+
+
+@pytest.mark.parametrize("base", ["er", "agem", "fdr", "lucir"])
+def test_star_of_weight_0_changes_nothing(base: str) -> None:
+    """BatchNorm's statistics among it: none of its perturbed passes is remembered."""
+    testing.ignores_a_term_of_weight_zero(assemble(base, {}), TERMS["star"].recipe())
+
+
+def test_star_can_wait_for_the_second_task_and_look_at_the_stream() -> None:
+    for base in ("er", "ft", "gdumb"):
+        extra = TERMS["star"].recipe(on="stream", first_task=False)
+        for law in testing.BACKWARD_LAWS:
+            law(assemble(base, {}), extra)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("er_ace+lode", "splits a plain cross-entropy on the stream, and this method has none"),
+        ("lwf+lode", "splits a plain cross-entropy"),
+        ("icarl+lode", "splits a plain cross-entropy"),
+        ("bic+lode", "splits a plain cross-entropy"),
+        ("icarl+wa", "aligns a plain linear head, and this method predicts by another rule"),
+        ("lucir+wa", "aligns a plain linear head"),
+        ("bic+wa", "aligns a plain linear head"),
+        ("ft+star", "replays, and this method keeps no memory"),
+        ("gdumb+star", "replays draws, and this method makes none"),
+        ("er+ser+ser", "names the term 'ser' twice"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_one_line(name: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as error:
+        assemble(name, {})
+    assert "\n" not in str(error.value)
+
+
+# --- SER -----------------------------------------------------------------------------------------
+
+
+def test_ser() -> None:
+    s = scene("er+ser", added={"ser": {"weight": 0.7}})
+    old, draw = said(s.old, s.batch.x).logits, s.draws["replay_ce"]
+
+    def loss(net: Net) -> Tensor:
+        logits = net(s.batch.x).logits
+        replay = ce(net(draw.x).logits, draw.y)
+        return ce(logits, s.batch.y) + replay + 0.7 * ((logits - old) ** 2).sum() / old.numel()
+
+    expected = descended(s.net, loss)
+    stepped(s)
+    agree(s.run.learner.net, expected)
+
+
+@pytest.mark.parametrize(("plain", "more"), [("derpp+bfp", 0), ("derpp", 1)])
+def test_ser_shares_the_frozen_pass_of_bfp(plain: str, more: int) -> None:
+    """Images that pass the frozen net in a step: none more beside BFP, else the stream's."""
+    found = []
+    for name in (plain, f"{plain}+ser"):
+        s = scene(name)
+        passed: list[int] = []
+        assert s.run.learner.teacher is not None or name == "derpp"
+        if s.run.learner.teacher is not None:
+            s.run.learner.teacher.register_forward_hook(
+                lambda net, x, out, passed=passed: passed.append(len(x[0]))
+            )
+        stepped(s)
+        found.append(sum(passed))
+    assert found[1] - found[0] == more * len(s.batch.y)
+
+
+# --- LODE ----------------------------------------------------------------------------------------
+
+
+def lode_by_hand(o: Tensor, y: Tensor, new: list[int], all_: list[int]) -> tuple[Tensor, Tensor]:
+    """Row by row, by probabilities."""
+    between, within = [], []
+    for row, label in zip(o, y.tolist(), strict=True):
+        p = row[all_].softmax(0)
+        of_new = p[[all_.index(c) for c in new]].sum()
+        own = p[all_.index(label)]
+        between.append(-of_new.log() if label in new else torch.zeros(()))
+        within.append(-(own / of_new).log() if label in new else -own.log())
+    return torch.stack(between).mean(), torch.stack(within).mean()
+
+
+def test_lode() -> None:
+    s = scene("er+lode", added={"lode": {"between": 0.3, "within": 0.8}})
+    draw, every = s.draws["replay_ce"], [*range(6)]
+
+    def loss(net: Net) -> Tensor:
+        between, within = lode_by_hand(net(s.batch.x).logits, s.batch.y, [2, 3, 4, 5], every)
+        return 0.3 * between + 0.8 * within + ce(net(draw.x).logits, draw.y)  # 2 new, 2 old
+
+    expected = descended(s.net, loss)
+    assert stepped(s).keys() == {"lode_within", "lode_between", "replay_ce"}
+    agree(s.run.learner.net, expected)
+
+
+def test_lode_leaves_rows_of_old_classes_alone() -> None:
+    """GDumb's stream is the memory, and its cross-entropy is among the classes seen."""
+    s = scene("gdumb+lode")
+    assert set(s.batch.y.tolist()) == set(SEEN)
+
+    def loss(net: Net) -> Tensor:
+        between, within = lode_by_hand(net(s.batch.x).logits, s.batch.y, NEW, SEEN)
+        return 0.1 * between + within
+
+    expected = descended(s.net, loss)
+    stepped(s)
+    agree(s.run.learner.net, expected)
+
+
+@pytest.mark.parametrize(("scale", "factor"), [("new_over_old", 2 / 4), ("none", 1.0)])
+def test_lode_presses_less_on_more_old_classes(scale: Any, factor: float) -> None:
+    """In the third task of two classes each."""
+    task = toy_run(assemble("er", {})).scenario.tasks[2]
+    logits, y = torch.randn(5, 6), torch.tensor([4, 5, 5, 4, 4])
+    stream: Any = SimpleNamespace(
+        batch=SimpleNamespace(y=y), out=Output(logits, torch.zeros(5, 2), {})
+    )
+    spec = Spec((1, 8, 8), (1, 6, 6), 6, {"features": 2})
+    method = assemble("er+lode", {"lode": {"scale": scale}})
+    term = method.summands[1].build(spec)
+    assert isinstance(term, Between)
+    net: Any = None
+    found = term(Step(task, net, stream, None))
+    assert_close(found, factor * lode_by_hand(logits, y, [4, 5], [*range(6)])[0])
+
+
+@pytest.mark.parametrize("base", ["derpp", "gdumb"])
+def test_lode_of_weights_1_is_the_cross_entropy(base: str) -> None:
+    even = {"lode": {"between": 1.0, "within": 1.0, "scale": "none"}}
+    plain, split = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+lode", even))
+    for _ in zip(plain, split, strict=True):
+        pass
+    for a, b in zip(plain.learner.net.parameters(), split.learner.net.parameters(), strict=True):
+        assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("base", ["derpp", "si", "gdumb"])
+def test_the_first_task_is_learned_as_without_lode(base: str) -> None:
+    plain, split = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+lode", {}))
+    for a, b in zip(plain, split, strict=True):
+        if plain.cursor.task:
+            break
+        assert same(dict(plain.learner.net.state_dict()), dict(split.learner.net.state_dict()))
+        if isinstance(a, StepEnd) and isinstance(b, StepEnd):
+            assert torch.equal(a.losses["ce"], b.losses["lode_within"])
+            assert "lode_between" not in b.losses
+
+
+def test_lode_acts_in_the_main_stage_alone() -> None:
+    ends = [e for e in toy_run(assemble("lucir+lode", {})) if isinstance(e, EpochEnd)]
+    in_fit = {name for e in ends if e.stage == "fit" for name in e.losses}
+    assert "ce" in in_fit
+    assert not in_fit & {"lode_within", "lode_between"}
+    in_train = {name for e in ends if e.stage == "train" for name in e.losses}
+    assert in_train >= {"lode_within", "lode_between"}
+    assert "ce" not in in_train
+
+
+# --- STAR ----------------------------------------------------------------------------------------
+
+
+def shifted(net: Net, by: Mapping[str, Tensor]) -> Net:
+    """A copy that normalises by the batch, its weights moved for real."""
+    other = copy.deepcopy(net).train().requires_grad_(True)
+    with torch.no_grad():
+        for name, p in other.named_parameters():
+            p.add_(by.get(name, torch.zeros_like(p)))
+    return other
+
+
+def kl(p: Tensor, logits: Tensor) -> Tensor:
+    q = logits.exp() / logits.exp().sum(1, keepdim=True)
+    return (p * (p.log() - q.log())).sum(1).mean()
+
+
+def star_by_hand(net: Net, x: Tensor, y: Tensor, key: int, radius: float) -> list[Tensor]:
+    """The gradient: of the divergence at perturbed weights, for every parameter of the net."""
+    p = shifted(net, {})(x).logits.softmax(1).detach()
+    right = p.argmax(1) == y
+    assert 2 <= right.sum() < len(right)
+    random = torch.Generator().manual_seed(key)
+    start, sizes = {}, {}
+    for name, w in net.named_parameters():
+        if w.ndim > 1:
+            z = torch.randn(w.shape, generator=random)
+            sizes[name] = w.detach().square().sum().sqrt()
+            start[name] = START * radius * sizes[name] * z / z.square().sum().sqrt()
+    near = shifted(net, start)
+    kl(p[right], near(x).logits[right]).backward()
+    slopes = {name: w.grad for name, w in near.named_parameters() if w.grad is not None}
+    worst = {n: radius * sizes[n] * slopes[n] / slopes[n].square().sum().sqrt() for n in sizes}
+    far = shifted(net, worst)
+    return list(torch.autograd.grad(kl(p[right], far(x).logits[right]), list(far.parameters())))
+
+
+def star_scene(radius: float, weight: float) -> tuple[Scene, WorstCase]:
+    """A draw of which the net gets some rows right and some wrong."""
+    s = scene("er+star", added={"star": {"weight": weight, "radius": radius}})
+    draw, term = s.draws["star"], s.run.learner.terms["star"]
+    assert isinstance(term, WorstCase)
+    best = copy.deepcopy(s.net).train()(draw.x).logits.argmax(1)
+    wrong = (best + 1) % 6
+    y = torch.where(torch.arange(len(best)) < 3, best, wrong)
+    return s._replace(draws={**s.draws, "star": draw._replace(y=y)}), term
+
+
+def test_star() -> None:
+    s, term = star_scene(radius=0.2, weight=0.9)
+    draw, own = s.draws["replay_ce"], s.draws["star"]
+    g = star_by_hand(s.net, own.x, own.y, int(term.key), 0.2)
+
+    def loss(net: Net) -> Tensor:
+        return ce(net(s.batch.x).logits, s.batch.y) + ce(net(draw.x).logits, draw.y)
+
+    expected = descended(s.net, loss)
+    with torch.no_grad():
+        for p, slope in zip(expected.parameters(), g, strict=True):
+            p.sub_(LR * 0.9 * slope)
+    key = int(term.key)
+    stepped(s)
+    agree(s.run.learner.net, expected)
+    assert max(float((LR * 0.9 * slope).abs().max()) for slope in g) > 1e-4  # it can be noticed
+    assert int(term.key) == key + 1
+
+
+def test_star_reads_the_net_and_changes_nothing_in_it() -> None:
+    s, term = star_scene(radius=0.2, weight=1.0)
+    net = s.run.learner.net
+    net.train_only(("backbone", "head"))
+    before = copy.deepcopy(net.state_dict())
+    own = s.draws["star"]
+    with untracked(net):
+        out = net(own.x)
+    replay: Any = SimpleNamespace(batch=own, out=out)
+    stream: Any = None
+    found = term(Step(s.run.scenario.tasks[1], net, stream, replay))
+    assert found.requires_grad
+    assert float(found) > 0
+    assert same(dict(before), dict(net.state_dict()))
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_the_worst_direction_is_worse_than_random_ones() -> None:
+    s, term = star_scene(radius=0.1, weight=1.0)
+    x, net, far = s.draws["star"].x, s.net, []
+    p = shifted(net, {})(x).logits.softmax(1).detach()
+    weights = perturbable(net.requires_grad_(True))
+    for seed in range(20):
+        term.key.fill_(seed)
+        directions = term._directions(weights)
+        by = {
+            n: w.detach() - weights[n].detach() for n, w in moved(weights, directions, 0.1).items()
+        }
+        far.append(float(kl(p, shifted(net, by)(x).logits)))
+    s.run.learner.net.train_only(("backbone", "head"))
+    right = s.draws["star"]._replace(y=p.argmax(1))
+    replay: Any = SimpleNamespace(batch=right, out=Output(p.log(), p, {}))
+    stream: Any = None
+    worst = term(Step(s.run.scenario.tasks[1], s.run.learner.net, stream, replay))
+    assert float(worst) > max(far)
+
+
+def test_a_layer_moves_by_the_radius_times_its_length() -> None:
+    net = toy_run(assemble("er", {})).learner.net.train()
+    net.requires_grad_(True)
+    weights = perturbable(net)
+    assert {name.rpartition(".")[2] for name in weights} == {"weight"}
+    assert all(w.ndim > 1 for w in weights.values())
+    directions = {name: torch.randn_like(w) for name, w in weights.items()}
+    first = next(iter(weights))
+    directions[first].zero_()
+    for name, w in moved(weights, directions, 0.3).items():
+        length = 0.0 if name == first else 0.3
+        assert_close((w - weights[name]).norm(), length * weights[name].norm())
+
+
+def test_modules_that_do_not_learn_are_not_perturbed() -> None:
+    run = toy_run(assemble("er+star", {}), train=("block2", "head"))
+    run.learner.net.train_only(("backbone", "head"))
+    assert not any("block1" in name for name in perturbable(run.learner.net))
+    testing.steps_purely(assemble("er+star", {}), lambda m, *a, **k: toy_run(m, *a, **k))
+
+
+def test_star_has_nothing_to_say_of_rows_that_are_wrong() -> None:
+    s, term = star_scene(radius=0.2, weight=1.0)
+    own = s.draws["star"]
+    best = copy.deepcopy(s.net).train()(own.x).logits.argmax(1)
+    one = torch.where(torch.arange(len(best)) == 0, best, (best + 1) % 6)
+    losses = stepped(s, {**s.draws, "star": own._replace(y=one)})
+    assert "star" not in losses
+
+
+# --- WA ------------------------------------------------------------------------------------------
+
+
+def test_weight_alignment_by_hand() -> None:
+    """Old rows of length 3 and 5, new ones of 6 and 10: the new ones are halved, biases stay."""
+    head = LinearHead(2, 5)
+    with torch.no_grad():
+        head.weight.copy_(torch.tensor([[3.0, 0], [0, 5], [6, 0], [0, 10], [7, 7]]))
+        head.bias.copy_(torch.tensor([0.0, 1, 2, 3, 4]))
+    rule = Aligned(Spec((1, 2, 2), (1, 2, 2), 5, {"features": 2}))
+    task = SimpleNamespace(earlier=(0, 1), classes=(2, 3))
+    moment: Any = SimpleNamespace(net=SimpleNamespace(head=head), task=task)
+    nothing: Any = ()
+    rule.fit(moment, nothing)
+    z = torch.tensor([[1.0, -2.0]])
+    scores = rule(Output(head(z), z, {}))
+    assert_close(scores.detach(), torch.tensor([[3.0, -10 + 1, 3 + 2, -10 + 3, 7 - 14 + 4]]))
+    weight, bias = rule.as_linear(head)
+    assert_close(z @ weight.T + bias, scores.detach())
+    task.earlier = ()
+    rule.fit(moment, nothing)
+    assert_close(rule(Output(head(z), z, {})), head(z))
+
+
+@pytest.mark.parametrize("base", ["derpp", "ewc", "gdumb"])
+def test_training_does_not_notice_weight_alignment(base: str) -> None:
+    plain, aligned = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+wa", {}))
+    for _, event in zip(plain, aligned, strict=True):
+        a, b = plain.learner.state_dict(), aligned.learner.state_dict()
+        for part in ("net", "memory", "teacher", "terms", "optimizers"):
+            assert same(a[part], b[part]), part
+        if isinstance(event, TaskEnd):
+            new = aligned.scenario.tasks[event.task].classes
+            scale = b["predictor"]["scale"]
+            length = aligned.learner.net.head.weight.detach().norm(dim=1)  # type: ignore[union-attr,operator]
+            lengths = scale * length
+            others = [c for c in range(6) if c not in new]
+            assert (scale[others] == 1).all()
+            if event.task:
+                old = [c for c in others if c < min(new)]
+                assert_close(lengths[list(new)].mean(), lengths[old].mean())
+
+
+def test_weight_alignment_takes_back_a_bias_to_new_classes() -> None:
+    """Fine-tuning says the newest classes only; with its rows shortened, less often."""
+    taken = []
+    for name in ("er", "er+wa"):
+        run = finished(toy_run(assemble(name, {}), training={"lr": 0.2, "epochs": 6}))
+        run.learner.net.head.weight.data[4:] *= 5  # type: ignore[union-attr,operator,index]
+        run.learner.predictor.fit(
+            run.learner._moment(run.scenario.tasks[2]), run.learner.memory.images()
+        )
+        scores = torch.cat([run.learner.predict(g.test) for g in run.scenario.groups])
+        taken.append(int((scores.argmax(1) >= 4).sum()))
+    assert taken[1] < taken[0]
+
+
+def finished(run: Run) -> Run:
+    for _ in run:
+        pass
+    return run
+
+
+def test_a_method_is_not_changed_by_what_is_added_to_it() -> None:
+    method = assemble("derpp", {})
+    before = copy.copy(method)
+    for name in TERMS:
+        assert isinstance(method + TERMS[name].recipe(), Method)
+    assert method == before
+    assert OLD == [0, 1]
