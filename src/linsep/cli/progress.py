@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 
 from ..learning.run import ChunkEnd, EpochEnd, Event, Run, StepEnd, TaskEnd
-from ..learning.workload import BACKWARD, Workload
+from ..learning.workload import TRAINED, Workload
 from .live import Line
 from .terminal import say
 
@@ -79,7 +79,7 @@ class Watcher:
         work, counts = self.run.workload, self._counts()
         trained, tested = (done - first for done, first in zip(counts, self._first, strict=True))
         train = self._seconds[0] / max(trained, 1)
-        test = self._seconds[1] / tested if tested else train / BACKWARD  # a guess, until it is
+        test = self._seconds[1] / tested if tested else train / TRAINED  # a guess, until it is
         left = train * (work.trained() - counts[0]) + test * (work.tested() - counts[1])
         return self._images / max(self._seconds[0], 1e-9), left
 
@@ -89,7 +89,7 @@ def cost_of_testing(work: Sequence[Workload]) -> list[str]:
     trained, tested = sum(w.trained() for w in work), sum(w.tested() for w in work)
     if tested <= trained:
         return []
-    share = tested / (tested + BACKWARD * trained)
+    share = tested / (tested + TRAINED * trained)
     return [
         f"Testing passes {tested} images through the net, training {trained}: up to {share:.0%} "
         "of the time. --test-per-class N tests on fewer."

@@ -99,7 +99,7 @@ class Learner(Model):
             own = SHARED if self.shared_draw else name
             draw = own if needs.draws and stage.draws else None
             terms[name] = BoundTerm(self.terms[name], weights[name], needs, draw)
-        rows = stage.rows.choose(task, self.memory, self._choosing(task))
+        rows = stage.rows.choose(task, self.memory, self.choosing(task))
         return BoundStage(task, stage, rows, terms, self.net.parts(stage.trains))
 
     def end_task(self, task: Task) -> None:
@@ -234,12 +234,12 @@ class Learner(Model):
         terms = {name: term.optimizer() for name, term in self.terms.items()}
         return Optimizers(stages, {name: own for name, own in terms.items() if own is not None})
 
-    def _choosing(self, task: Task) -> Callable[[], np.random.Generator]:
+    def choosing(self, task: Task) -> Callable[[], np.random.Generator]:
         """The generator that rows of a task are chosen with, by its stages and by the memory."""
         return lambda: self.randomness.at("task rows", task.index)
 
     def _settle(self, task: Task) -> None:
-        self.memory.consolidate(task, self.look, self._choosing(task))
+        self.memory.consolidate(task, self.look, self.choosing(task))
 
     def _renew(self, task: Task) -> None:
         """The net as it would be if it were made anew; its optimisers were cleared already."""

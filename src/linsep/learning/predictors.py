@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from ..data.images import Images
 from ..nets.heads import DecidesLinearly, LinearHead
 from ..nets.net import Output, Spec
-from .terms import Moment
+from .terms import Moment, Passes
 
 
 class Predictor(nn.Module):
     """The net's own logits."""
+
+    passes = Passes()  # through the net when it is fitted, as multiples of the exemplars
 
     def __init__(self, spec: Spec) -> None:
         super().__init__()
@@ -33,6 +35,7 @@ class Predictor(nn.Module):
 class NearestMean(Predictor):
     """iCaRL's rule: the closest mean of a class's exemplars, all features on the unit sphere."""
 
+    passes = Passes(forward=1)
     means: Tensor
 
     def __init__(self, spec: Spec) -> None:

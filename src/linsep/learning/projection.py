@@ -137,8 +137,8 @@ class BackwardFeatures(Term):
         frozen = past and not (self.stored and self.on == "replay")
         kept = frozenset({STORED}) if self.stored else frozenset[str]()
         draws = past and self.on != "stream"
-        on = "stream" if self.stored and frozen else self.on  # what passes the frozen net
-        return Needs(draws, before=frozen, columns=kept, taps=taps, on=on, every=self.every)
+        passing = "stream" if self.stored else self.on
+        return Needs(draws, frozen, kept, taps, on=self.on, before_on=passing, every=self.every)
 
     def projection(self, layer: str) -> nn.Module:
         """The map that takes a layer's new outputs to its old ones."""

@@ -5,7 +5,7 @@ declares beforehand, and gets as data. Terms that only one method has live besid
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from ..nets.net import Net, Output, Spec
 from . import losses
 
 On = Literal["both", "stream", "replay"]
+BACKWARD = 2  # passes forward that one backward costs: gradients of inputs and of weights
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,19 @@ class Passes:
     """Passes through the net that a part makes by itself, as multiples of the rows it looks at."""
 
     forward: float = 0.0
-    backward: float = 0.0
-    frozen: float = 0.0
+    backward: float = 0.0  # through the backbone
+    frozen: float = 0.0  # through the previous task's net
+
+    def __add__(self, other: "Passes") -> "Passes":
+        return Passes(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def __mul__(self, times: float) -> "Passes":
+        return Passes(*(times * count for count in astuple(self)))
+
+    @property
+    def total(self) -> float:
+        """As passes forward."""
+        return self.forward + BACKWARD * self.backward + self.frozen
 
 
 @dataclass(frozen=True)
@@ -41,8 +53,18 @@ class Needs:
     columns: frozenset[str] = frozenset()  # stored with each row beyond image and label
     taps: frozenset[str] = frozenset()  # blocks of the backbone beside the features
     on: On | None = None  # the rows it looks at; None: its draw's, or the stream's without one
+    before_on: On | None = None  # of these, the rows that pass the previous task's net; None: all
     passes: Passes = Passes()  # of its own in a step, beyond the stream's and its draw's
+    at_end: Passes = Passes()  # of the images that it passes when the task ends
     every: int = 1  # at work in those steps of an epoch whose number is a multiple of this
+
+    @property
+    def rows(self) -> On:
+        return self.on or ("replay" if self.draws else "stream")
+
+    @property
+    def frozen_rows(self) -> On | None:
+        return (self.before_on or self.rows) if self.before else None
 
 
 class Pass:
@@ -142,7 +164,7 @@ class ReplayCE(Term):
         self.first_task = first_task
 
     def needs(self, task: Task) -> Needs:
-        return Needs(draws=self.first_task or bool(task.earlier))
+        return Needs(draws=self.first_task or bool(task.earlier), on="replay")
 
     def forward(self, step: Step) -> Tensor | None:
         p = step.replay
@@ -172,7 +194,8 @@ class ReplayLogits(Term):
         old = self.target == "old_net" and not first
         stored = not old and (self.first_task or not first)
         columns = frozenset({"logits"}) if stored else frozenset[str]()
-        return Needs(draws=self.first_task or not first, before=old, columns=columns)
+        draws = self.first_task or not first
+        return Needs(draws=draws, before=old, columns=columns, on="replay")
 
     def forward(self, step: Step) -> Tensor | None:
         p = step.replay

@@ -20,6 +20,10 @@ Losses = Mapping[str, Tensor]  # by the names of their terms, weighted
 Parameters = Sequence[nn.Parameter]
 
 
+def _all_at_once(names: Names) -> list[Names]:
+    return [names]
+
+
 @dataclass(frozen=True)
 class Rule:
     """How the losses of a step become gradients, and in how many updates they are followed."""
@@ -27,10 +31,8 @@ class Rule:
     # The terms of each update, in order: replayed batches pass the net in this order too.
     rounds: Callable[[Names], Sequence[Names]]
     backward: Callable[[Losses, Parameters], None]  # leaves gradients in the parameters
-
-
-def _all_at_once(names: Names) -> list[Names]:
-    return [names]
+    # The terms of an update whose gradients are found together, in one pass backward.
+    together: Callable[[Names], Sequence[Names]] = _all_at_once
 
 
 def _sum(losses: Losses) -> Tensor:
@@ -47,10 +49,11 @@ DESCEND = Rule(_all_at_once, _down_the_sum)  # down the gradient of the sum
 def in_two_steps(last: str) -> Rule:
     """Down the gradient of the other terms; then, from there, down that of the last one."""
 
-    def rounds(names: Names) -> list[Names]:
-        return [[n for n in names if n != last], [n for n in names if n == last]]
+    return Rule(_apart(last), _down_the_sum)
 
-    return Rule(rounds, _down_the_sum)
+
+def _apart(last: str) -> Callable[[Names], list[Names]]:
+    return lambda names: [[n for n in names if n != last], [n for n in names if n == last]]
 
 
 def project(reference: str) -> Rule:
@@ -62,7 +65,7 @@ def project(reference: str) -> Rule:
     def rounds(names: Names) -> list[Names]:
         return [sorted(names, key=lambda name: name == reference)]
 
-    return Rule(rounds, partial(_never_against, reference=reference))
+    return Rule(rounds, partial(_never_against, reference=reference), _apart(reference))
 
 
 def _never_against(losses: Losses, parameters: Parameters, *, reference: str) -> None:

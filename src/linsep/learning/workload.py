@@ -11,8 +11,9 @@ from ..data.tasks import Scenario
 from ..randomness import Cursor
 from ..settings.sections import Training
 from .method import Method, Stage
+from .terms import BACKWARD
 
-BACKWARD = 3  # passes forward that a trained image costs: its own, and a backward pass
+TRAINED = 1 + BACKWARD  # passes forward that a trained image costs: its own, and one backward
 
 
 def epochs(stage: Stage, training: Training) -> int:
@@ -63,4 +64,4 @@ class Workload:
 
     def passes(self, cursor: Cursor | None = None) -> int:
         """Images passed forward through the net; replayed ones, which vary, are not counted."""
-        return BACKWARD * self.trained(cursor) + self.tested(cursor)
+        return TRAINED * self.trained(cursor) + self.tested(cursor)

@@ -16,7 +16,8 @@ class ReplayProbabilities(Term):
     """Softmax outputs of replayed rows towards the stored ones."""
 
     def needs(self, task: Task) -> Needs:
-        return Needs(draws=bool(task.earlier), columns=frozenset({"logits"}))
+        columns = frozenset({"logits"})
+        return Needs(draws=bool(task.earlier), columns=columns, on="replay")
 
     def forward(self, step: Step) -> Tensor | None:
         p = step.replay

@@ -1,0 +1,199 @@
+"""What a run costs: images through the nets, bytes and numbers kept, known before it begins.
+
+Counted is what training does: its steps, and what a method passes through the net between them to
+choose exemplars, fit a predictor or weigh parameters. Tests are not counted. All follows from what
+terms, rules, stages and memories declare, and no image is passed. docs/cost.md defines the figures.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from math import lcm
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data.images import Images
+from ..data.tasks import Scenario, Task
+from ..nets.net import Output
+from .learner import Learner
+from .method import BoundStage, BoundTerm
+from .run import batches
+from .terms import Passes
+from .updates import Rule
+from .workload import TRAINED, epochs
+
+COLUMNS = {"x": "images", "y": "labels"}  # of a memory, as they are called here
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of a run: images that pass, bytes and numbers that are kept."""
+
+    step: Passes  # images of a whole step in the last task
+    run: Passes  # images over all steps and between them
+    finetuning: float  # passes forward that fine-tuning would make of the same stream
+    kept: Mapping[str, int]  # bytes from task to task beside the net: images, logits, frozen ...
+    parameters: int  # of the net and the frozen net, and numbers that terms keep
+
+    @property
+    def passes(self) -> float:
+        """As a multiple of fine-tuning's."""
+        return self.run.total / self.finetuning
+
+    def facts(self) -> dict[str, Any]:
+        """As results.json has it."""
+        return {
+            "passes": self.passes,
+            "images": self.run.total,
+            "bytes": sum(self.kept.values()),
+            "parameters": self.parameters,
+            "step": asdict(self.step),
+            "run": asdict(self.run),
+            "kept": dict(self.kept),
+        }
+
+
+def cost_of(learner: Learner, scenario: Scenario, given: Scenario) -> Cost:
+    """The cost of learning a scenario, which the method's curriculum made of the given one.
+
+    Rows of earlier tasks that the last one has again are counted as kept: joint training's.
+    """
+    rehearsal = _Rehearsal(learner)
+    for task in scenario.tasks:
+        rehearsal.learn(task)
+    stream = learner.training.epochs * sum(len(task.train) for task in given.tasks)
+    again = len(scenario.tasks[-1].train) - len(given.tasks[-1].train)
+    kept = dict(_kept(learner))
+    kept["images"] += again * int(np.prod(scenario.shape))
+    nets = [learner.net, *filter(None, [learner.teacher])]
+    parameters = sum(p.numel() for net in nets for p in net.parameters())
+    parameters += sum(value.numel() for value in _terms_state(learner))
+    return Cost(rehearsal.step, rehearsal.run, TRAINED * stream, kept, parameters)
+
+
+class _Rehearsal:
+    """A run with blank images: the memory and the stages choose rows as they will, by labels."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner, self.memory = learner, learner.memory.blank()
+        self.offered = self.drawn = 0  # rows, by the stream so far; rows of a draw now
+        self.step = self.run = Passes()
+
+    def learn(self, task: Task) -> None:
+        learner, stages = self.learner, self.learner.method.stages
+        blank = replace(task, train=_blank(task.train))
+        for stage in stages:
+            if stage.settled:
+                self._settle(blank)
+            self.run += Passes(forward=stage.looks(task))
+            rows = stage.rows.choose(blank, self.memory, learner.choosing(task))
+            step = self._train(replace(learner.bind(task, stage), rows=rows))
+            if stage is stages[0]:
+                self.step = step
+        if not any(stage.settled for stage in stages):
+            self._settle(blank)
+        self.run += learner.predictor.passes * len(self.memory)
+        if "features" in learner.memory.columns:  # as the memory refreshes them
+            self.run += Passes(forward=len(self.memory))
+        for term in learner.terms.values():
+            self.run += term.needs(task).at_end
+
+    def _train(self, at: BoundStage) -> Passes:
+        """Count a stage; return what a whole step of it passes, on average."""
+        training, rule = self.learner.training, self.learner.method.rule
+        sizes = list(map(len, batches(torch.arange(len(at.rows)), training.batch_size)))
+        period, alike = lcm(*(bound.needs.every for bound in at.terms.values())), Counter[_Place]()
+        for _ in range(epochs(at.stage, training) if len(at.rows) else 0):
+            for number, rows in enumerate(sizes):
+                alike[rows, self.drawn, number % period] += 1
+                if at.stage.observes:
+                    self._offer(rows)
+        learns = self._reaches_backbone(at)
+        for place, steps in alike.items():
+            self.run += step_passes(at.terms, rule, learns, *place) * steps
+        rows = min(training.batch_size, len(at.rows))
+        several = [step_passes(at.terms, rule, learns, rows, self.drawn, n) for n in range(period)]
+        return sum(several, Passes()) * (1 / period)
+
+    def _reaches_backbone(self, at: BoundStage) -> bool:
+        inside = set(map(id, self.learner.net.backbone.parameters()))
+        return any(id(parameter) in inside for parameter in at.parameters)
+
+    def _offer(self, rows: int) -> None:
+        self.offered += rows
+        if (held := self.memory.held(self.offered)) != self.memory.size:
+            self.memory.size = held
+            self._count_draw()
+
+    def _settle(self, task: Task) -> None:
+        self.memory.consolidate(task, self._look, self.learner.choosing(task))
+        self._count_draw()
+
+    def _count_draw(self) -> None:
+        rng, some = np.random.default_rng(0), len(self.memory) > 0
+        self.drawn = len(self.memory.sample(self.learner.draw_rows, rng)) if some else 0
+
+    def _look(self, images: Images) -> Output:
+        """What a net might say of the images, which are counted."""
+        self.run += Passes(forward=len(images))
+        logits = torch.zeros(len(images), self.memory.classes)
+        return Output(logits, logits[:, :1], {})
+
+
+_Place = tuple[int, int, int]  # rows of the stream and of a draw, and the step's number
+
+
+def step_passes(
+    terms: Mapping[str, BoundTerm], rule: Rule, learns: bool, rows: int, drawn: int, number: int
+) -> Passes:
+    """The images that pass in one step, as its terms and the rule declare it."""
+    working = {name: bound for name, bound in terms.items() if not number % bound.needs.every}
+    streamed = any(b.needs.frozen_rows in ("both", "stream") for b in working.values())
+    found = Passes(forward=rows, frozen=rows * streamed)
+    for names in rule.rounds(list(working)):
+        now = [working[name] for name in names]
+        past = {b.draw for b in now if b.needs.frozen_rows in ("both", "replay")} - {None}
+        found += Passes(
+            forward=drawn * len({bound.draw for bound in now if bound.draw}),
+            frozen=drawn * len(past),
+        )
+        for several in rule.together(names):
+            found += Passes(backward=learns * _rows([working[n] for n in several], rows, drawn))
+        for bound in now:
+            found += bound.needs.passes * _rows([bound], rows, drawn)
+    return found
+
+
+def _rows(bound: Iterable[BoundTerm], rows: int, drawn: int) -> int:
+    """How many rows some terms look at together."""
+    several = list(bound)
+    streamed = any(one.needs.rows != "replay" for one in several)
+    return rows * streamed + drawn * len(_draws(several))
+
+
+def _draws(bound: Iterable[BoundTerm]) -> set[str]:
+    return {one.draw for one in bound if one.draw and one.needs.rows != "stream"}
+
+
+def _blank(images: Images) -> Images:
+    return Images.of(
+        torch.zeros(1, 1, 1, 1, dtype=torch.uint8).expand(len(images), 1, 1, 1), images.y
+    )
+
+
+def _kept(learner: Learner) -> Iterator[tuple[str, int]]:
+    """What is kept from task to task, and its bytes."""
+    for name, column in learner.memory.columns.items():
+        yield COLUMNS.get(name, name), column.nbytes
+    frozen = learner.teacher.state_dict().values() if learner.teacher is not None else ()
+    yield "frozen", sum(value.nbytes for value in frozen)
+    yield "terms", sum(value.nbytes for value in _terms_state(learner))
+    yield "predictor", sum(value.nbytes for value in learner.predictor.state_dict().values())
+
+
+def _terms_state(learner: Learner) -> list[Tensor]:
+    lasting = [term.state_dict() for term in learner.terms.values() if term.lasting]
+    return [value for state in lasting for value in state.values()]
