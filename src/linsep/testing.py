@@ -62,6 +62,7 @@ def toy_run(
     *,
     training: dict[str, Any] | None = None,
     memory: dict[str, Any] | None = None,
+    evaluation: dict[str, Any] | None = None,
     scenario: Scenario | None = None,
     net: Callable[[], Backbone] | None = None,
     train: Collection[str] | None = None,
@@ -81,7 +82,7 @@ def toy_run(
     learner = Learner(
         method, net or toy_backbone, scenario, Randomness(seed), augment,
         sections.Training.model_validate(chosen), sections.Memory.model_validate(kept),
-        sections.Evaluation(), sections.Compute(device="cpu"), train,
+        sections.Evaluation.model_validate(evaluation or {}), sections.Compute(device="cpu"), train,
     )  # fmt: skip
     return Run(scenario, learner)
 

@@ -18,11 +18,11 @@ from linsep.nets.net import Backbone, cnn, resnet18
 from linsep.nets.norms import ContinualNorm, Norm, groups, norm_layer, tracking
 from linsep.prepare import prepare
 from linsep.settings.config import Config, to_toml
-from linsep.settings.sections import Evaluation
 
 KINDS = get_args(get_args(Norm)[0])
 SHAPE = (3, 8, 8)
 EPS = 1e-5
+REESTIMATED = {"batchnorm": "reestimated"}
 
 
 def maps(channels: int) -> Tensor:
@@ -106,40 +106,37 @@ def test_laws_hold(norm: str) -> None:
     testing.ignores_a_term_of_weight_zero(assemble("er", {}), bfp(), partial(_toy, norm))
 
 
-def trained(norm: str, evaluation: Evaluation | None = None, **training: Any) -> Run:
-    run = toy(norm, training=training)
-    run.learner.evaluation = evaluation or run.learner.evaluation
+def trained(norm: str, evaluation: dict[str, Any] | None = None, **training: Any) -> Run:
+    run = toy(norm, training=training, evaluation=evaluation)
     for _ in run:
         pass
     return run
 
 
 def test_settings_of_statistics_do_nothing_where_there_are_none() -> None:
-    anew = Evaluation(batchnorm="reestimated")
     plain, others = (
         trained("group"),
-        [trained("group", anew), trained("group", bn_updates="stream")],
+        [trained("group", REESTIMATED), trained("group", bn_updates="stream")],
     )
     assert not tracking(plain.learner.net)
     for other in others:
-        assert testing.same(plain.state_dict(), other.state_dict())
+        for net in (other.learner.net, other.learner.shown):
+            assert testing.same(dict(plain.learner.net.state_dict()), dict(net.state_dict()))
+        assert testing.same([plain.class_il, plain.task_il], [other.class_il, other.task_il])
 
 
 def test_settings_of_statistics_work_with_continual_normalisation() -> None:
     plain, quiet = trained("continual"), trained("continual", bn_updates="stream")
     assert not testing.same(plain.learner.state_dict()["net"], quiet.learner.state_dict()["net"])
-    run = toy("continual")
-    run.learner.evaluation = Evaluation(batchnorm="reestimated")
+    run = toy("continual", evaluation=REESTIMATED)
     learner, task = run.learner, run.scenario.tasks[0]
     next(event for event in run if isinstance(event, TaskEnd))
-    first = tracking(learner.net)[0]
-    before = {name: b.clone() for name, b in learner.net.named_buffers()}
-    with learner.evaluating(task), torch.no_grad():
-        convolution = next(m for m in learner.net.modules() if isinstance(m, nn.Conv2d))
+    first = tracking(learner.shown)[0]
+    convolution = next(m for m in learner.shown.modules() if isinstance(m, nn.Conv2d))
+    with torch.no_grad():
         inner = by_image(convolution(learner.inputs(task.train)), groups(8))
-        assert first.running_mean is not None
-        torch.testing.assert_close(first.running_mean, inner.mean((0, 2, 3)))
-    assert all(torch.equal(b, before[name]) for name, b in learner.net.named_buffers())
+    assert first.running_mean is not None
+    torch.testing.assert_close(first.running_mean, inner.mean((0, 2, 3)))
 
 
 @pytest.mark.parametrize("norm", KINDS)

@@ -68,7 +68,7 @@ def cost_of(learner: Learner, scenario: Scenario, given: Scenario) -> Cost:
     again = len(scenario.tasks[-1].train) - len(given.tasks[-1].train)
     kept = dict(_kept(learner))
     kept["images"] += again * int(np.prod(scenario.shape))
-    nets = [learner.net, *filter(None, [learner.teacher])]
+    nets = [learner.net, *filter(None, [learner.teacher, learner.stand_in])]
     parameters = sum(p.numel() for net in nets for p in net.parameters())
     parameters += sum(value.numel() for value in _terms_state(learner))
     return Cost(rehearsal.step, rehearsal.run, TRAINED * stream, kept, parameters)
@@ -190,6 +190,8 @@ def _kept(learner: Learner) -> Iterator[tuple[str, int]]:
         yield COLUMNS.get(name, name), column.nbytes
     frozen = learner.teacher.state_dict().values() if learner.teacher is not None else ()
     yield "frozen", sum(value.nbytes for value in frozen)
+    copied = learner.stand_in.state_dict().values() if learner.stand_in is not None else ()
+    yield "stand-in", sum(value.nbytes for value in copied)
     yield "terms", sum(value.nbytes for value in _terms_state(learner))
     yield "predictor", sum(value.nbytes for value in learner.predictor.state_dict().values())
 

@@ -108,6 +108,7 @@ class Method:
     head: Head = LinearHead
     rule: Rule = DESCEND
     predictor: Callable[[Spec], Predictor] = Predictor
+    average: float | None = None  # decay of an average of the weights that predicts; None: they do
     stages: tuple[Stage, ...] = (Stage("train"),)
     curriculum: Callable[[Scenario], Scenario] = as_given  # what is learned, in which order
 
