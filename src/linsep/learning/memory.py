@@ -189,18 +189,18 @@ class BalancedReservoir(Reservoir):
             if filled < self.capacity:
                 filled += 1
             else:
-                settled[i] = self._evict(rng)
+                settled[i] = self._evict(int(label), rng)
             self._members[label].append(int(settled[i]))
             self._counts[label] += 1
         return settled
 
-    def _evict(self, rng: np.random.Generator) -> int:
+    def _evict(self, newcomer: int, rng: np.random.Generator) -> int:
         """Take out a row of a largest class; O(1) by putting the class's last in its place.
 
         Equally large classes have equally many rows, so choosing a class and then a row of it is
         choosing among all their rows.
         """
-        largest = np.flatnonzero(self._counts == self._counts.max())
+        largest = self._largest(newcomer)
         if self.evict == "one_largest":
             largest = largest[:1]  # the argmax of Algorithm 2: the first of the tied ones
         label = largest[rng.integers(len(largest))]
@@ -210,6 +210,10 @@ class BalancedReservoir(Reservoir):
         rows.pop()
         self._counts[label] -= 1
         return row
+
+    def _largest(self, newcomer: int) -> Rows:
+        """The classes that a row may be taken from, for one of the newcomer's class."""
+        return np.flatnonzero(self._counts == self._counts.max())
 
     def _pick(self, rows: Sequence[int], rng: np.random.Generator) -> int:
         """Which of a class's rows goes."""
@@ -232,8 +236,9 @@ class LossAware(BalancedReservoir):
     """A balanced reservoir in which, within a largest class, easy rows go sooner than hard ones.
 
     Row i of the class goes with a probability proportional to max(L) - L_i: the hardest one stays.
-    L_i is its cross-entropy when it was last in a batch, of the stream or of a draw. After
-    loss-aware and balanced reservoir sampling of Buzzega et al. (2020), "a bag of tricks".
+    L_i is its cross-entropy when it was last in a batch, of the stream or of a draw. A newcomer
+    whose own class is a largest one takes the place of one of its own, so that classes with rows
+    enough differ by one at most. After Buzzega et al. (2020), "a bag of tricks".
     """
 
     own: ClassVar = {"loss": 0.0}
@@ -250,6 +255,10 @@ class LossAware(BalancedReservoir):
             settled[i] = super()._settle(slots[i : i + 1], images.take(one), logits, rng)[0]
             self.columns["loss"][settled[i]] = losses[i]
         return settled
+
+    def _largest(self, newcomer: int) -> Rows:
+        largest = super()._largest(newcomer)
+        return np.array([newcomer]) if newcomer in largest else largest
 
     def _pick(self, rows: Sequence[int], rng: np.random.Generator) -> int:
         losses = self.columns["loss"][rows].double().numpy()
