@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from .data.images import Dataset
     from .data.scenarios import Opened
+    from .learning.cost import Cost
     from .learning.learner import Learner
     from .learning.run import Run
     from .learning.workload import Workload
@@ -75,6 +76,13 @@ class Prepared:
             method, self._backbone, method.curriculum(self.data.scenario), Randomness(c.seed),
             self.data.augment, c.training, c.memory, c.evaluation, c.compute, c.net.train,
         )  # fmt: skip
+
+    def cost(self) -> Cost:
+        """What the run will cost: images through the nets, bytes and parameters kept."""
+        from .learning.cost import cost_of
+
+        run = self.build()
+        return cost_of(run.learner, run.scenario, self.data.scenario)
 
     def workload(self) -> Workload:
         """How much there is to do, without building anything."""

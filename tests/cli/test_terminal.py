@@ -159,8 +159,8 @@ def test_help_has_no_types_of_flags_and_single_brackets(name: str, tmp_path: Pat
 
 def test_lists_are_printed_as_they_are(tmp_path: Path) -> None:
     listed = " ".join(command("list", cwd=tmp_path).stdout.split())
-    for rows in look._choices().values():
-        for name, line, *_ in rows:
+    for choices in look._choices().values():
+        for name, line, *_ in choices():
             assert f"{name} " in listed
             for word in line.split():
                 assert word in listed

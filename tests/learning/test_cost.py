@@ -101,6 +101,7 @@ def test_declared_passes_are_those_that_hooks_count(name: str) -> None:
         ("fdr+bfp", {"fdr": {"update": "two_steps"}}, {}),
         ("fdr+bfp", {"fdr": {"update": "two_steps"}}, {"memory": {"draws": "shared"}}),
         ("agem+bfp", {}, {"memory": {"policy": "plain"}}),
+        ("agem+bfp", {}, {"memory": {"draws": "shared"}}),  # passes backward twice
         ("lucir+bfp", {"lucir": {"fit_by": "all"}}, {}),
         ("bic", {"bic": {"bias_epochs": 3}}, {"memory": {"rows": 60}}),
         ("jt", {"jt": {"data": "seen"}}, {}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,13 +56,18 @@ def _print_names(kind: str | None, text: str) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    for name, rows in _choices().items():
+    for name, choices in _choices().items():
         if kind in (None, name):
+            rows = choices()
             table = Table(title=name, title_justify="left", box=None, show_header=False)
             for row in rows:
                 if text in row[0]:
                     table.add_row(*map(escape, row))
             open_console().print(table)
+    if kind in (None, "methods", "terms"):
+        from .costs import MEANING
+
+        say(open_console(), MEANING)
     if kind is None:
         say(open_console(), "All settings, their defaults and what they do: linsep list settings")
 
@@ -70,8 +75,8 @@ def _print_names(kind: str | None, text: str) -> None:
 def _publish_names(kind: str, text: str, format_: str, output: Path | None) -> None:
     from ..compare.tables import Table
 
-    rows = [row for row in _choices()[kind] if text in row[0]]
-    columns = ("name", "what it is", "source")[: len(rows[0])] if rows else ("name",)
+    rows = [row for row in _choices()[kind]() if text in row[0]]
+    columns = ("name", "what it is", "source", "passes")[: len(rows[0])] if rows else ("name",)
     publish([Table(columns, rows)], [], format_, output)
 
 
@@ -89,31 +94,38 @@ def _list_settings(text: str, format_: str, output: Path | None) -> None:
         publish([reference.table(found)], [], format_, output)
 
 
-def _choices() -> dict[str, list[tuple[str, ...]]]:
-    """What a config may name, by kind: the name, a line about it, where it is from."""
+def _choices() -> dict[str, Callable[[], list[tuple[str, ...]]]]:
+    """What a config may name, by kind: the name, a line about it, where it is from, its cost."""
     from ..data.registry import SOURCES
     from ..methods import METHODS, TERMS
     from ..nets.backbones import LIBRARIES, NETS
     from ..own import Group, offered, package_of
     from ..settings.shipped import shipped
+    from . import costs
 
-    def packages(group: Group) -> list[tuple[str, ...]]:
-        return [(name, f"of {package_of(point)}") for name, point in offered(group).items()]
+    def packages(group: Group, *more: str) -> list[tuple[str, ...]]:
+        points = offered(group).items()
+        return [(name, f"of {package_of(point)}", *more) for name, point in points]
 
     line = "any model of {0}, if installed: pip install 'linsep[{0}]'"
     return {
-        "methods": [(name, about.line, about.source) for name, about in METHODS.items()]
-        + packages("methods"),
-        "terms": [(f"+{name}", about.line, about.source) for name, about in TERMS.items()]
-        + [(f"+{name}", *rest) for name, *rest in packages("terms")],
-        "scenarios": [(name, source.line) for name, source in SOURCES.items()]
-        + packages("scenarios"),
-        "nets": [
+        "methods": lambda: [
+            *((name, m.line, m.source, costs.of_method(name)) for name, m in METHODS.items()),
+            *packages("methods", "-", "-"),
+        ],
+        "terms": lambda: [
+            *((f"+{name}", t.line, t.source, costs.of_term(name)) for name, t in TERMS.items()),
+            *((f"+{name}", *rest) for name, *rest in packages("terms", "-", "-")),
+        ],
+        "scenarios": lambda: (
+            [(name, source.line) for name, source in SOURCES.items()] + packages("scenarios")
+        ),
+        "nets": lambda: [
             *((name, about.line) for name, about in NETS.items()),
             *((f"{name}/<model>", line.format(name)) for name in LIBRARIES),
             *packages("nets"),
         ],
-        "configs": list(shipped().items()),
+        "configs": lambda: list(shipped().items()),
     }
 
 

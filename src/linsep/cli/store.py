@@ -81,7 +81,7 @@ def _list(table: Table, done: bool) -> None:
     from ..compare.tables import draw
 
     console, gone = wide_console(), list[str]()
-    for name in ("run", *["status"] * done, "Task-IL FAA", "FF"):
+    for name in ("run", *["status"] * done, "Task-IL FAA", "FF", "passes"):
         if _width(table) <= console.width:
             break
         if name in table.columns:
@@ -125,6 +125,10 @@ def compare(
     spread: Annotated[
         str | None, typer.Option(metavar="KIND", help="Beside the mean: std, interval or none.")
     ] = None,
+    at_equal: Annotated[
+        str | None,
+        typer.Option(metavar="COST", help="Methods of equal passes, seconds or bytes."),
+    ] = None,
     caption: Annotated[str | None, typer.Option(help="Caption of the table.")] = None,
     label: Annotated[str | None, typer.Option(help="Label of the table in LaTeX: tab:main")] = None,
     format_: Format = "terminal",
@@ -133,15 +137,20 @@ def compare(
     """Compare methods seed by seed, with intervals and paired tests.
 
     Without --against, a method with an added term is compared with the method alone: derpp+bfp
-    with derpp. With --metrics, --columns or --spread, there is one table of what you chose.
+    with derpp. With --metrics, --columns or --spread, there is one table of what you chose. With
+    --at-equal, methods that cost the same are listed together; with --against too, what costs no
+    more than that method.
 
     [bold]Examples[/bold]
 
       linsep compare --where "scenario=split-cifar10 and memory=200"
 
+      linsep compare --at-equal passes --against derpp+bfp
+
       linsep compare --metrics faa,ff --columns memory --format latex -o table.tex
     """
     from ..compare.arms import compare as compared
+    from ..compare.budgets import at_equal as budgeted
     from ..compare.pivot import choose, pivot
     from ..compare.summaries import differences, long, notes, summary
     from .selection import selected
@@ -149,7 +158,15 @@ def compare(
     check_format(format_)
     check_label(label)
     comparison = compared(selected(run, where, runs), against)
-    if metrics is not None or columns is not None or spread is not None:
+    chosen = metrics is not None or columns is not None or spread is not None
+    if chosen and at_equal is not None:
+        raise ConfigError(
+            "--at-equal chooses its columns: leave out --metrics, --columns, --spread"
+        )
+    if at_equal is not None:
+        table, said = budgeted(comparison, at_equal, against)
+        tables = [table]
+    elif chosen:
         table, said = pivot(comparison, choose(comparison, metrics, columns, spread))
         tables = [table]
     elif format_ in ("csv", "json"):

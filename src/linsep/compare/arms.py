@@ -21,7 +21,7 @@ from ..storage.store import Record, Value
 from .naming import DATA, arm_titles, setting_words, telling
 from .naming import Fields as Fields
 from .naming import shown as shown
-from .statistics import Paired, Summary, all_paired, summarise
+from .statistics import Paired, Summary, all_paired, mean, summarise
 from .titles import data_title
 
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
@@ -30,6 +30,8 @@ IGNORED = NO_NUMBERS | {
     "name", "key", "status", "progress", "seed", "method", "scenario.order_seed",
     "scenario.subset_seed",
 }  # fmt: skip
+
+MEASURED = {*SETTINGS, "cost"}  # sections of what a run gave and cost, not of its settings
 
 Values = dict[str, Value]
 
@@ -74,6 +76,10 @@ class Arm:
     def values(self, setting: str, metric: str) -> dict[Member, float]:
         found = {member: run.facts.get(f"{setting}.{metric}") for member, run in self.runs.items()}
         return {member: float(v) for member, v in found.items() if v is not None}
+
+    def mean(self, setting: str, metric: str) -> float:
+        """Of a metric that is known."""
+        return mean(list(self.values(setting, metric).values()))
 
     def summary(self, setting: str, metric: str) -> Summary | None:
         """None where the metric is undefined, like FF of joint training."""
@@ -190,7 +196,7 @@ def _sorted_fields(done: list[Record]) -> tuple[Values, list[str], list[str], di
     blocks, options = list[str](), list[str]()
     for name in dict.fromkeys(name for record in done for name in record.facts):
         section = name.partition(".")[0]
-        if name in IGNORED or not decides(name) or section in SETTINGS:
+        if name in IGNORED or not decides(name) or section in MEASURED:
             continue
         sources = {record.facts.get(name) for record in done} - {None}
         if section == "own" and len(sources) < 2:  # the method's or the net's name tells already

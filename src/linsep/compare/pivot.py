@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any, Literal, get_args
 
 from ..errors import ConfigError, unknown
-from ..learning.metrics import METRICS, SETTINGS
+from ..learning.metrics import COSTS, METRICS, SETTINGS
 from ..storage.store import Value as Fact
 from ..storage.store import check_names, full_name
 from .arms import IGNORED, Arm, Comparison, Member, data_names, named, ranks
@@ -88,18 +88,19 @@ def pivot(comparison: Comparison, choice: Choice) -> tuple[Table, list[str]]:
 
 def _table(comparison: Comparison, choice: Choice, rows: Sequence[Row]) -> Table:
     placed, runs = any(row.arm.place for row in rows), counted(comparison.arms)
-    settings = {setting for setting, _ in choice.metrics}
+    settings = {setting for setting, _ in choice.metrics if setting in SETTINGS}
     columns = ["setting"] * placed + ["method"] + [runs] * choice.seeds
     across = sorted({key for row in rows for key in row.cells}, key=_order(choice))
     upper: dict[str, str] = {}
     best: dict[str, Best] = {}
     for head in [_head(comparison.arms, choice, key) for key in across]:
         for setting, metric in choice.metrics:
-            il = SETTINGS[setting] if len(settings) > 1 else ""
+            il = SETTINGS.get(setting, "") if len(settings) > 1 else ""
             above, below = (head, il) if head else (il, "")
-            name = " ".join(filter(None, [above, below, METRICS[metric].title]))
+            title = METRICS[metric].title if setting in SETTINGS else metric.rpartition(".")[2]
+            name = " ".join(filter(None, [above, below, title]))
             columns.append(name)
-            best[name] = METRICS[metric].better
+            best |= {name: METRICS[metric].better} if setting in SETTINGS else {}
             upper |= {name: above} if above else {}
     body: list[list[Value]] = []
     for row in rows:
@@ -118,8 +119,9 @@ def _table(comparison: Comparison, choice: Choice, rows: Sequence[Row]) -> Table
 
 def _metric(name: str) -> tuple[str, str]:
     setting, _, metric = full_name(name.lower()).partition(".")
-    if setting not in SETTINGS or metric not in METRICS:
-        allowed = [*METRICS, *(f"task_il.{metric}" for metric in METRICS)]
+    if metric not in (METRICS if setting in SETTINGS else COSTS if setting == "cost" else ()):
+        costs = (cost.rpartition(".")[2] for cost in COSTS)
+        allowed = [*METRICS, *(f"task_il.{metric}" for metric in METRICS), *costs]
         raise ConfigError(f"--metrics: {unknown('metric', name, allowed)}")
     return setting, metric
 
@@ -216,6 +218,8 @@ def _cell(arm: Arm | None, setting: str, metric: str, beside: Beside) -> Value:
     found = arm.summary(setting, metric) if arm is not None else None
     if found is None:
         return None
+    if setting == "cost" and not found.std:  # declared, and so the same for every seed
+        return found.mean if metric == "passes" else round(found.mean)
     if beside == "interval":
         return Interval(found.mean, found.low, found.high)
     return Spread(found.mean, found.std) if beside == "std" else found.mean

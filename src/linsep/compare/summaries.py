@@ -9,8 +9,8 @@ Knows how a comparison is laid out. Knows nothing of files, or of how results ca
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 
-from ..learning.metrics import METRICS, REPORTED, SETTINGS
-from ..storage.store import Record
+from ..learning.metrics import COSTS, METRICS, REPORTED, SETTINGS
+from ..storage.store import Record, full_name
 from .arms import Arm, Comparison, Estimate, data_names, pooled, shown, spelled
 from .naming import short_names
 from .statistics import Summary, holm
@@ -19,12 +19,15 @@ from .titles import data_title, is_bound, title
 
 TITLES = {name: METRICS[name].title for name in REPORTED}
 BEST: Mapping[str, Best] = {title: METRICS[name].better for name, title in TITLES.items()}
+PASSES = "cost.passes"
 
 
 def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
     """A row for each run; `extra` names further columns. Labels have one if a run has them."""
     metrics = {"Class-IL FAA": "class_il.faa", "FF": "class_il.ff", "Task-IL FAA": "task_il.faa"}
     named = [*("method", "memory", "seed"), *extra]
+    if PASSES not in map(full_name, extra) and any(record.facts.get(PASSES) for record in records):
+        metrics |= {"passes": PASSES}
     labels = {"name": [record.given_name for record in records]}
     labels["tags"] = [", ".join(record.tags) or None for record in records]
     labels = {name: found for name, found in labels.items() if any(found) and name not in named}
@@ -45,14 +48,20 @@ def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
     columns = ["setting", "method", runs]
     for name in TITLES.values():
         columns += [name, f"{name} 95 %"] if intervals else [name]
+    costs = [arm.summary("cost", "passes") for arm in comparison.arms]
+    columns += ["passes"] * any(costs)
     rows, bounds = list[list[Value]](), list[int]()
     for place, arm, estimates in _placed(comparison):
         bounds += [len(rows)] if is_bound(arm.method) else []
         cells: list[Value] = [place, arm.title, len(arm.runs)]
         for found in (estimate.summary for estimate in estimates):
             cells += [spread(found), _interval(found)] if intervals else [spread(found)]
+        if any(costs):
+            known = arm.summary("cost", "passes")
+            cells.append(known.mean if known else None)
         rows.append(cells)
     spare = [wide] * intervals + [["setting"], [runs], [TITLES["ala"]]]
+    spare += [["passes"]] * any(costs)
     return Table(columns, rows, caption(comparison), BEST, "setting", unranked=bounds, spare=spare)
 
 
@@ -105,6 +114,8 @@ def notes(comparison: Comparison) -> list[str]:
             "corrected for all tests of the table; p (flips): sign-flip "
             "permutation test, never below 2 / 2^n for n pairs; better: higher FAA, ALA, lower FF"
         )
+    if any(arm.values("cost", "passes") for arm in comparison.arms):
+        said.append(f"passes: {COSTS['passes']}")
     return said
 
 

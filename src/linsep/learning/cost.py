@@ -21,6 +21,7 @@ from ..nets.net import Output
 from .learner import Learner
 from .method import BoundStage, BoundTerm
 from .run import batches
+from .stand_in import StandIn
 from .terms import Passes
 from .updates import Rule
 from .workload import TRAINED, epochs
@@ -68,7 +69,7 @@ def cost_of(learner: Learner, scenario: Scenario, given: Scenario) -> Cost:
     again = len(scenario.tasks[-1].train) - len(given.tasks[-1].train)
     kept = dict(_kept(learner))
     kept["images"] += again * int(np.prod(scenario.shape))
-    nets = [learner.net, *filter(None, [learner.teacher, learner.stand_in])]
+    nets = [learner.net, *filter(None, [learner.teacher, _average(learner)])]
     parameters = sum(p.numel() for net in nets for p in net.parameters())
     parameters += sum(value.numel() for value in _terms_state(learner))
     return Cost(rehearsal.step, rehearsal.run, TRAINED * stream, kept, parameters)
@@ -106,11 +107,15 @@ class _Rehearsal:
         training, rule = self.learner.training, self.learner.method.rule
         sizes = list(map(len, batches(torch.arange(len(at.rows)), training.batch_size)))
         period, alike = lcm(*(bound.needs.every for bound in at.terms.values())), Counter[_Place]()
-        for _ in range(epochs(at.stage, training) if len(at.rows) else 0):
+        left = epochs(at.stage, training) if len(at.rows) else 0
+        while left:
+            settled = not at.stage.observes or self.drawn == self.learner.draw_rows
+            times = left if settled else 1  # epochs that are alike from here on
             for number, rows in enumerate(sizes):
-                alike[rows, self.drawn, number % period] += 1
+                alike[rows, self.drawn, number % period] += times
                 if at.stage.observes:
-                    self._offer(rows)
+                    self._offer(rows * times)
+            left -= times
         learns = self._reaches_backbone(at)
         for place, steps in alike.items():
             self.run += step_passes(at.terms, rule, learns, *place) * steps
@@ -190,10 +195,16 @@ def _kept(learner: Learner) -> Iterator[tuple[str, int]]:
         yield COLUMNS.get(name, name), column.nbytes
     frozen = learner.teacher.state_dict().values() if learner.teacher is not None else ()
     yield "frozen", sum(value.nbytes for value in frozen)
-    copied = learner.stand_in.state_dict().values() if learner.stand_in is not None else ()
-    yield "stand-in", sum(value.nbytes for value in copied)
+    average = _average(learner)
+    averaged = average.state_dict().values() if average is not None else ()
+    yield "average", sum(value.nbytes for value in averaged)
     yield "terms", sum(value.nbytes for value in _terms_state(learner))
     yield "predictor", sum(value.nbytes for value in learner.predictor.state_dict().values())
+
+
+def _average(learner: Learner) -> StandIn | None:
+    """The averaged weights; a copy that only has other statistics is made from the net again."""
+    return learner.stand_in if learner.method.average is not None else None
 
 
 def _terms_state(learner: Learner) -> list[Tensor]:

@@ -127,6 +127,18 @@ METRICS: Mapping[str, Metric] = {
 REPORTED = ("faa", "ff", "ala")  # in tables and figures
 SETTINGS = {"class_il": "Class-IL", "task_il": "Task-IL"}  # in which accuracy is measured
 
+# What a run cost, as its folder has it, and what that is; docs/cost.md has the definitions.
+COSTS: Mapping[str, str] = {
+    "passes": "images through the nets, as a multiple of fine-tuning's",
+    "images": "images through the nets over the run, as passes forward",
+    "seconds": "CPU seconds of training; on an accelerator, seconds by the clock",
+    "bytes": "bytes kept from task to task beside the net",
+    "parameters": "parameters of the nets, and numbers that terms keep",
+    "step.forward": "images forward in a step of the last task",
+    "step.backward": "images backward in a step of the last task",
+    "step.frozen": "images through the frozen net in a step of the last task",
+}
+
 
 def summary(matrix: Tensor) -> dict[str, float | None]:
     return {name: metric.of(matrix) for name, metric in METRICS.items()}

@@ -73,7 +73,8 @@ def _never_against(losses: Losses, parameters: Parameters, *, reference: str) ->
     past = losses.get(reference)
     r: Sequence[Tensor] = ()
     if past is not None:
-        r = torch.autograd.grad(past, list(parameters), materialize_grads=True)
+        shared = bool(others)  # perhaps a draw, whose pass has then to be gone back twice
+        r = torch.autograd.grad(past, list(parameters), retain_graph=shared, materialize_grads=True)
     if others:
         _sum(others).backward()
     if past is not None:

@@ -15,8 +15,10 @@ from ..compare.curves import tradeoff
 from ..compare.summaries import differences, notes, summary
 from ..compare.tables import Table
 from ..compare.titles import is_bound
+from ..learning.metrics import COSTS
 from . import (
     draw_accuracy,
+    draw_cost,
     draw_gains,
     draw_memory,
     draw_tradeoff,
@@ -92,6 +94,7 @@ def _all(gathered: Gathered) -> Iterator[Section]:
             drawing = import_module(f".draw_{name}", __package__)
             yield drawn(name, drawing.TITLE, drawing.figures(gathered))
     yield _tradeoff(gathered)
+    yield _cost(gathered)
     yield _memory(gathered)
     yield _time(gathered)
     yield _audit(gathered)
@@ -148,6 +151,20 @@ def _tradeoff(gathered: Gathered) -> Section:
     tables = _shown(tradeoff_table(curves)) if curves else []
     figures = [draw_tradeoff.tradeoff(curve) for curve in curves]
     return Section("tradeoff", "Stability against plasticity", tables=tables, figures=figures)
+
+
+def _cost(gathered: Gathered) -> Section:
+    tables = _shown(draw_cost.table(gathered))
+    meaning = [
+        f"{name.rpartition('.')[2]}: {text}"
+        for name, text in COSTS.items()
+        if any(arm.arm.values("cost", name) for arm in gathered.arms)
+    ]
+    notes = [f"{'; '.join(meaning)}. A pass backward counts as two forward; tests do not count."]
+    return Section(
+        "cost", "Cost", tables=tables, figures=draw_cost.figures(gathered),
+        notes=notes if tables else [],
+    )  # fmt: skip
 
 
 def _memory(gathered: Gathered) -> Section:

@@ -8,6 +8,7 @@
     snapshots/         the net at the end of each task, or of the last, for analyses
     model.safetensors  the net's weights, at the end
     digests.json       of snapshots, events and weights, as they were written
+    cost.json          images through the nets, bytes kept and seconds, at the end
     results.json       accuracies and metrics, written last: its presence means "finished"
     lease.<n>          the process that is working on the run, if there is one
 
@@ -35,6 +36,7 @@ from . import files
 
 CONFIG, RESULTS, EVENTS, TIMING = "config.toml", "results.json", "events.jsonl", "timing.jsonl"
 ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safetensors"
+COST = "cost.json"
 STATES = "state.pt", "state.previous.pt"  # the newest first
 DEEPEST = 20  # tables and lists within each other in a config
 
@@ -107,6 +109,7 @@ class Timing(TypedDict):
     event: Literal["epoch_end", "task_end", "EpochEnd", "TaskEnd"]  # before, as classes are named
     task: Place
     seconds: Number
+    cpu: NotRequired[Number]  # seconds too, of all threads
     images: Place
 
 
@@ -125,6 +128,22 @@ class Results(TypedDict):
     matrices: NotRequired[dict[Setting, list[list[Number | None]]]]
     confusion: NotRequired[list[list[Place]]]
     audit: NotRequired[list[Text]]
+
+
+Counted = Annotated[Number, Field(ge=0)]
+Images = dict[Literal["forward", "backward", "frozen"], Counted]
+
+
+@_checked
+class Cost(TypedDict):
+    passes: Counted  # as a multiple of fine-tuning's
+    images: Counted  # over the run, as passes forward
+    bytes: Whole
+    parameters: Whole
+    step: Images
+    run: Images
+    kept: dict[Text, Whole]
+    seconds: NotRequired[Counted]
 
 
 def _fitting(results: dict[str, Any]) -> dict[str, Any]:
@@ -146,6 +165,7 @@ _CONFIG = TypeAdapter[Any](Annotated[Config, AfterValidator(plain)])
 _RESULTS = TypeAdapter[Any](Annotated[Results, AfterValidator(_fitting)])
 _EVENT = TypeAdapter[Any](Annotated[EpochEnd | TaskEnd, Field(discriminator="event")])
 _TIMING, _ENVIRONMENTS = TypeAdapter[Any](Timing), TypeAdapter[Any](list[Environment])
+_COST = TypeAdapter[Any](Cost)
 _DIGESTS = TypeAdapter[Any](dict[Text, Text])
 Record = dict[str, Any]
 
@@ -211,6 +231,10 @@ class RunFolder:
 
     def environments(self) -> list[Record]:
         return self._parsed(_ENVIRONMENTS, ENVIRONMENT) if self.has(ENVIRONMENT) else []
+
+    def cost(self) -> Record:
+        """What the run cost; nothing for runs made before costs were recorded."""
+        return self._parsed(_COST, COST) if self.has(COST) else {}
 
     def digests(self) -> dict[str, str]:
         """Digests of the files as written; empty for runs made before digests were kept."""

@@ -27,8 +27,18 @@ from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.names import decides
 from ..settings.sections import Keep
-from . import environment, files, labels, snapshots, sources, states
-from .folder import CONFIG, ENVIRONMENT, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line
+from . import costs, environment, files, labels, snapshots, sources, states
+from .folder import (
+    CONFIG,
+    ENVIRONMENT,
+    EVENTS,
+    MODEL,
+    RESULTS,
+    STATES,
+    TIMING,
+    RunFolder,
+    line,
+)  # fmt: skip
 from .lease import Lease
 from .store import flat
 
@@ -57,7 +67,7 @@ class Session:
         self.run: Run | None = None
         self.lease = Lease(self.folder)
         self._events, self._images = b"", 0
-        self._saved = self._epoch_started = 0.0
+        self._saved, self._epoch_started = 0.0, (0.0, 0.0)  # by the clock, and CPU time
 
     @property
     def finished(self) -> bool:
@@ -69,6 +79,7 @@ class Session:
     def __enter__(self) -> Session:
         if self.finished:
             self._relabel()
+            costs.add(self.prepared, self.files)
             return self
         sources.check(self.prepared, self.folder.parent)
         with files.reporting(f"cannot use {self.folder}"):
@@ -137,7 +148,7 @@ class Session:
                 )
         self._tidy_records()
         self._write(ENVIRONMENT, _json([*sessions, here]))
-        self._saved = self._epoch_started = time.monotonic()
+        self._saved, self._epoch_started = time.monotonic(), _now()
 
     def _check_config(self) -> None:
         """Write the config; refuse one that was changed since the run began."""
@@ -209,9 +220,10 @@ class Session:
         record = event_record(event, run)
         files.put(self.folder / EVENTS, line(record), at=len(self._events))
         self._events += line(record)
-        now = time.monotonic()
+        now, before = _now(), self._epoch_started
         place = {"event": record["event"], "task": record["task"]}
-        took = {"seconds": round(now - self._epoch_started, 3), "images": self._images}
+        seconds, cpu = (round(b - a, 3) for a, b in zip(before, now, strict=True))
+        took = {"seconds": seconds, "cpu": cpu, "images": self._images}
         files.put(self.folder / TIMING, line(place | took))
         self._epoch_started, self._images = now, 0
 
@@ -234,6 +246,7 @@ class Session:
         for name, content in whole.items():
             self._write(name, content)
         snapshots.note(self.folder, whole)
+        costs.write(self.prepared, run, self.files)
         self._write(RESULTS, _json(final_results(self.prepared, run)))
         (self.folder / STATES[1]).unlink(missing_ok=True)
 
@@ -258,6 +271,10 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
         "confusion": run.confusion.tolist(),
         "audit": [f"{name}: {flaw.text}" for name, found in flaws.items() for flaw in found],
     }
+
+
+def _now() -> tuple[float, float]:
+    return time.monotonic(), time.process_time()
 
 
 def event_record(event: Recorded, run: Run) -> dict[str, Any]:

@@ -3,8 +3,9 @@
     for record in Store(Path("runs")).select("scenario=split-cifar10 and memory=200"): ...
 
 The runs' folders are the truth. Beside them, in `.index/`, a file of this machine remembers what
-their config.toml and results.json said and how these files looked, so that only what is new or
-changed is read again. The index may be deleted, damaged or out of date: the answer is the same.
+their config.toml, results.json and cost.json said and how these files looked, so that only what is
+new or changed is read again. The index may be deleted, damaged or out of date: the answer is the
+same.
 
 Knows names of settings; needs no torch. Changes no run.
 """
@@ -22,20 +23,21 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, StateError, printable, unknown
-from ..learning.metrics import METRICS
+from ..learning.metrics import COSTS, METRICS
 from ..settings import layers
 from ..settings.names import SHORT as SHORT_SETTINGS
 from ..settings.names import full_name as full_setting
 from . import files, where
-from .folder import CONFIG, EVENTS, RESULTS, RunFolder
+from .folder import CONFIG, COST, EVENTS, RESULTS, RunFolder
 
-VERSION = 3  # raise it when facts are made otherwise than before
+VERSION = 4  # raise it when facts are made otherwise than before
 SHORTEST = 6  # characters of a key in a list
 MOST_LISTED = 5  # runs in a message
 Value = where.Scalar | None
 
 # What a person says for what is stored.
 SHORT = SHORT_SETTINGS | {metric: f"class_il.{metric}" for metric in METRICS} | {"tag": "tags"}
+SHORT |= {name.rpartition(".")[2]: f"cost.{name}" for name in COSTS}
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def read_facts(folder: Path) -> dict[str, Value]:
         if run.finished:
             results = run.results()
             facts |= {"key": results["key"], "data": results["data"]} | flat(results["metrics"])
+            facts |= {f"cost.{name}": value for name, value in flat(run.cost()).items()}
             facts["status"] = "finished"
         else:
             facts["progress"] = run.progress(facts.get("training.epochs"))
@@ -214,7 +217,7 @@ def _stamps(runs: Path) -> dict[str, str]:
     with files.reporting(f"cannot read {runs}"), suppress(FileNotFoundError):
         entries = sorted(os.scandir(runs), key=attrgetter("name"))
     for entry in entries:
-        looks = [_look(f"{entry.path}/{name}") for name in (CONFIG, RESULTS)]
+        looks = [_look(f"{entry.path}/{name}") for name in (CONFIG, RESULTS, COST)]
         if looks[0] is None:
             continue  # no run
         try:

@@ -1,0 +1,200 @@
+"""Arms at equal cost: those that cost the same, or what can be had for the cost of one of them.
+
+    at_equal(comparison, "passes")               groups of arms within 5 % of the dearest of each
+    at_equal(comparison, "passes", "derpp+bfp")  what costs no more than DER++ w/ BFP
+
+Training settings may differ within a group, for they are a way to spend; so may the memory's rows
+where bytes are the measure. Knows costs as the store has them. Knows nothing of how they came
+about.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..errors import ConfigError, unknown
+from ..learning.metrics import COSTS
+from .arms import Arm, Comparison, Fields, ranks
+from .naming import MEMORY, setting_words, telling
+from .statistics import Summary, all_paired
+from .summaries import caption, counted, remarks, spread
+from .tables import Best, Interval, Table, Value
+from .titles import is_bound
+
+EQUAL = 0.05  # costs that differ by no more than this share count as equal
+MEASURES = ("passes", "seconds", "bytes")
+METRICS = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
+
+
+@dataclass(frozen=True)
+class Spender:
+    """An arm and what it costs; of an arm with several seeds, on average."""
+
+    arm: Arm
+    cost: float
+    words: str  # the settings it spends by, where they differ: "epochs=20"
+
+    @property
+    def title(self) -> str:
+        return ", ".join(filter(None, [self.arm.title, self.words]))
+
+    @property
+    def accuracy(self) -> float:
+        found = self.arm.summary("class_il", "faa")
+        return found.mean if found else 0.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """Arms of equal cost, or those within the cost of a rival; the dearest cost is the budget."""
+
+    place: str  # what tells its data, net and memory from those of other groups
+    budget: float
+    spenders: Sequence[Spender]
+    rival: Spender | None = None
+
+
+def at_equal(
+    comparison: Comparison, measure: str, against: str | None = None
+) -> tuple[Table, list[str]]:
+    """The table, and what a reader should know beside it."""
+    if measure not in MEASURES:
+        raise ConfigError(f"--at-equal: {unknown('measure', measure, MEASURES)}")
+    groups, known = list[Group](), set[str]()
+    for place, spenders in _comparable(comparison, measure):
+        known |= {spender.arm.label for spender in spenders}
+        groups += _within(place, spenders, against) if against else _alike(place, spenders)
+    if not groups:
+        raise ConfigError(f"--at-equal {measure}: {_nothing(measure, against if known else None)}")
+    said = [_meaning(measure, against), *remarks(comparison)]
+    missing = [arm.title for arm in comparison.arms if arm.label not in known]
+    said += [f"no {measure} on record, left out: {', '.join(missing)}"] if missing else []
+    return _table(comparison, groups, measure), said
+
+
+def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
+    """Which of the points (cost, accuracy) are beaten by none, from the cheapest.
+
+    A point is beaten by one that costs no more and is more accurate, or is as accurate and cheaper.
+    """
+    order = sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1]))
+    found = list[int]()
+    for i in order:
+        if not found or points[i][1] > points[found[-1]][1] or points[i] == points[found[-1]]:
+            found.append(i)
+    return found
+
+
+def _comparable(comparison: Comparison, measure: str) -> Iterator[tuple[str, list[Spender]]]:
+    """Arms that share all but what they spend by, with their costs."""
+    blocks: dict[Fields, list[Arm]] = {}
+    for arm in comparison.arms:
+        if arm.summary("cost", measure) is not None:
+            fixed = tuple(pair for pair in arm.block if not _spent_by(pair[0], measure))
+            blocks.setdefault(fixed, []).append(arm)
+    told = telling([dict(fixed) for fixed in blocks], (name for b in blocks for name, _ in b))
+    for fixed, arms in sorted(blocks.items(), key=lambda item: ranks(item[0])):
+        rows = [dict(arm.block) for arm in arms]
+        free = telling(rows, (n for row in rows for n in row if _spent_by(n, measure)))
+        costs = _costs(arms, measure)
+        yield (
+            setting_words(dict(fixed), told),
+            [
+                Spender(arm, cost, setting_words(row, free))
+                for arm, cost, row in zip(arms, costs, rows, strict=True)
+            ],
+        )
+
+
+def _spent_by(field: str, measure: str) -> bool:
+    return field.startswith("training.") or (measure == "bytes" and field == MEMORY)
+
+
+def _costs(arms: Sequence[Arm], measure: str) -> list[float]:
+    """What the arms cost; passes as multiples of fine-tuning by the cheapest training settings."""
+    costs = [arm.mean("cost", measure) for arm in arms]
+    if measure != "passes":
+        return costs
+    images = [arm.mean("cost", "images") for arm in arms]
+    unit = min(all_ / times for all_, times in zip(images, costs, strict=True))
+    return [all_ / unit for all_ in images]
+
+
+def _alike(place: str, spenders: Sequence[Spender]) -> list[Group]:
+    """From the cheapest; an arm belongs to a group if it costs at least 95 % of the dearest."""
+    found: list[list[Spender]] = []
+    for one in sorted(spenders, key=lambda spender: -spender.cost):
+        if found and one.cost >= (1 - EQUAL) * found[-1][0].cost:
+            found[-1].append(one)
+        else:
+            found.append([one])
+    return [Group(place, same[0].cost, same) for same in reversed(found)]
+
+
+def _within(place: str, spenders: Sequence[Spender], against: str) -> list[Group]:
+    """For each arm of a method what costs no more; of several forms of an arm, the dearest."""
+    found = []
+    for rival in (spender for spender in spenders if spender.arm.method == against):
+        dearest = {rival.arm.label: rival}
+        for one in sorted(spenders, key=lambda spender: -spender.cost):
+            if one.cost <= (1 + EQUAL) * rival.cost:
+                dearest.setdefault(one.arm.label, one)
+        found.append(Group(place, rival.cost, list(dearest.values()), rival))
+    return found
+
+
+def _table(comparison: Comparison, groups: Sequence[Group], measure: str) -> Table:
+    runs, paired = counted(comparison.arms), any(group.rival for group in groups)
+    gaps = ["difference"] * paired
+    rows, bounds = list[list[Value]](), list[int]()
+    for group in groups:
+        for one in sorted(group.spenders, key=lambda spender: -spender.accuracy):
+            bounds += [len(rows)] if is_bound(one.arm.method) else []
+            found = [spread(one.arm.summary(*metric)) for metric in METRICS.values()]
+            gap = [_gap(one, group.rival)] if paired else []
+            head: list[Value] = [_budget(group, measure), one.title, len(one.arm.runs)]
+            rows.append([*head, _shown(one.cost, measure), *found, *gap])
+    columns = ["budget", "method", runs, measure, *METRICS, *gaps]
+    spare = [["budget"], [runs], ["Task-IL FAA"]]
+    best: dict[str, Best] = dict.fromkeys(METRICS, "max")
+    return Table(columns, rows, caption(comparison), best, "budget", unranked=bounds, spare=spare)
+
+
+def _budget(group: Group, measure: str) -> str:
+    """'memory=200, up to 4.61 passes'."""
+    rival = f" ({group.rival.title})" if group.rival else ""
+    cost = _shown(group.budget, measure)
+    amount = f"{cost:.2f}" if isinstance(cost, float) else f"{cost:,}"
+    return ", ".join(filter(None, [group.place, f"up to {amount} {measure}{rival}"]))
+
+
+def _shown(cost: float, measure: str) -> int | float:
+    return cost if measure == "passes" else round(cost)
+
+
+def _gap(one: Spender, rival: Spender | None) -> Interval | None:
+    """Class-IL FAA minus the rival's, seed by seed."""
+    if rival is None or one is rival:
+        return None
+    sides = one.arm.values("class_il", "faa"), rival.arm.values("class_il", "faa")
+    if not sides[0].keys() & sides[1].keys():
+        return None
+    found: Summary = all_paired([sides])[0].difference
+    return Interval(found.mean, found.low, found.high)
+
+
+def _nothing(measure: str, against: str | None) -> str:
+    """Why there is no table, and what to do about it."""
+    who = f"{against} has" if against else "these runs have"
+    declared = "repeat `linsep run` with a run's config.toml to add them"
+    remedy = "they are measured while a run trains" if measure == "seconds" else declared
+    return f"{who} no {measure} on record; {remedy}"
+
+
+def _meaning(measure: str, against: str | None) -> str:
+    if against is None:
+        return f"{measure}: {COSTS[measure]}; a group spans at most 5 %"
+    return (
+        f"{measure}: {COSTS[measure]}; listed is what costs at most 5 % more than the budget; "
+        "difference: Class-IL FAA minus that of the method of the budget, seed by seed, with its "
+        "95 % interval"
+    )

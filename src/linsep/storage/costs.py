@@ -1,0 +1,44 @@
+"""Writes what a run cost: the declared passes and bytes, and the seconds that its epochs took.
+
+Knows a prepared run and its timings. `session` calls it, and `folder` reads the file.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ..errors import StateError
+from ..learning.cost import cost_of
+from . import files
+from .folder import COST, RunFolder
+
+if TYPE_CHECKING:
+    from ..learning.run import Run
+    from ..prepare import Prepared
+
+TRAINING = ("epoch_end", "EpochEnd")  # lines of timings that are not about tests
+
+
+def add(prepared: Prepared, folder: RunFolder) -> None:
+    """Note the cost of a finished run that was made before costs were, if that can be done."""
+    if not folder.has(COST):
+        with suppress(StateError):  # a folder that cannot be written
+            write(prepared, prepared.build(), folder)
+
+
+def write(prepared: Prepared, run: Run, folder: RunFolder) -> None:
+    found = cost_of(run.learner, run.scenario, prepared.data.scenario).facts()
+    seconds = _seconds(folder, accelerated=run.learner.device.type != "cpu")
+    whole = found | ({} if seconds is None else {"seconds": seconds})
+    files.write(folder.path / COST, json.dumps(whole, indent=1).encode() + b"\n")
+
+
+def _seconds(folder: RunFolder, *, accelerated: bool) -> float | None:
+    """The epochs' CPU time, or on an accelerator their time; None if it was not recorded."""
+    lines = [line for line in folder.timing() if line["event"] in TRAINING]
+    name = "seconds" if accelerated else "cpu"
+    if not lines or any(name not in line for line in lines):
+        return None
+    return round(float(sum(line[name] for line in lines)), 3)
