@@ -69,6 +69,8 @@ def test_onnx_equals_the_classifier(tmp_path: Path) -> None:
         {"freeze": "backbone"},
         {"freeze": "backbone", "method": "icarl"},
         {"image_size": 9},
+        {"settings": {"net": {"options": {"width": 8, "norm": "group"}}}},
+        {"settings": {"net": {"options": {"width": 8, "norm": "continual"}}}},
     ],
     ids=str,
 )

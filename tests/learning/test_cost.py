@@ -52,6 +52,8 @@ class Counted:
     def __init__(self, run: Run) -> None:
         self.run, self.images = run, Counter[str]()
         run.learner.net.register_forward_hook(self._passed)
+        if run.learner.stand_in is not None:
+            run.learner.stand_in.net.register_forward_hook(self._stood_in)
         if run.learner.teacher is not None:
             run.learner.teacher.register_forward_hook(self._froze)
         self.steps = set[tuple[int, ...]]()  # passes of the whole steps in question
@@ -75,6 +77,12 @@ class Counted:
         self.images["forward"] += len(inputs[0])
         if output.features.requires_grad:
             output.features.register_hook(self._returned)
+
+    def _stood_in(self, net: nn.Module, inputs: tuple[Tensor], output: Output) -> None:
+        if (
+            not net.training
+        ):  # else it is made ready for evaluation, which is not a part of the cost
+            self.images["forward"] += len(inputs[0])
 
     def _returned(self, gradient: Tensor) -> None:
         self.images["backward"] += len(gradient)
@@ -101,6 +109,17 @@ def check_passes(name: str, options: dict[str, Any] | None = None, **more: Any) 
     assert counted.steps == {astuple(cost.step)}
 
 
+@pytest.mark.parametrize("every", [2, 3])
+def test_steps_that_a_term_sits_out_cost_less(every: int) -> None:
+    """An epoch of the toy has two steps."""
+    run, cost = toy("derpp+bfp", {"bfp": {"every": every}})
+    counted = Counted(run)
+    for _ in run:
+        pass
+    assert counted.passes() == astuple(cost.run)
+    assert cost.run.frozen < toy("derpp+bfp")[1].run.frozen
+
+
 @pytest.mark.parametrize("name", sums())
 def test_declared_passes_are_those_that_hooks_count(name: str) -> None:
     check_passes(name)
@@ -124,6 +143,10 @@ def test_declared_passes_are_those_that_hooks_count(name: str) -> None:
         ("agem+star+ser", {"star": {"first_task": False}}, {}),
         ("gdumb+star", {"star": {"on": "stream"}}, {}),
         ("er", {}, {"train": ["head"]}),
+        ("derpp+bfp", {"bfp": {"teacher": "stored"}}, {}),
+        ("er+bfp", {"bfp": {"teacher": "stored", "on": "replay"}}, {}),
+        ("derpp+bfp", {"bfp": {"teacher": "stored"}}, {"memory": {"draws": "shared"}}),
+        ("lucir+fd", {"fd": {"teacher": "stored"}}, {}),
     ],
 )
 def test_declared_passes_hold_for_settings_that_change_them(

@@ -5,7 +5,7 @@ nothing but the initial numbers of net and projector and the batches of each ste
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from linsep.data.images import Batch
+from linsep.data.images import Batch, Images
 from linsep.learning.method import BoundStage
 from linsep.learning.run import Run, StepEnd
 from linsep.prepare import build
@@ -61,41 +61,89 @@ class Reference:
         return z, head(z)
 
     def step(self, batch: Batch, draws: Mapping[str, Batch], target: str) -> dict[str, Tensor]:
-        logit, label, feature = draws["replay_logits"], draws["replay_ce"], draws["bfp"]
+        logit, label = draws["replay_logits"], draws["replay_ce"]
         z, stream = self.see(self.net, batch.x)  # four passes: four BatchNorm updates
         _, distilled = self.see(self.net, logit.x)
         _, replayed = self.see(self.net, label.x)
-        z_draw, _ = self.see(self.net, feature.x)
         with torch.no_grad():
-            z_old = torch.cat([self.see(self.old, b.x)[0] for b in (batch, feature)])
             past = self.see(self.old, logit.x)[1] if target == "old_net" else logit.logits
         assert past is not None
-        residual = torch.cat([z, z_draw]) @ self.a.T + self.b - z_old
         losses = {
             "ce": -stream.log_softmax(1)[torch.arange(len(batch.y)), batch.y].mean(),
             "replay_logits": ((distilled - past) ** 2).mean(),
             "replay_ce": -replayed.log_softmax(1)[torch.arange(len(label.y)), label.y].mean(),
-            "bfp": (residual**2).sum(1).sqrt().mean() / 8**0.5,
         }
+        if "bfp" in draws:
+            losses["bfp"] = self.backward(batch, z, draws["bfp"])
         weights = {"ce": 1.0, "replay_logits": LOGITS, "replay_ce": CE, "bfp": GAMMA}
         total = torch.stack([weights[name] * loss for name, loss in losses.items()]).sum()
-        self.descend(torch.autograd.grad(total, self.parameters))
+        self.descend(torch.autograd.grad(total, self.parameters, allow_unused=True))
         return losses
 
+    def backward(self, batch: Batch, z: Tensor, draw: Batch) -> Tensor:
+        z_draw, _ = self.see(self.net, draw.x)
+        with torch.no_grad():
+            z_old = torch.cat([self.see(self.old, b.x)[0] for b in (batch, draw)])
+        residual = torch.cat([z, z_draw]) @ self.a.T + self.b - z_old
+        return (residual**2).sum(1).sqrt().mean() / 8**0.5
+
     @torch.no_grad()
-    def descend(self, gradients: tuple[Tensor, ...]) -> None:
+    def descend(self, gradients: tuple[Tensor | None, ...]) -> None:
         last = len(self.parameters) - 2
         for k, (p, g) in enumerate(zip(self.parameters, gradients, strict=True)):
+            if g is None:  # a projector that has nothing to do keeps still, momentum and all
+                continue
             lr, momentum, decay = (LR, MOMENTUM, DECAY) if k < last else (0.1, 0.9, 0.0)
             self.velocity[k] = momentum * self.velocity[k] + g + decay * p
             p -= lr * self.velocity[k]
 
 
+class StoredPast(Reference):
+    """Old features are those of plain images, of rows that are older than the task."""
+
+    def __init__(
+        self,
+        net: Mapping[str, Tensor],
+        projector: list[Tensor],
+        plain: Callable[[Images], Tensor],
+        on: str,
+    ) -> None:
+        super().__init__(net, projector)
+        self.plain, self.on = plain, on
+
+    def backward(self, batch: Batch, z: Tensor, draw: Batch) -> Tensor:
+        z_draw, _ = self.see(self.net, draw.x)
+        old = draw.y < 2  # classes 2 and 3 are the second task's
+        assert int(old.sum()) > 0
+        with torch.no_grad():
+            past = self.see(self.old, self.plain(draw.images))[0][old]
+            new = self.see(self.old, batch.x)[0]
+        if self.on == "replay":
+            residual = z_draw[old] @ self.a.T + self.b - past
+        else:
+            residual = torch.cat([z, z_draw[old]]) @ self.a.T + self.b - torch.cat([new, past])
+        return (residual**2).sum(1).sqrt().mean() / 8**0.5
+
+
 @pytest.mark.parametrize("target", ["old_net", "stored"])
 def test_steps_equal_the_reference(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert follow(target, {}, monkeypatch) == [True] * STEPS
+
+
+@pytest.mark.parametrize("on", ["both", "replay"])
+def test_stored_old_features_equal_the_reference(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert follow("stored", {"teacher": "stored", "on": on}, monkeypatch) == [True] * STEPS
+
+
+def test_every_second_step_equals_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert follow("stored", {"every": 2}, monkeypatch) == [True, False, True, False]
+
+
+def follow(target: str, bfp: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Compare the second task's first steps with the reference; whether BFP spoke in each."""
     options = {
         "derpp": {"target": target, "replay_logits": LOGITS, "replay_ce": CE},
-        "bfp": {"weight": GAMMA},
+        "bfp": {"weight": GAMMA} | bfp,
     }
     training = {"momentum": MOMENTUM, "weight_decay": DECAY, "bn_updates": "all"}
     run = learning("derpp+bfp", options, training)
@@ -106,14 +154,17 @@ def test_steps_equal_the_reference(target: str, monkeypatch: pytest.MonkeyPatch)
     def spy(at: BoundStage, batch: Batch, draws: Mapping[str, Batch], epoch: int) -> Any:
         if run.cursor.task == 1 and not start:
             state = copy.deepcopy(run.learner.state_dict())
-            start.append(Reference(state["net"], list(state["terms"]["bfp"].values())))
+            known = state["net"], list(state["terms"]["bfp"].values())
+            stored = "teacher" in bfp
+            plain, on = run.learner.inputs, bfp.get("on", "")
+            start.append(StoredPast(*known, plain, on) if stored else Reference(*known))
         fed.append((batch, dict(draws)))
         return original(at, batch, draws, epoch)
 
     monkeypatch.setattr(run.learner, "step", spy)
-    compared = 0
+    spoken: list[bool] = []
     for event in run:
-        if not isinstance(event, StepEnd) or event.cursor.task != 1 or compared == STEPS:
+        if not isinstance(event, StepEnd) or event.cursor.task != 1 or len(spoken) == STEPS:
             continue
         reference = start[0]
         batch, draws = fed[-1]
@@ -129,8 +180,8 @@ def test_steps_equal_the_reference(target: str, monkeypatch: pytest.MonkeyPatch)
             state["terms"]["bfp"].values(), (reference.a, reference.b), strict=True
         ):
             assert_close(mine, other.detach(), rtol=RTOL, atol=ATOL)
-        compared += 1
-    assert compared == STEPS
+        spoken.append("bfp" in losses)
+    return spoken
 
 
 def test_the_reference_notices_a_difference() -> None:

@@ -22,7 +22,8 @@ from linsep.methods import METHODS, TERMS, assemble
 from linsep.methods.lode import Between
 from linsep.methods.star import START, WorstCase, moved, perturbable
 from linsep.nets.heads import LinearHead
-from linsep.nets.net import Net, Output, Spec, untracked
+from linsep.nets.net import Net, Output, Spec
+from linsep.nets.norms import untracked
 from linsep.testing import same, toy_run
 
 from .test_steps import LR, NEW, SEEN, Scene, agree, ce, said, scene, stepped

@@ -28,8 +28,8 @@ from linsep.nets.net import (
     mlp,
     pooled,
     resnet18,
-    untracked,
 )
+from linsep.nets.norms import untracked
 from linsep.nets.wrapped import Wrapped
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings

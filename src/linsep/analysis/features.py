@@ -178,7 +178,7 @@ class Features:
 
     def rule(self, snapshot: Snapshot) -> Rule:
         learner = self.at(snapshot)
-        head, own = learner.net.head, learner.evaluation.rule == "method"
+        head, own = learner.shown.head, learner.evaluation.rule == "method"
         if not isinstance(head, DecidesLinearly):
             raise ConfigError(
                 f"{self.folder.name}: its head, {type(head).__name__}, does not say how to decide "

@@ -1,6 +1,6 @@
 """A course as named tensors, and back: what predicts, and what is kept of the past.
 
-    weights   net.*, predictor.*, terms.*, seen
+    weights   net.*, predictor.*, terms.*, seen; stand_in.* if that predicts in the net's place
     memory    memory.*, the method's; tested.<lesson>.x and .y, the images that lessons held out
 
 Between lessons the teacher equals the net, optimisers hold nothing, and a term that each task
@@ -82,7 +82,7 @@ def restore(
 
 def _load(learner: Learner, weights: Tensors, state: dict[str, Any]) -> None:
     known = _weights(learner)
-    found = {name: _named(weights, f"{name}.") for name in ("net", "predictor")}
+    found = {name: _named(weights, f"{name}.") for name in ("net", "predictor", "stand_in")}
     terms = {name: term.state_dict() for name, term in learner.terms.items()}
     lasting = {name: _named(weights, f"terms.{name}.") for name in known["terms"]}
     empty = learner.memory.state_dict()
@@ -100,6 +100,7 @@ def _weights(learner: Learner) -> dict[str, Any]:
         "predictor": learner.predictor.state_dict(),
         "terms": lasting,
         "seen": learner.seen,
+        **({} if learner.stand_in is None else {"stand_in": learner.stand_in.state_dict()}),
     }
 
 

@@ -169,3 +169,4 @@ class Batch(NamedTuple):
     y: Tensor  # (n,) int64, on the device
     images: Images  # where the rows came from, unaugmented: what a memory stores
     logits: Tensor | None = None  # (n, classes) float32, only on replayed rows that have them
+    features: Tensor | None = None  # (n, d) float32, likewise; NaN in rows that have none yet

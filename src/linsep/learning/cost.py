@@ -21,6 +21,7 @@ from ..nets.net import Output
 from .learner import Learner
 from .method import BoundStage, BoundTerm
 from .run import batches
+from .stand_in import StandIn
 from .terms import Passes
 from .updates import Rule
 from .workload import TRAINED, epochs
@@ -68,7 +69,7 @@ def cost_of(learner: Learner, scenario: Scenario, given: Scenario) -> Cost:
     again = len(scenario.tasks[-1].train) - len(given.tasks[-1].train)
     kept = dict(_kept(learner))
     kept["images"] += again * int(np.prod(scenario.shape))
-    nets = [learner.net, *filter(None, [learner.teacher])]
+    nets = [learner.net, *filter(None, [learner.teacher, _average(learner)])]
     parameters = sum(p.numel() for net in nets for p in net.parameters())
     parameters += sum(value.numel() for value in _terms_state(learner))
     return Cost(rehearsal.step, rehearsal.run, TRAINED * stream, kept, parameters)
@@ -96,6 +97,8 @@ class _Rehearsal:
         if not any(stage.settled for stage in stages):
             self._settle(blank)
         self.run += learner.predictor.passes * len(self.memory)
+        if "features" in learner.memory.columns:  # as the memory refreshes them
+            self.run += Passes(forward=len(self.memory))
         for term in learner.terms.values():
             self.run += term.needs(task).at_end
 
@@ -153,14 +156,14 @@ def step_passes(
 ) -> Passes:
     """The images that pass in one step, as its terms and the rule declare it."""
     working = {name: bound for name, bound in terms.items() if not number % bound.needs.every}
-    looks_back = [bound for bound in working.values() if bound.needs.before]
-    streamed = any(bound.needs.rows != "replay" for bound in looks_back)
+    streamed = any(b.needs.frozen_rows in ("both", "stream") for b in working.values())
     found = Passes(forward=rows, frozen=rows * streamed)
     for names in rule.rounds(list(working)):
         now = [working[name] for name in names]
+        past = {b.draw for b in now if b.needs.frozen_rows in ("both", "replay")} - {None}
         found += Passes(
             forward=drawn * len({bound.draw for bound in now if bound.draw}),
-            frozen=drawn * len(_draws(bound for bound in now if bound in looks_back)),
+            frozen=drawn * len(past),
         )
         for several in rule.together(names):
             back = [working[n] for n in several if working[n].needs.through]
@@ -193,8 +196,16 @@ def _kept(learner: Learner) -> Iterator[tuple[str, int]]:
         yield COLUMNS.get(name, name), column.nbytes
     frozen = learner.teacher.state_dict().values() if learner.teacher is not None else ()
     yield "frozen", sum(value.nbytes for value in frozen)
+    average = _average(learner)
+    averaged = average.state_dict().values() if average is not None else ()
+    yield "average", sum(value.nbytes for value in averaged)
     yield "terms", sum(value.nbytes for value in _terms_state(learner))
     yield "predictor", sum(value.nbytes for value in learner.predictor.state_dict().values())
+
+
+def _average(learner: Learner) -> StandIn | None:
+    """The averaged weights; a copy that only has other statistics is made from the net again."""
+    return learner.stand_in if learner.method.average is not None else None
 
 
 def _terms_state(learner: Learner) -> list[Tensor]:

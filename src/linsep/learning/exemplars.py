@@ -174,6 +174,17 @@ def hold_out(images: Images, rng: np.random.Generator) -> tuple[Images, Images]:
     return images.take(torch.cat(kept)), images.take(torch.cat(held))
 
 
+def balanced(stored: Images, task: Task, rng: np.random.Generator) -> Images:
+    """Stored rows and rows of the task, about as many of each class seen."""
+    if not len(stored) or not task.earlier:
+        return task.train
+    old = stored.select(task.earlier)
+    share = max(1, len(old) // len(task.earlier))
+    mixed = task.train.take(torch.from_numpy(rng.permutation(len(task.train))))
+    new = [mixed.take((mixed.y == c).nonzero()[:share, 0]) for c in task.classes]
+    return join([old, *new])
+
+
 def of_class(images: Images, label: int, at_most: int) -> Images:
     """The first rows of a class."""
     return images.take((images.y == label).nonzero()[:at_most, 0])
@@ -195,6 +206,9 @@ def make_memory(wanted: sections.Memory, spec: Spec, columns: Collection[str]) -
     """The memory that a configuration asks for; without rows, one that keeps nothing."""
     if not wanted.rows:
         return Memory(spec.raw, spec.classes, 0)
-    if wanted.policy == "balanced":
-        return BalancedReservoir(spec.raw, spec.classes, wanted.rows, columns, wanted.evict)
-    return POLICIES[wanted.policy](spec.raw, spec.classes, wanted.rows, columns)
+    room = spec.raw, spec.classes, wanted.rows, columns
+    balanced = wanted.policy == "balanced"
+    made = BalancedReservoir(*room, wanted.evict) if balanced else POLICIES[wanted.policy](*room)
+    if "features" in columns:
+        made.columns["features"] = torch.full((wanted.rows, spec.features), torch.nan)
+    return made

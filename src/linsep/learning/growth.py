@@ -18,6 +18,8 @@ def grow(narrow: Learner, wide: Learner) -> None:
     state, fresh = narrow.state_dict(), wide.state_dict()
     whole = {name: widened(state[name], fresh[name]) for name in ("net", "predictor", "seen")}
     whole["teacher"] = None if fresh["teacher"] is None else whole["net"]
+    if wide.stand_in is not None:
+        whole["stand_in"] = widened(state["stand_in"], fresh["stand_in"])
     whole["optimizers"] = fresh["optimizers"]  # every task starts with new ones
     wide.net.load_state_dict(whole["net"])
     places = places_of(narrow.net, wide.net)

@@ -4,25 +4,25 @@ Knows how a step is made: draw, step, observe. Knows no schedule: which batch co
 often, is the run's business.
 """
 
-import copy
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
-from functools import cached_property
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..data.augment import Augment
-from ..data.images import Batch, Images, join
+from ..data.images import Batch, Images
 from ..data.tasks import Scenario, Task
-from ..nets.net import Backbone, Net, Spec, frozen, reestimate, untracked
+from ..nets.net import Backbone, Net, Spec, frozen
+from ..nets.norms import untracked
 from ..randomness import Cursor, Randomness
 from ..settings import sections
-from .exemplars import make_memory
+from .exemplars import balanced, make_memory
 from .method import BoundStage, BoundTerm, Method, Stage
 from .model import Model
+from .stand_in import StandIn
 from .terms import Moment, Pass, Step, Term
 from .updates import Optimizers
 
@@ -67,8 +67,9 @@ class Learner(Model):
         for term in self.terms.values():
             term.to(self.device)
         self.teacher = frozen(self.net) if any(n.before for n in needs) else None
+        stands_in = method.average is not None or evaluation.batchnorm == "reestimated"
+        self.stand_in = StandIn(self.net, method.average) if stands_in else None
         self.memory = make_memory(memory, self.spec, _union(n.columns for n in needs))
-        self._trained: dict[str, Any] = {}  # what `evaluating` has put aside, meanwhile
         if compute.compile:
             self.net.compile()
 
@@ -83,7 +84,7 @@ class Learner(Model):
 
     def begin_stage(self, task: Task, stage: Stage) -> None:
         if stage.settled:
-            self._settle(task)
+            self._consolidate(task)
         if stage.fresh:
             self._renew(task)
         with self.randomness.initialising(f"stage/{stage.name}", task.index):
@@ -103,11 +104,12 @@ class Learner(Model):
 
     def end_task(self, task: Task) -> None:
         if not any(stage.settled for stage in self.method.stages):
-            self._settle(task)
-        self.predictor.fit(self._moment(task), self.memory.images())
+            self._consolidate(task)
+        self.settle(task)
         for name, term in self.terms.items():
             with self.randomness.initialising(f"term/{name}/end", task.index):
                 term.end_task(self._moment(task))
+        self.memory.refresh(self.look)
         if self.teacher is not None:
             self.teacher.load_state_dict(self.net.state_dict())
 
@@ -151,6 +153,8 @@ class Learner(Model):
                 term.after_step(self.net, weight)
             self._clear_gradients()
             losses |= {name: loss.detach() for name, loss in spoken.items()}
+        if self.stand_in is not None:
+            self.stand_in.follow(self.net)
         return losses, stream.out.logits.detach()
 
     def observe(self, at: BoundStage, batch: Batch, logits: Tensor, cursor: Cursor) -> None:
@@ -159,37 +163,26 @@ class Learner(Model):
 
     # --- evaluation ------------------------------------------------------------------------------
 
-    @contextmanager
-    def evaluating(self, task: Task) -> Iterator[None]:
-        """Inside, predictions are those to report; training goes on afterwards as if nothing was.
+    @property
+    def shown(self) -> Net:
+        return self.net if self.stand_in is None else self.stand_in.net
+
+    def settle(self, task: Task) -> None:
+        """Make ready to predict after a task; training is the same whether it happens or not.
 
         With `evaluation.batchnorm = "reestimated"` BatchNorm's statistics are averages over rows of
-        every class seen, as many of each as an old class has in the memory.
+        every class seen, as many of each as an old class has in the memory. An average of the
+        weights has no others.
         """
-        if self.evaluation.batchnorm == "running":
-            yield
-            return
-        parts = {"net": self.net, "predictor": self.predictor}
-        self._trained = copy.deepcopy({name: part.state_dict() for name, part in parts.items()})
-        reestimate(self.net, map(self.inputs, self._balanced(task).chunks(self.evaluation.chunk)))
-        self.predictor.fit(self._moment(task), self.memory.images())
-        try:
-            yield
-        finally:
-            for name, part in parts.items():
-                part.load_state_dict(self._trained.pop(name))
+        if self.stand_in is not None:
+            rows = self.balanced(task).chunks(self.evaluation.chunk)
+            self.stand_in.settle(self.net, map(self.inputs, rows))
+        self.predictor.fit(self._moment(task, self.shown), self.memory.images())
 
-    def _balanced(self, task: Task) -> Images:
-        """Stored rows and rows of the task, about as many of each class seen."""
-        stored = self.memory.images()
-        if not len(stored) or not task.earlier:
-            return task.train
-        old = stored.select(task.earlier)
-        share = max(1, len(old) // len(task.earlier))
-        order = self.randomness.at("balanced rows", task.index).permutation(len(task.train))
-        mixed = task.train.take(torch.from_numpy(order))
-        new = [mixed.take((mixed.y == c).nonzero()[:share, 0]) for c in task.classes]
-        return join([old, *new])
+    def balanced(self, task: Task) -> Images:
+        """What BatchNorm's statistics are estimated on: as many rows of each class seen."""
+        rng = self.randomness.at("balanced rows", task.index)
+        return balanced(self.memory.images(), task, rng)
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -202,7 +195,7 @@ class Learner(Model):
             "memory": self.memory.state_dict(),
             "seen": self.seen,
             "optimizers": self.optimizers.state_dict(),
-            **self._trained,
+            **({} if self.stand_in is None else {"stand_in": self.stand_in.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -211,6 +204,8 @@ class Learner(Model):
             self.teacher.load_state_dict(state["teacher"])
         for name, term in self.terms.items():
             term.load_state_dict(state["terms"][name])
+        if self.stand_in is not None and "stand_in" in state:  # else of a time before there was one
+            self.stand_in.load_state_dict(state["stand_in"])
         self.predictor.load_state_dict(state["predictor"])
         self.memory.load_state_dict(state["memory"])
         self.seen.copy_(state["seen"])
@@ -219,8 +214,8 @@ class Learner(Model):
 
     # --- the inside ------------------------------------------------------------------------------
 
-    def _moment(self, task: Task) -> Moment:
-        return Moment(task, self.net, self.look, self.inputs)
+    def _moment(self, task: Task, net: Net | None = None) -> Moment:
+        return Moment(task, net or self.net, partial(self.look, net=net), self.inputs)
 
     @cached_property
     def optimizers(self) -> Optimizers:
@@ -236,7 +231,7 @@ class Learner(Model):
         """The generator that rows of a task are chosen with, by its stages and by the memory."""
         return lambda: self.randomness.at("task rows", task.index)
 
-    def _settle(self, task: Task) -> None:
+    def _consolidate(self, task: Task) -> None:
         self.memory.consolidate(task, self.look, self.choosing(task))
 
     def _renew(self, task: Task) -> None:
@@ -246,14 +241,15 @@ class Learner(Model):
         with self.randomness.initialising("head", task.index):
             head = self.method.head(self.spec.features, self.spec.classes)
         self.net.load_state_dict(Net(body, head).state_dict())
+        if self.stand_in is not None:
+            self.stand_in.restart()
 
     def _replay(self, draw: str, cursor: Cursor) -> Batch:
         rows = self.memory.sample(self.draw_rows, self.randomness.at(f"{draw}/rows", *cursor))
         images = Images.of(self.memory.x, self.memory.y).take(rows)
         batch = self.batch(images, f"{draw}/augment", cursor)
-        if self.memory.logits is None:
-            return batch
-        return batch._replace(logits=self.memory.logits[rows].to(self.device))
+        beside = {name: column.to(self.device) for name, column in self.memory.beside(rows).items()}
+        return batch._replace(logits=beside.get("logits"), features=beside.get("features"))
 
     def _losses(
         self,

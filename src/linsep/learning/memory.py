@@ -58,6 +58,10 @@ class Memory:
     def logits(self) -> Tensor | None:
         return self.columns.get("logits")
 
+    def beside(self, rows: Tensor) -> dict[str, Tensor]:
+        """What is stored with these rows for terms to look at, by its name in a `Batch`."""
+        return {n: self.columns[n][rows] for n in ("logits", "features") if n in self.columns}
+
     def images(self) -> Images:
         """A view: whoever trains on it must not let the memory change meanwhile."""
         return Images.of(self.x, self.y).take(torch.arange(self.size))
@@ -96,8 +100,18 @@ class Memory:
         """Keep these rows and no others. They must not be views of the table itself."""
         self.size = len(columns["y"])
         self.y.fill_(-1)
+        self._forget_features(slice(None))
         for name, values in columns.items():
             self.columns[name][: self.size] = values
+
+    def refresh(self, look: Look) -> None:
+        """Store the features that the net gives every row now, if a term asked for them."""
+        if "features" in self.columns and self.size:
+            self.columns["features"][: self.size] = look(self.images()).features.cpu()
+
+    def _forget_features(self, rows: Tensor | slice) -> None:
+        if "features" in self.columns:
+            self.columns["features"][rows] = torch.nan
 
     def _write(self, slots: Rows, images: Images, logits: Tensor) -> None:
         """Row i of the batch goes to slots[i]; where a slot is named twice the later row stays."""
@@ -105,6 +119,7 @@ class Memory:
         into, source = torch.tensor(list(last)), torch.tensor(list(last.values()))
         kept = images.take(source)
         self.x[into], self.y[into] = kept.pixels(), kept.y
+        self._forget_features(into)
         if self.logits is not None:
             self.logits[into] = logits.detach()[source.to(logits.device)].to("cpu", torch.float32)
 

@@ -108,6 +108,7 @@ class Method:
     head: Head = LinearHead
     rule: Rule = DESCEND
     predictor: Callable[[Spec], Predictor] = Predictor
+    average: float | None = None  # decay of an average of the weights that predicts; None: they do
     stages: tuple[Stage, ...] = (Stage("train"),)
     curriculum: Callable[[Scenario], Scenario] = as_given  # what is learned, in which order
 
@@ -150,6 +151,11 @@ class BoundStage:
     rows: Images  # that it trains on
     terms: Mapping[str, BoundTerm]  # those that take part, by name, in the order of the sum
     parameters: Sequence[nn.Parameter]  # of the net, that learn
+
+    def due(self, step: int) -> BoundStage:
+        """The stage as it is in this step of an epoch: without the terms that sit it out."""
+        due = {name: b for name, b in self.terms.items() if step % b.needs.every == 0}
+        return self if len(due) == len(self.terms) else replace(self, terms=due)
 
     @property
     def looks_back(self) -> bool:

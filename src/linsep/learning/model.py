@@ -35,15 +35,21 @@ class Model:
         self.predictor = predictor.to(self.device)
         self.seen = torch.zeros(spec.classes, dtype=torch.bool, device=self.device)
 
-    def look(self, images: Images) -> Output:
+    @property
+    def shown(self) -> Net:
+        """The net that predicts: the one that learns, or an average of what it was."""
+        return self.net
+
+    def look(self, images: Images, net: Net | None = None) -> Output:
         """What the net says of the images as they are, in float32; taps are left out."""
-        parts = [(out.logits.float(), out.features.float()) for out in self.outputs(images)]
+        said = self.outputs(images, net or self.net)
+        parts = [(out.logits.float(), out.features.float()) for out in said]
         logits, features = (torch.cat(column) for column in zip(*parts, strict=True))
         return Output(logits, features, {})
 
     def embed(self, images: Images) -> Tensor:
-        """Features, (n, d) float32."""
-        return self.look(images).features
+        """Features that predictions are made from, (n, d) float32."""
+        return self.look(images, self.shown).features
 
     def inputs(self, images: Images) -> Tensor:
         """The images as the net reads them at prediction."""
@@ -52,21 +58,21 @@ class Model:
     def predict(self, images: Images) -> Tensor:
         """Scores (n, classes), -inf where unseen: the only door to evaluation."""
         rule = self.predictor if self.evaluation.rule == "method" else self._bare_logits
-        scores = torch.cat([rule(out) for out in self.outputs(images)]).float()
+        scores = torch.cat([rule(out) for out in self.outputs(images, self.shown)]).float()
         return scores.masked_fill(~self.seen, -torch.inf) if self.evaluation.mask_unseen else scores
 
     @torch.no_grad()
-    def outputs(self, images: Images) -> Iterator[Output]:
-        """What the net says of the images as they are, chunk by chunk."""
-        self.net.eval()
+    def outputs(self, images: Images, net: Net) -> Iterator[Output]:
+        """What a net says of the images as they are, chunk by chunk."""
+        net.eval()
         for part in images.chunks(self.evaluation.chunk):
             with self._precision():
-                yield self.net(self.inputs(part))
+                yield net(self.inputs(part))
 
     @torch.no_grad()
     def _bare_logits(self, out: Output) -> Tensor:
         """What the head gives without a correction that a method may have put behind it (D12)."""
-        head = self.net.head
+        head = self.shown.head
         return head.bare(out.features) if isinstance(head, CorrectedHead) else out.logits
 
     def _place(self, net: Net) -> Net:

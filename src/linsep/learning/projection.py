@@ -4,7 +4,7 @@
 this library. `BackwardFeatures` knows which taps of which passes to hand to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
 import torch
@@ -19,6 +19,8 @@ from .terms import Needs, On, Pass, Step, Term
 
 Kind = Literal["linear", "identity", "mlp"]
 Init = Literal["default", "identity", "orthogonal"]
+Teacher = Literal["frozen", "stored"]
+STORED = "features"  # the layer, and the memory's column, whose past can be stored
 
 
 class BackwardProjection(nn.Module):
@@ -91,7 +93,9 @@ class BackwardProjection(nn.Module):
 class BackwardFeatures(Term):
     """Mean over layers of the backward projection, on the stream and a draw together.
 
-    With `on = "replay"` only rows of earlier classes count: the current task's have no past.
+    With `on = "replay"` only rows of earlier classes count: the current task's have no past. With
+    `teacher = "stored"` old features of replayed rows are those that the net gave their images, not
+    augmented, at the end of the previous task; rows that came into the memory since have none.
     """
 
     def __init__(
@@ -106,6 +110,8 @@ class BackwardFeatures(Term):
         momentum: float = 0.9,
         reset: bool = True,
         scale: Scale = "root_d",
+        every: int = 1,
+        teacher: Teacher = "frozen",
     ) -> None:
         super().__init__(spec)
         self.layers = tuple(layers)
@@ -114,18 +120,25 @@ class BackwardFeatures(Term):
         for layer in self.layers:
             if layer not in spec.widths:
                 raise ConfigError(f"layers: {unknown('layer', layer, spec.widths)}")
+        if teacher == "stored" and self.layers != (STORED,):
+            raise ConfigError(f"teacher: 'stored' keeps no layer but {STORED!r}, so name no others")
+        if teacher == "stored" and on == "stream":
+            raise ConfigError("teacher: 'stored' is of replayed rows, and on = 'stream' reads none")
         # A list, since a module's name must not contain the dots that a layer's may.
         self.maps = nn.ModuleList(
             BackwardProjection(spec.widths[t], kind, init, scale) for t in self.layers
         )
         self.on, self.lr, self.momentum, self.reset = on, lr, momentum, reset
+        self.every, self.stored = every, teacher == "stored"
         self.lasting = not reset
 
     def needs(self, task: Task) -> Needs:
-        past = bool(task.earlier)
-        taps = frozenset(self.layers)
+        past, taps = bool(task.earlier), frozenset(self.layers)
+        frozen = past and not (self.stored and self.on == "replay")
+        kept = frozenset({STORED}) if self.stored else frozenset[str]()
         draws = past and self.on != "stream"
-        return Needs(draws=draws, before=past, taps=taps, on=self.on)
+        passing = "stream" if self.stored else self.on
+        return Needs(draws, frozen, kept, taps, on=self.on, before_on=passing, every=self.every)
 
     def projection(self, layer: str) -> nn.Module:
         """The map that takes a layer's new outputs to its old ones."""
@@ -142,10 +155,10 @@ class BackwardFeatures(Term):
         new: list[dict[str, Tensor]] = []
         old: list[dict[str, Tensor]] = []
         for p in self._passes(step):
-            if p.before is not None:
+            if (past := self._past(p)) is not None:
                 rows = self._rows(p, step.task)
                 new.append({t: p.out.taps[t][rows] for t in self.layers})
-                old.append({t: p.before.taps[t][rows] for t in self.layers})
+                old.append({t: past[t][rows] for t in self.layers})
         if not sum(len(part[self.layers[0]]) for part in new):
             return None
         losses = [
@@ -162,7 +175,14 @@ class BackwardFeatures(Term):
         wanted = {"both": (step.stream, step.replay), "stream": (step.stream,)}
         return [p for p in wanted.get(self.on, (step.replay,)) if p is not None]
 
+    def _past(self, p: Pass) -> Mapping[str, Tensor] | None:
+        if self.stored and p.batch.features is not None:
+            return {STORED: p.batch.features}
+        return None if p.before is None else p.before.taps
+
     def _rows(self, p: Pass, task: Task) -> Tensor | slice:
+        if self.stored and p.batch.features is not None:
+            return p.batch.features[:, 0].isfinite()
         if self.on != "replay":
             return slice(None)
         earlier = torch.tensor(task.earlier, device=p.batch.y.device)

@@ -204,6 +204,7 @@ class Run:
 
     def _step(self, at: BoundStage, images: Images) -> StepEnd:
         learner, here = self.learner, self.cursor
+        at = at.due(here.step)
         batch = learner.batch(images, "augment", here, augmented=at.stage.augmented)
         losses, logits = learner.step(at, batch, learner.draw(at, here), here.epoch)
         learner.observe(at, batch, logits, here)
@@ -221,19 +222,20 @@ class Run:
         """Test chunk by chunk. Scores are not kept: a run that resumes here makes them again."""
         self.confusion.zero_()
         total, chunk, self.tested = self.workload.tests[self.cursor.task], 0, 0
-        with self.learner.evaluating(self.scenario.tasks[self.cursor.task]):
-            for i, group in enumerate(self.scenario.groups[: now + 1]):
-                parts = []
-                for images in group.test.chunks(self.learner.evaluation.chunk):
-                    parts.append(self.learner.predict(images))
-                    self.tested, chunk = self.tested + len(images), chunk + 1
-                    if chunk > self.cursor.step:
-                        self.cursor = self.cursor._replace(step=chunk)
-                        yield ChunkEnd(self.cursor.task, self.tested, total)
-                scores = torch.cat(parts)
-                self.confusion += confusion(scores, group.test.y)
-                self.class_il[now, i] = accuracy(scores, group.test.y)
-                self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
+        if self.cursor.step:  # resumed here, perhaps from a state of an earlier version
+            self.learner.settle(self.scenario.tasks[self.cursor.task])
+        for i, group in enumerate(self.scenario.groups[: now + 1]):
+            parts = []
+            for images in group.test.chunks(self.learner.evaluation.chunk):
+                parts.append(self.learner.predict(images))
+                self.tested, chunk = self.tested + len(images), chunk + 1
+                if chunk > self.cursor.step:
+                    self.cursor = self.cursor._replace(step=chunk)
+                    yield ChunkEnd(self.cursor.task, self.tested, total)
+            scores = torch.cat(parts)
+            self.confusion += confusion(scores, group.test.y)
+            self.class_il[now, i] = accuracy(scores, group.test.y)
+            self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
         self.tested = 0
 
     def state_dict(self) -> dict[str, Any]:

@@ -54,6 +54,7 @@ class Needs:
     taps: frozenset[str] = frozenset()  # blocks of the backbone beside the features
     on: On | None = None  # the rows it looks at; None: its draw's, or the stream's without one
     through: bool = True  # its gradient goes back through the pass of these rows
+    before_on: On | None = None  # of these, the rows that pass the previous task's net; None: all
     passes: Passes = Passes()  # of its own in a step, beyond the stream's and its draw's
     at_end: Passes = Passes()  # of the images that it passes when the task ends
     every: int = 1  # at work in those steps of an epoch whose number is a multiple of this
@@ -61,6 +62,10 @@ class Needs:
     @property
     def rows(self) -> On:
         return self.on or ("replay" if self.draws else "stream")
+
+    @property
+    def frozen_rows(self) -> On | None:
+        return (self.before_on or self.rows) if self.before else None
 
 
 class Pass:

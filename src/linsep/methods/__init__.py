@@ -16,6 +16,7 @@ from ..settings.sections import Own
 from .agem import agem
 from .backward import bfp, bfp2, fd
 from .bic import bic
+from .ema import ema
 from .er_ace import er_ace
 from .ewc import ewc
 from .fdr import fdr
@@ -68,6 +69,7 @@ TERMS: dict[str, About] = {
     "ser": About(ser, "the old net's logits on new images", "Zhuo et al., 2023"),
     "lode": About(lode, "new against old classes weighs less", "Liang and Li, 2023"),
     "star": About(star, "replayed outputs hold if weights move", "Eskandar et al., 2025"),
+    "ema": About(ema, "averaged weights predict", "Soutif-Cormerais et al., 2023"),
     "wa": About(wa, "new rows of the head as long as old ones", "Zhao et al., 2020"),
 }
 

@@ -7,10 +7,13 @@ from pydantic import Field
 
 from ..learning.losses import Scale
 from ..learning.method import Summand
-from ..learning.projection import BackwardFeatures, Init
+from ..learning.projection import BackwardFeatures, Init, Teacher
 from ..learning.terms import On
-from ..settings.sections import Rate, Share, Weight
+from ..settings.sections import Count, Rate, Share, Weight
+from ..settings.signature import ADDED
 
+Every = Annotated[Count, ADDED]
+Past = Annotated[Teacher, ADDED]
 Layers = Annotated[tuple[str, ...], Field(min_length=1)]
 LAST: Layers = ("features",)  # pooled, the very input of the head
 
@@ -25,6 +28,8 @@ def bfp(
     momentum: Share = 0.9,
     reset: bool = True,
     scale: Scale = "root_d",
+    every: Every = 1,
+    teacher: Past = "frozen",
 ) -> Summand:
     """Backward Feature Projection: a learned affine map A recovers the old features from the new.
 
@@ -33,10 +38,14 @@ def bfp(
     h is the net that learns, h_old its frozen copy from the end of the previous task, d the number
     of features. The rows are the stream's and those of a draw together. A has an optimiser of its
     own (SGD with `lr` and `momentum`) and starts anew in each task unless `reset` is off.
+
+    `every` and `teacher` make it cheaper: it takes part in every k-th step of an epoch, or reads
+    h_old of replayed rows from the memory, where each task's end stores it, instead of passing them
+    through the frozen net.
     """
     build = partial(
         BackwardFeatures, kind="linear", on=on, layers=layers, init=init, lr=lr,
-        momentum=momentum, reset=reset, scale=scale,
+        momentum=momentum, reset=reset, scale=scale, every=every, teacher=teacher,
     )  # fmt: skip
     return Summand("bfp", weight, build, from_memory=on == "replay")
 
@@ -44,18 +53,23 @@ def bfp(
 def bfp2(
     *, weight: Weight = 1.0, on: On = "both", layers: Layers = LAST, init: Init = "default",
     lr: Rate = 0.1, momentum: Share = 0.9, reset: bool = True, scale: Scale = "root_d",
+    every: Every = 1, teacher: Past = "frozen",
 ) -> Summand:  # fmt: skip
     """BFP-2: as `bfp`, with two layers and a ReLU between them in place of the affine map."""
     build = partial(
         BackwardFeatures, kind="mlp", on=on, layers=layers, init=init, lr=lr,
-        momentum=momentum, reset=reset, scale=scale,
+        momentum=momentum, reset=reset, scale=scale, every=every, teacher=teacher,
     )  # fmt: skip
     return Summand("bfp2", weight, build, from_memory=on == "replay")
 
 
 def fd(
-    *, weight: Weight = 1.0, on: On = "both", layers: Layers = LAST, scale: Scale = "root_d"
-) -> Summand:
+    *, weight: Weight = 1.0, on: On = "both", layers: Layers = LAST, scale: Scale = "root_d",
+    every: Every = 1, teacher: Past = "frozen",
+) -> Summand:  # fmt: skip
     """Feature distillation: as `bfp` with the identity as its map; features must stay the same."""
-    build = partial(BackwardFeatures, kind="identity", on=on, layers=layers, scale=scale)
+    build = partial(
+        BackwardFeatures, kind="identity", on=on, layers=layers, scale=scale, every=every,
+        teacher=teacher,
+    )  # fmt: skip
     return Summand("fd", weight, build, from_memory=on == "replay")

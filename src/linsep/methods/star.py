@@ -14,7 +14,8 @@ from ..data.tasks import Task
 from ..learning.losses import divergence
 from ..learning.method import Summand
 from ..learning.terms import Needs, Passes, Step, Term
-from ..nets.net import Net, Output, Spec, untracked
+from ..nets.net import Net, Output, Spec
+from ..nets.norms import untracked
 from ..settings.sections import Rate, Weight
 
 START = 0.1  # of the radius, where the ascent begins: at the weights themselves there is no slope

@@ -24,7 +24,7 @@ class About(NamedTuple):
 
 
 NETS: Mapping[str, About] = {
-    "cnn": About(cnn, "three strided convolutions with BatchNorm, for 28x28 and smaller"),
+    "cnn": About(cnn, "three strided, normalised convolutions, for 28x28 and smaller"),
     "mlp": About(mlp, "two hidden layers, for the smallest images"),
     "resnet18": About(resnet18, "ResNet-18 with a width; 64 is the paper's"),
 }

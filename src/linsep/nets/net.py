@@ -6,17 +6,16 @@ which classes have been seen is somebody else's knowledge.
 
 import copy
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, Self
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..errors import ConfigError, unknown
+from .norms import Norm, norm_layer
 
 Shape = tuple[int, int, int]
 Width = Annotated[int, Field(ge=1, le=4096)]
@@ -86,12 +85,14 @@ def mlp(shape: Shape, *, width: Width = 128, last_relu: bool = True) -> Backbone
     return Blocks({"block1": first, "block2": second}, (width, width))
 
 
-def cnn(shape: Shape, *, width: Width = 16, last_relu: bool = True) -> Backbone:
-    """Three convolutions with BatchNorm, each halving the image; features of 4 x `width`."""
+def cnn(
+    shape: Shape, *, width: Width = 16, last_relu: bool = True, norm: Norm = "batch"
+) -> Backbone:
+    """Three normalised convolutions, each halving the image; features of 4 x `width`."""
 
     def block(i: int, o: int, relu: bool) -> nn.Module:
         conv = nn.Conv2d(i, o, 3, stride=2, padding=1, bias=False)
-        return nn.Sequential(conv, nn.BatchNorm2d(o), *([nn.ReLU()] if relu else []))
+        return nn.Sequential(conv, norm_layer(norm, o), *([nn.ReLU()] if relu else []))
 
     widths = (width, 2 * width, 4 * width)
     sides = zip((shape[0], *widths), widths, strict=False)
@@ -100,16 +101,18 @@ def cnn(shape: Shape, *, width: Width = 16, last_relu: bool = True) -> Backbone:
 
 
 class BasicBlock(nn.Module):
-    def __init__(self, i: int, o: int, stride: int, last_relu: bool = True) -> None:
+    def __init__(
+        self, i: int, o: int, stride: int, last_relu: bool = True, norm: Norm = "batch"
+    ) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(i, o, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(o)
+        self.bn1 = norm_layer(norm, o)
         self.conv2 = nn.Conv2d(o, o, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(o)
+        self.bn2 = norm_layer(norm, o)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or i != o:
             conv = nn.Conv2d(i, o, 1, stride, bias=False)
-            self.shortcut = nn.Sequential(conv, nn.BatchNorm2d(o))
+            self.shortcut = nn.Sequential(conv, norm_layer(norm, o))
         self.last_relu = last_relu
 
     def forward(self, x: Tensor) -> Tensor:
@@ -119,7 +122,12 @@ class BasicBlock(nn.Module):
 
 
 def resnet18(
-    shape: Shape, *, width: Width = 64, stem: Stem = "auto", last_relu: bool = True
+    shape: Shape,
+    *,
+    width: Width = 64,
+    stem: Stem = "auto",
+    last_relu: bool = True,
+    norm: Norm = "batch",
 ) -> Backbone:
     """ResNet-18 (He et al., 2016), features of 8 x `width`; the paper's has width 64.
 
@@ -131,13 +139,14 @@ def resnet18(
     kernel, stride = (3, 1) if stem == "cifar" else (7, 2)
     conv = nn.Conv2d(shape[0], width, kernel, stride, kernel // 2, bias=False)
     pool = [nn.MaxPool2d(3, 2, 1)] if stem == "imagenet" else []
-    first = nn.Sequential(conv, nn.BatchNorm2d(width), nn.ReLU(inplace=True), *pool)
+    first = nn.Sequential(conv, norm_layer(norm, width), nn.ReLU(inplace=True), *pool)
     blocks: dict[str, nn.Module] = {"stem": first}
     widths = [width]
     for k in range(4):
         i, o = widths[-1], width * 2**k
-        down = BasicBlock(i, o, 1 if k == 0 else 2)
-        blocks[f"layer{k + 1}"] = nn.Sequential(down, BasicBlock(o, o, 1, last_relu or k < 3))
+        down = BasicBlock(i, o, 1 if k == 0 else 2, norm=norm)
+        last = BasicBlock(o, o, 1, last_relu or k < 3, norm)
+        blocks[f"layer{k + 1}"] = nn.Sequential(down, last)
         widths.append(o)
     return Blocks(blocks, widths)
 
@@ -226,33 +235,3 @@ def fits_channels_last(net: nn.Module) -> bool:
 
 def frozen(net: Net) -> Net:
     return copy.deepcopy(net).requires_grad_(False).eval()
-
-
-@contextmanager
-def untracked(net: Net) -> Iterator[None]:
-    """Inside, BatchNorm normalises by the batch as in training but keeps no running statistics."""
-    layers = [m for m in net.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
-    for layer in layers:
-        layer.track_running_stats = False
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.track_running_stats = True
-
-
-@torch.no_grad()
-def reestimate(net: Net, batches: Iterable[Tensor]) -> None:
-    """Make BatchNorm's running statistics the averages over these batches, each counted once."""
-    net.train()
-    tracked = [m for m in net.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
-    layers = [m for m in tracked if m.training]  # not those of modules that do not learn
-    momenta = [layer.momentum for layer in layers]
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.momentum = None  # a cumulative average
-    for x in batches if layers else ():
-        net(x)
-    for layer, momentum in zip(layers, momenta, strict=True):
-        layer.momentum = momentum
-    net.eval()

@@ -182,7 +182,7 @@ class SavedRun:
     @property
     def net(self) -> Net:
         """The network with its final weights, in evaluation mode; it reads normalised images."""
-        return self._learner.net.eval()
+        return self._learner.shown.eval()
 
     def predict(self, images: Any) -> NDArray[np.str_]:
         """Name the class of each image, as the method predicts, among all classes learned.

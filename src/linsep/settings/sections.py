@@ -227,7 +227,8 @@ class Training(Section):
     """L2 penalty on the weights."""
     schedule: Schedule = Schedule()
     bn_updates: Literal["all", "stream"] = "all"
-    """Which passes move BatchNorm's running statistics: every draw's, or the stream's alone."""
+    """Which passes move BatchNorm's running statistics: every draw's, or the stream's alone. A
+    network without them (norm = "group", mlp) is the same either way."""
 
 
 class Memory(Section):
@@ -259,7 +260,7 @@ class Evaluation(Section):
     """Images at once where there is no gradient."""
     batchnorm: Literal["running", "reestimated"] = "running"
     """BatchNorm's statistics: those of training's last steps, or estimated anew on the memory and
-    the task's images. Training is the same either way."""
+    the task's images. Training is the same either way, and so are networks without them."""
 
 
 class Compute(Section):

@@ -232,8 +232,7 @@ class Session:
         keep = self.keep or ("tasks" if run.learner.spec.parameters <= snapshots.SMALL else "end")
         if isinstance(event, TaskEnd) and (keep != "end" or run.finished):
             self.lease.check()
-            with run.learner.evaluating(run.scenario.tasks[run.cursor.task - 1]):
-                snapshots.write(self.folder, run.learner, event.task)
+            snapshots.write(self.folder, run.learner, event.task)
         if isinstance(event, EpochEnd) and keep == "epochs":
             self.lease.check()
             task = run.scenario.tasks[event.cursor.task].index
@@ -241,11 +240,8 @@ class Session:
             snapshots.write(self.folder, run.learner, task, place)
 
     def _finish(self, run: Run) -> None:
-        with run.learner.evaluating(run.scenario.tasks[-1]):
-            net = run.learner.net.state_dict()
-            weights = {
-                name: value.detach().cpu().contiguous().clone() for name, value in net.items()
-            }
+        net = run.learner.shown.state_dict()
+        weights = {name: value.detach().cpu().contiguous().clone() for name, value in net.items()}
         whole = {MODEL: safetensors_bytes(weights), EVENTS: self._events}
         for name, content in whole.items():
             self._write(name, content)

@@ -3,8 +3,9 @@
     snapshots/task02.safetensors                 at the end of the second task
     snapshots/task02-1-train-epoch003.safetensors  after the third epoch of its first stage, "train"
 
-A snapshot holds the net, the rule it predicts by, which classes it has seen and its backward
-projections, and no more: nothing can be resumed from it. Reading one runs no code.
+A snapshot holds the net that predicts, the rule it predicts by, which classes it has seen and its
+backward projections, and no more: nothing can be resumed from it. Within a task it is the net that
+learns, since none has been made ready to predict. Reading one runs no code.
 
 Knows files and a learner's parts. Knows nothing of when they are kept.
 """
@@ -25,6 +26,7 @@ from torch import Tensor, nn
 from ..errors import StateError
 from ..learning.learner import Learner
 from ..learning.projection import BackwardFeatures
+from ..nets.net import Net
 from . import files
 from .folder import DIGESTS, RunFolder
 
@@ -66,7 +68,7 @@ def write(
     path = folder / FOLDER / f"task{task + 1:02}{place}.safetensors"
     files.make_folder(path.parent)
     tensors = {"seen": learner.seen}
-    for prefix, module in _modules(learner):
+    for prefix, module in _modules(learner, learner.net if epoch else learner.shown):
         state = module.state_dict()
         tensors |= {prefix + name: t for name, t in state.items() if isinstance(t, Tensor)}
     content = save({name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()})
@@ -112,7 +114,7 @@ def restore(snapshot: Snapshot, learner: Learner) -> None:
         tensors = load(content)
     except SafetensorError as error:
         raise StateError(f"{snapshot.path} is damaged: {error}") from None
-    for prefix, module in _modules(learner):
+    for prefix, module in _modules(learner, learner.shown):
         mine = [name for name in tensors if name.startswith(prefix)]
         try:
             module.load_state_dict({name.removeprefix(prefix): tensors[name] for name in mine})
@@ -129,8 +131,8 @@ def projections(learner: Learner) -> Iterator[tuple[str, BackwardFeatures]]:
             yield name, term
 
 
-def _modules(learner: Learner) -> Iterator[tuple[str, nn.Module]]:
-    yield "net.", learner.net
+def _modules(learner: Learner, net: Net) -> Iterator[tuple[str, nn.Module]]:
+    yield "net.", net
     yield "predictor.", learner.predictor
     for name, term in projections(learner):
         yield f"terms.{name}.", term

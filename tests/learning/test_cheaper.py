@@ -1,0 +1,158 @@
+"""Forms of BFP that leave passes out: what they still look at, what they cost, what they keep."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from linsep import testing
+from linsep.errors import ConfigError
+from linsep.learning.memory import Memory
+from linsep.learning.run import Run, StepEnd, TaskEnd
+from linsep.methods import assemble
+from linsep.methods.backward import bfp
+from linsep.nets.net import Net
+from linsep.prepare import prepare
+from linsep.settings.config import Config, to_toml
+
+CHEAP = {
+    "every": {"every": 2},
+    "stored": {"teacher": "stored"},
+    "stored, replay": {"teacher": "stored", "on": "replay"},
+    "all": {"teacher": "stored", "on": "replay", "every": 3},
+}
+
+
+def toy(name: str, options: dict[str, Any], memory: dict[str, Any] | None = None) -> Run:
+    return testing.toy_run(assemble(name, {"bfp": options}), memory=memory)
+
+
+@pytest.mark.parametrize("options", CHEAP.values(), ids=CHEAP)
+def test_laws_hold(options: dict[str, Any]) -> None:
+    shared = partial(testing.toy_run, memory={"draws": "shared"})
+    for law in testing.LAWS:
+        law(assemble("derpp+bfp", {"bfp": options}))
+    testing.resumes_exactly(assemble("er+bfp", {"bfp": options}), shared)
+    testing.ignores_a_term_of_weight_zero(assemble("derpp", {}), bfp(**options))
+
+
+@pytest.mark.parametrize("name", ["icarl", "lucir", "bic", "fdr", "er_ace", "ft"])
+def test_stored_features_go_with_every_memory(name: str) -> None:
+    testing.resumes_exactly(assemble(f"{name}+bfp", {"bfp": {"teacher": "stored"}}))
+
+
+def passes(run: Run, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Rows through the net that learns and through the frozen one, in each step of task 1."""
+    rows = {"net": 0, "teacher": 0}
+    found = []
+    original = Net.forward
+
+    def counting(self: Net, x: Tensor) -> Any:
+        known = {id(run.learner.net): "net", id(run.learner.teacher): "teacher"}
+        if id(self) in known:
+            rows[known[id(self)]] += len(x)
+        return original(self, x)
+
+    monkeypatch.setattr(Net, "forward", counting)
+    for event in run:
+        if isinstance(event, StepEnd) and event.cursor.task == 1 and event.images == 8:
+            found.append((rows["net"], rows["teacher"]))
+        rows.update(net=0, teacher=0)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "shared", "expected"),
+    [
+        ({}, False, [(8 + 18, 8 + 6)]),  # the stream and three draws of 6; the stream and a draw
+        ({}, True, [(8 + 6, 8 + 6)]),
+        ({"on": "replay"}, False, [(8 + 18, 6)]),
+        ({"on": "stream"}, False, [(8 + 12, 8)]),
+        ({"teacher": "stored"}, False, [(8 + 18, 8)]),
+        ({"teacher": "stored", "on": "replay"}, True, [(8 + 6, 0)]),
+    ],
+)
+def test_what_a_step_passes(
+    options: dict[str, Any],
+    shared: bool,
+    expected: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = toy("derpp+bfp", options, {"draws": "shared"} if shared else None)
+    found = passes(run, monkeypatch)
+    assert found == expected * 2  # an epoch has one whole batch
+
+
+def test_a_step_that_is_sat_out_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    method = assemble("derpp+bfp", {"bfp": {"every": 2}})
+    run = testing.toy_run(method, training={"batch_size": 4, "epochs": 1})
+    rows: list[int] = []
+    original = Net.forward
+
+    def counting(self: Net, x: Tensor) -> Any:
+        rows.append(len(x))
+        return original(self, x)
+
+    monkeypatch.setattr(Net, "forward", counting)
+    found = []
+    for event in run:
+        if isinstance(event, StepEnd) and event.cursor.task == 1:
+            found.append((event.cursor.step, "bfp" in event.losses, list(rows)))
+        rows.clear()
+    whole, out = [4, 6, 6, 6, 4, 6], [4, 6, 6]
+    assert found == [(0, True, whole), (1, False, out), (2, True, whole)]
+
+
+def test_no_frozen_net_is_kept_where_nothing_passes_it() -> None:
+    assert toy("er+bfp", {"teacher": "stored", "on": "replay"}).learner.teacher is None
+    assert toy("er+bfp", {"teacher": "stored"}).learner.teacher is not None
+
+
+def test_rows_have_the_features_of_the_last_tasks_end() -> None:
+    run = toy("er+bfp", {"teacher": "stored", "on": "replay"})
+    learner = run.learner
+    for event in run:
+        features = learner.memory.columns["features"][: len(learner.memory)]
+        known = features.isfinite().all(1)
+        if isinstance(event, TaskEnd):
+            assert known.all()
+            assert torch.equal(features, learner.embed(learner.memory.images()))
+        elif run.cursor.stage == 0:
+            classes = run.scenario.tasks[run.cursor.task].classes
+            fresh = torch.isin(learner.memory.y[: len(features)], torch.tensor(classes))
+            assert torch.equal(known, ~fresh)
+
+
+def test_a_memory_that_is_filled_anew_forgets_features() -> None:
+    memory = Memory((1, 2, 2), 2, 3)
+    memory.columns["features"] = torch.ones(3, 4)
+    memory._refill({"x": torch.zeros(2, 1, 2, 2), "y": torch.tensor([0, 1])})
+    assert memory.columns["features"].isnan().all()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"teacher": "stored", "on": "stream"}, "teacher: 'stored' is of replayed rows"),
+        ({"teacher": "stored", "layers": ["block1"]}, "teacher: 'stored' keeps no layer but"),
+        ({"every": 0}, "bfp.every: should be greater than or equal to 1"),
+        ({"teacher": "both"}, "bfp.teacher: should be 'frozen' or 'stored'"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:
+    config = Config(scenario="blobs", method="er+bfp", net="cnn", options={"bfp": options})
+    with pytest.raises(ConfigError, match=said):
+        prepare(config).build()
+
+
+def test_the_key_and_the_file_know_only_what_is_not_the_default() -> None:
+    def made(options: dict[str, Any]) -> Any:
+        return prepare(Config(scenario="blobs", method="er+bfp", options={"bfp": options}))
+
+    plain, spelled = made({}), made({"every": 1, "teacher": "frozen"})
+    assert plain.key == spelled.key
+    assert "every" not in to_toml(spelled.config)
+    assert made({"every": 2}).key != plain.key
+    assert "every = 2" in to_toml(made({"every": 2}).config)

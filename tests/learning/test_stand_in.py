@@ -1,0 +1,162 @@
+"""`+ema`: averaged weights predict, and training does not notice."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from linsep import IncrementalClassifier, testing
+from linsep.learning.run import Run, StepEnd, TaskEnd
+from linsep.learning.stand_in import StandIn
+from linsep.methods import METHODS, assemble
+from linsep.nets.heads import LinearHead
+from linsep.nets.net import Net, cnn, mlp
+from linsep.prepare import prepare
+from linsep.settings.config import Config
+from linsep.storage import snapshots
+from linsep.storage.session import Session
+
+TRAINING = ("net", "teacher", "terms", "memory", "seen", "optimizers")
+
+
+def weights(net: nn.Module) -> Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in net.parameters()]).clone()
+
+
+def walk(net: Net, steps: int) -> Iterator[Tensor]:
+    """Weights that move at random."""
+    g = torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        with torch.no_grad():
+            for p in net.parameters():
+                p.add_(torch.randn(p.shape, generator=g))
+        yield weights(net)
+
+
+def test_the_average_is_the_mean_of_the_first_steps_and_then_decays() -> None:
+    """decay 0.75: from the fourth step on, the newest has a share of one quarter."""
+    net = Net(mlp((1, 2, 2), width=3), LinearHead(3, 2))
+    mean, seen = StandIn(net, 0.75), list[Tensor]()
+    for step, now in enumerate(walk(net, 9), start=1):
+        mean.follow(net)
+        seen.append(now)
+        found = weights(mean.net)
+        if step <= 4:
+            torch.testing.assert_close(found, torch.stack(seen).mean(0))
+        else:
+            late = sum(0.25 * 0.75 ** (step - k) * seen[k - 1] for k in range(5, step + 1))
+            early = 0.75 ** (step - 4) * torch.stack(seen[:4]).mean(0)
+            torch.testing.assert_close(found, late + early)
+    mean.restart()
+    mean.follow(net)
+    assert torch.equal(weights(mean.net), weights(net))
+
+
+def test_statistics_are_those_of_the_averaged_weights() -> None:
+    net = Net(cnn((1, 8, 8), width=2), LinearHead(8, 3)).train()
+    mean, x = StandIn(net, 0.9), torch.rand(12, 1, 8, 8)
+    for _ in walk(net, 3):
+        net(x)
+        mean.follow(net)
+    mean.settle(net, x.split(4))
+    inner = [m for m in mean.net.modules() if isinstance(m, nn.BatchNorm2d | nn.Conv2d)]
+    convolution, norm = inner[:2]
+    maps = [convolution(part) for part in x.split(4)]
+    expected = torch.stack([part.mean((0, 2, 3)) for part in maps]).mean(0)
+    assert isinstance(norm, nn.BatchNorm2d)
+    torch.testing.assert_close(norm.running_mean, expected.detach())
+    assert not mean.net.training
+    assert not any(p.requires_grad for p in mean.net.parameters())
+
+
+def both(name: str, decay: float, **more: Any) -> tuple[Run, Run]:
+    plain = testing.toy_run(assemble(name, {}), **more)
+    return plain, testing.toy_run(assemble(f"{name}+ema", {"ema": {"decay": decay}}))
+
+
+@pytest.mark.parametrize("name", ["derpp+bfp", "icarl", "gdumb", "bic"])
+def test_training_does_not_notice(name: str) -> None:
+    plain, averaged = both(name, 0.9)
+    for _, event in zip(plain, averaged, strict=True):
+        one, two = plain.learner.state_dict(), averaged.learner.state_dict()
+        assert all(testing.same(one[part], two[part]) for part in TRAINING), event
+    shown = averaged.learner.shown
+    assert not torch.equal(weights(shown), weights(averaged.learner.net))
+
+
+@pytest.mark.parametrize("name", ["er+bfp", "icarl", "derpp+wa"])
+def test_without_decay_it_is_the_net_with_statistics_estimated_anew(name: str) -> None:
+    anew, averaged = both(name, 0.0, evaluation={"batchnorm": "reestimated"})
+    for a, b in zip(anew, averaged, strict=True):
+        assert type(a) is type(b)
+        if isinstance(b, TaskEnd):
+            assert a == b
+            assert torch.equal(weights(averaged.learner.shown), weights(averaged.learner.net))
+    assert testing.same(anew.class_il, averaged.class_il)
+
+
+def test_the_average_of_a_run_is_that_of_its_steps() -> None:
+    """Written out as one weighted sum; the stages of all tasks count."""
+    run = testing.toy_run(assemble("er+ema", {"ema": {"decay": 0.5}}))
+    expected = torch.zeros(0)
+    for event in run:
+        if isinstance(event, StepEnd):
+            now, first = weights(run.learner.net), event.cursor == (0, 0, 0, 0)
+            expected = now if first else 0.5 * expected + 0.5 * now
+            torch.testing.assert_close(weights(run.learner.shown), expected)
+
+
+@pytest.mark.parametrize("name", [*METHODS, "derpp+bfp", "er+wa", "lucir+fd"])
+def test_laws_hold(name: str) -> None:
+    for law in testing.LAWS:
+        law(assemble(f"{name}+ema", {}))
+
+
+def test_what_is_kept_of_a_run_predicts_as_it_was_tested(tmp_path: Path) -> None:
+    config = Config(
+        scenario={"name": "blobs", "classes": 4, "train": 20, "test": 6}, method="er+ema",
+        net={"name": "cnn", "width": 2}, training={"epochs": 2, "batch_size": 8}, memory=8,
+    )  # fmt: skip
+    ready = prepare(config)
+    with Session(ready, tmp_path, keep="epochs") as session:
+        assert session.run is not None
+        for event in session:
+            if isinstance(event, TaskEnd):
+                shown = weights(session.run.learner.shown)
+    test = session.run.scenario.groups[0].test
+    found = snapshots.found(session.folder)
+    again = prepare(config).build().learner
+    snapshots.restore(found[-1], again)
+    assert torch.equal(weights(again.shown), shown)
+    assert torch.equal(again.predict(test), session.run.learner.predict(test))
+    last_epoch = next(s for s in reversed(found) if not s.ends_task)
+    snapshots.restore(last_epoch, again)  # within a task, the net that learns
+    assert torch.equal(weights(again.shown), weights(session.run.learner.net))
+
+
+def lessons(method: str) -> tuple[IncrementalClassifier, np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 256, (24, 12, 12, 3), dtype=np.uint8)
+    settings = {"net": {"options": {"width": 8}}}
+    clf = IncrementalClassifier(method, "cnn", memory=12, epochs=2, settings=settings)
+    clf.fit(x[:12], ["a", "b"] * 6)
+    return clf.partial_fit(x[12:], ["c", "d"] * 6), x
+
+
+def test_a_classifier_predicts_by_the_average_also_when_loaded_and_exported(tmp_path: Path) -> None:
+    clf, x = lessons("derpp+ema")
+    plain, _ = lessons("derpp")
+    assert not np.allclose(clf.decision_function(x), plain.decision_function(x))
+    clf.save(tmp_path / "model")
+    again = IncrementalClassifier.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(x), clf.predict_proba(x))
+    clf.export(tmp_path / "model.pt2")
+    program = torch.export.load(tmp_path / "model.pt2").module()
+    assert np.allclose(program(torch.from_numpy(x)).numpy(), clf.predict_proba(x), atol=1e-4)
+    for one in (clf, again):  # learning on after loading gives the same bits
+        one.partial_fit(x[:8], ["e", "f"] * 4)
+    assert np.array_equal(again.predict_proba(x), clf.predict_proba(x))
