@@ -1,6 +1,5 @@
 """All cases by kind, and the house they are tried in."""
 
-import functools
 import io
 import os
 from collections import Counter
@@ -12,7 +11,6 @@ from typing import Any
 from unittest import mock
 
 import matplotlib.figure
-import typer.main
 
 from . import data_files, published, run_files, stage, words
 from .case import Case
@@ -36,13 +34,12 @@ Kinds = dict[str, tuple[list[Case], Path]]  # and the stage of which each case h
 
 @contextmanager
 def quick(home: Path) -> Iterator[None]:
-    """What costs most is done once: building the command line, and drawing letters and lines."""
+    """Figures are computed and not drawn, and what is cached is cached here."""
 
     def savefig(self: Any, out: io.StringIO, **options: Any) -> None:
         out.write("<svg></svg>")  # what is drawn was computed; drawing takes a second for each
 
     with (
-        mock.patch.object(typer.main, "get_command", functools.cache(typer.main.get_command)),
         mock.patch.object(matplotlib.figure.Figure, "savefig", savefig),
         mock.patch.dict("os.environ", LINSEP_CACHE=str(home), LINSEP_DATA=str(home / "data")),
     ):
