@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PLAIN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+# A process for each core; a file's tests stay together where they can, to share what they made.
+PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: run test test-ray quick check docs dist clean
 
@@ -17,7 +19,7 @@ run: $(PLAIN)
 	$(BIN)/linsep report --grid fashion-mini -o report.html
 
 test: $(DEV)
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
 
 # With Ray, submitit and optuna installed too: the tests that are skipped without them.
 test-ray: $(DEV)
@@ -25,7 +27,7 @@ test-ray: $(DEV)
 	$(BIN)/python -m pytest -q tests/grids/test_ray.py tests/grids/test_slurm.py tests/grids/test_search.py
 
 quick: $(DEV)
-	$(BIN)/python -m pytest -q -m "not slow and not data"
+	$(PYTEST) -m "not slow and not data"
 
 check: $(DEV)
 	$(BIN)/ruff check .

@@ -2,11 +2,13 @@ import os
 
 # The same bits on CPUs with and without AVX-512; torch reads it when it is first imported.
 os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
+# One thread for each process, those that tests start included: there is a process for each core.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import torch
 
-torch.set_num_threads(1)  # small tensors are fastest so, and two test processes never fight
+torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

@@ -33,9 +33,11 @@ WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 OTHERS = ("pip", "python3", ".", "tensorboard")  # programs beside linsep and make
-ELSEWHERE = {  # pages whose blocks are files of the package; a test puts them there
+ELSEWHERE = {  # pages that a test of their own runs: files of the package, numbers to compare
     "extending-analyses.md": "tests/analysis/test_extending.py",
+    "keep-learning.md": "tests/classifier/test_docs.py",
 }
+SLOW = ("paper.md", "python.md", "your-method.md")  # laws of a method, reports, hundreds of runs
 LONG = ("bench",)  # commands that measure for minutes; tests/bench runs them small
 
 
@@ -94,17 +96,33 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = Path(shutil.copytree(stage, tmp_path / "here"))
+    folder = Path(shutil.copytree(stage, tmp_path / "here", copy_function=_copied))
     monkeypatch.setenv("LINSEP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.chdir(folder)
     return folder
 
 
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
+def _copied(source: str, to: str) -> None:
+    """A copy, or a link to the weights that pages only read: 43 MB for each page."""
+    if Path(source).name == docs_stage.WEIGHTS:
+        Path(to).hardlink_to(source)
+    else:
+        shutil.copy2(source, to)
+
+
+RUN = [
+    pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in SLOW))
+    for page in WITH_BLOCKS
+]
+
+
+@pytest.mark.parametrize("page", RUN)
 def test_every_block_works_as_it_is_written(page: Path, here: Path) -> None:
     if page.name in ELSEWHERE:
         assert page.name in (ROOT / ELSEWHERE[page.name]).read_text("utf-8")
+        for block in blocks(page):
+            _check_kind(block)
     else:
         _check_page(page, here)
 
@@ -135,8 +153,7 @@ def test_a_block_that_does_not_work_fails(block: str, problem: str, here: Path) 
 def _check_page(page: Path, here: Path) -> None:
     space: dict[str, object] = {"__name__": "example"}
     for block in blocks(page):
-        kinds = ", ".join(kind or "nothing, for commands" for kind in KINDS)
-        assert block.kind in KINDS, f"{block.place}: {block.kind!r} is none of {kinds}"
+        _check_kind(block)
         if named := re.match(r"# (\S+\.(?:py|toml))\n", block.text):
             (here / named[1]).write_text(block.text)
         if block.kind == "python":
@@ -149,6 +166,11 @@ def _check_page(page: Path, here: Path) -> None:
         elif block.kind != "text":
             for typed in commands(block):
                 _check_command(typed, here)
+
+
+def _check_kind(block: Block) -> None:
+    kinds = ", ".join(kind or "nothing, for commands" for kind in KINDS)
+    assert block.kind in KINDS, f"{block.place}: {block.kind!r} is none of {kinds}"
 
 
 def _check_settings(block: Block) -> None:

@@ -8,18 +8,14 @@ import pytest
 import torch
 
 from linsep.classifier.course import Course, Lesson
-from linsep.methods import METHODS
 from linsep.nets.growth import ByRow, places_of, widened
 from linsep.nets.heads import CorrectedHead, CosineHead, LinearHead
 from linsep.nets.net import flat
 from linsep.prepare import Prepared, prepare
 from linsep.randomness import Randomness
 from linsep.settings.config import from_settings
-from linsep.testing import BACKWARD
+from tests.helpers.combinations import LEARNING, names
 
-LEARNING = [name for name in METHODS if name != "jt"]  # which has no tasks
-EVERY = LEARNING + [f"{name}+{term}" for name in LEARNING for term in BACKWARD]
-EVERY += ["derpp+ser+lode+star+wa"]
 WITHOUT_MEMORY = ("ft", "lwf", "ewc", "si")
 
 
@@ -94,7 +90,7 @@ def teach_nothing(taught: Course) -> dict[str, torch.Tensor]:
     return dict(taught.learner.net.state_dict())
 
 
-@pytest.mark.parametrize("method", EVERY)
+@pytest.mark.parametrize("method", [*names(LEARNING), "derpp+ser+lode+star+wa"])
 def test_a_growing_head_is_deterministic_and_resumes(method: str) -> None:
     """A lesson that is stopped anywhere and resumed in another object ends at the same bits."""
     found = prepared(method)

@@ -19,7 +19,7 @@ from linsep.data.sources.measure import class_counts, duplicates, pixel_statisti
 from linsep.data.sources.mnist import fashion_mnist, mnist
 from linsep.data.sources.tinyimagenet import tinyimagenet
 
-pytestmark = pytest.mark.data
+pytestmark = [pytest.mark.data, pytest.mark.slow]
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
 

@@ -86,7 +86,7 @@ def test_a_grid_survives_the_death_of_its_workers_and_its_own(
     moments, workers, parents, rounds = random.Random(0), 0, 0, 0
     runs = tmp_path / "b0"
     resource_tracker.ensure_running()  # which is this process's own, and so must not bear the mark
-    monkeypatch.setenv(MARK, tmp_path.name)
+    monkeypatch.setenv(MARK, str(tmp_path))
 
     def finished() -> bool:
         return all((runs / name / "results.json").exists() for name in expected)
@@ -109,7 +109,7 @@ def test_a_grid_survives_the_death_of_its_workers_and_its_own(
                     break
         process.join()
     assert {name: contents(runs / name) for name in expected} == expected
-    while left := alive(tmp_path.name):
+    while left := alive(str(tmp_path)):
         assert time.monotonic() < deadline, f"left behind: {left}"
         time.sleep(0.1)
     litter = {p.name for name in expected for p in (runs / name).glob("*.tmp")}

@@ -1,12 +1,16 @@
-"""The command line, called in this process: torch is imported already."""
+"""The command line, called in this process: torch is imported and the parser is built already."""
 
 import contextlib
+import functools
 import io
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
+
+import typer.main
 
 from linsep.cli import main
 
@@ -14,6 +18,7 @@ TINY = (
     "run", "--scenario", "blobs", "--method", "derpp+bfp", "--memory", "20", "--epochs", "1",
     "--set", "scenario.train=10", "--set", "scenario.test=5",
 )  # fmt: skip
+BUILT = functools.cache(typer.main.get_command)  # which takes longer than many a command
 
 
 class Said(NamedTuple):
@@ -27,7 +32,12 @@ def command(*words: str, cwd: Path) -> Said:
     before, code = (sys.argv, warnings.showwarning), 0
     sys.argv = ["linsep", *words]
     try:
-        with contextlib.chdir(cwd), redirect_stdout(out), redirect_stderr(err):
+        with (
+            mock.patch.object(typer.main, "get_command", BUILT),
+            contextlib.chdir(cwd),
+            redirect_stdout(out),
+            redirect_stderr(err),
+        ):
             main()
     except SystemExit as end:
         code = int(end.code or 0)

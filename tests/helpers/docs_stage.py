@@ -31,6 +31,7 @@ PUBLISHED = {  # classes and shape
     "split-cifar10": (10, 3, 32, 32), "split-cifar100": (100, 3, 32, 32),
     "split-tinyimagenet": (200, 3, 64, 64),
 }  # fmt: skip
+WEIGHTS = "resnet18.safetensors"
 CODE = """
 import torch
 from torch.utils.data import TensorDataset
@@ -113,7 +114,7 @@ def build_stage(folder: Path) -> None:
     np.savez(folder / "digits.npz", x=x, y=np.arange(40) % 4)
     (folder / "mine.py").write_text(CODE)
     body = make("resnet18", (1, 28, 28), {"width": 64, "stem": "auto", "last_relu": True}, ())
-    save_file(body.state_dict(), folder / "resnet18.safetensors")
+    save_file(body.state_dict(), folder / WEIGHTS)
     first = nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16), nn.ReLU()  # of your-net.md's `make`
     mine = nn.Sequential(*first, nn.Conv2d(16, 32, 3), nn.ReLU())
     torch.save(mine.state_dict(), folder / "body.pt")

@@ -1,18 +1,14 @@
 """All cases by kind, and the house they are tried in."""
 
-import functools
-import io
 import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
-import matplotlib.figure
-import typer.main
+from tests.helpers.undrawn import undrawn
 
 from . import data_files, published, run_files, stage, words
 from .case import Case
@@ -36,16 +32,9 @@ Kinds = dict[str, tuple[list[Case], Path]]  # and the stage of which each case h
 
 @contextmanager
 def quick(home: Path) -> Iterator[None]:
-    """What costs most is done once: building the command line, and drawing letters and lines."""
-
-    def savefig(self: Any, out: io.StringIO, **options: Any) -> None:
-        out.write("<svg></svg>")  # what is drawn was computed; drawing takes a second for each
-
-    with (
-        mock.patch.object(typer.main, "get_command", functools.cache(typer.main.get_command)),
-        mock.patch.object(matplotlib.figure.Figure, "savefig", savefig),
-        mock.patch.dict("os.environ", LINSEP_CACHE=str(home), LINSEP_DATA=str(home / "data")),
-    ):
+    """Figures are computed and not drawn, and what is cached is cached here."""
+    folders = {"LINSEP_CACHE": str(home), "LINSEP_DATA": str(home / "data")}
+    with undrawn(), mock.patch.dict("os.environ", folders):
         yield
 
 

@@ -17,7 +17,7 @@ from linsep.storage import files
 
 from .badness import CONTENTS, JSON, MARK, PLACES, TOML, changed, fields, without
 from .case import Case, Spoil, putting, writing
-from .stage import ANALYSES, DRAWN, HALF, NAME, OTHER
+from .stage import ANALYSES, DRAWN, HALF, NAME, OTHER, QUICKLY
 
 # By name: the words, and what is printed of the runs that are good.
 Command = tuple[tuple[str, ...], str]
@@ -34,8 +34,7 @@ LOOK: dict[str, Command] = {
     "grid": (("grid", "config.toml", "--over", "seed=0,1", "--dry-run"), OTHER),
 }
 ANALYSE: dict[str, Command] = {
-    f"analyse {name}": (("analyse", NAME, "--what", name, "--engine", "pca"), "")
-    for name in ANALYSES
+    f"analyse {name}": (("analyse", NAME, "--what", name, *QUICKLY), "") for name in ANALYSES
 }
 ANALYSE["analyse all"] = (("analyse", "--what", "spectrum"), "DER++ w/ BFP")
 RESUME: dict[str, Command] = {

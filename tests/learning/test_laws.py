@@ -10,19 +10,16 @@ from linsep import testing
 from linsep.learning.method import Method, Summand
 from linsep.learning.run import EpochEnd
 from linsep.methods import METHODS, TERMS, assemble
-from linsep.testing import BACKWARD
-
-NAMES = [base + extra for base in METHODS for extra in ("", *(f"+{t}" for t in BACKWARD))]
+from tests.helpers.combinations import names, pairs
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("law", testing.LAWS, ids=lambda law: law.__name__)
 def test_law(law: Callable[[Method], None], name: str) -> None:
     law(assemble(name, {}))
 
 
-@pytest.mark.parametrize("extra", BACKWARD)
-@pytest.mark.parametrize("base", METHODS)
+@pytest.mark.parametrize(("base", "extra"), pairs())
 @pytest.mark.parametrize("law", testing.BACKWARD_LAWS, ids=lambda law: law.__name__)
 def test_backward_law(law: Callable[[Method, Summand], None], base: str, extra: str) -> None:
     law(assemble(base, {}), TERMS[extra].recipe())

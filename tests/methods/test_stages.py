@@ -60,12 +60,13 @@ def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
     learner, task = run.learner, run.scenario.tasks[1]
     stage = learner.method.stages[1]
     learner.begin_stage(task, stage)
-    data = learner.bind(task, stage).rows
+    bound = learner.bind(task, stage)
+    data = bound.rows
     assert Counter(data.y.tolist()) == dict.fromkeys(range(4), 1)
     batch = learner.batch(data, "augment", run.cursor, augmented=False)
     frozen = copy.deepcopy(learner.net.state_dict())
     for _ in range(1500):
-        learner.step(learner.bind(task, stage), batch, {}, 0)
+        learner.step(bound, batch, {}, 0)
     head = learner.net.head
     assert isinstance(head, CorrectedHead)
     raw = head.linear(learner.look(data).features).detach()[:, :4]

@@ -162,11 +162,15 @@ def test_a_hostile_file_is_one_line(name: str, content: Any, tmp_path: Path) -> 
 # --- modules that do not learn -------------------------------------------------------------------
 
 
+SHORT = {"bic": {"bias_epochs": 2}, "gdumb": {"epochs": 2}}
+
+
 @pytest.mark.parametrize("method", ["er+bfp", "ewc", "bic", "gdumb"])
 def test_frozen_modules_keep_weights_and_statistics_and_the_others_learn(method: str) -> None:
     memory = {} if method == "ewc" else {"memory": 8}
     net = {"name": "cnn", "width": 4, "train": ["block3", "head"]}
     settings = {k: v for k, v in SETTINGS.items() if k != "memory"} | memory
+    settings["options"] = {name: own for name, own in SHORT.items() if name == method}
     run = prepare(from_settings(settings | {"method": method, "net": net})).build()
     before = {k: v.clone() for k, v in run.learner.net.state_dict().items()}
     for event in run:

@@ -64,6 +64,7 @@ def test_reprs_are_short_and_a_long_list_is_cut_in_a_notebook(runs: Path) -> Non
     assert repr(linsep.Runs([])) in linsep.Runs([])._repr_html_()
 
 
+@pytest.mark.slow
 def test_the_report_is_that_of_linsep_report(trained: linsep.Runs, tmp_path: Path) -> None:
     path = trained.report(tmp_path / "new" / "mine.html")
     folder = str(trained[0].folder.parent)

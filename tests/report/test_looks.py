@@ -120,6 +120,7 @@ def test_known_methods_can_be_told_apart_without_colours_too() -> None:
         assert {look.dash for look in own[1:]}.isdisjoint({own[0].dash})
 
 
+@pytest.mark.slow
 def test_text_is_legible_at_any_width(tmp_path: Path) -> None:
     """No text is smaller than the one that the smallest width of a drawing is derived from."""
     make_full_run(tmp_path / "five", "er", parts=[])

@@ -36,6 +36,7 @@ from linsep.storage.store import Store
 from tests.helpers.command import command
 from tests.helpers.made_reports import ANALYSES, HOSTILE, hostile_run, make_full_run
 from tests.helpers.made_runs import make_run
+from tests.helpers.undrawn import undrawn
 
 PARTS = ("confusion", "events", "timing", "environment", "memory", *ANALYSES)
 SECTION_OF = {
@@ -62,6 +63,13 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Gathered, str]:
     """Runs with everything, and their page, made once."""
     found = two_arms(tmp_path_factory.mktemp("full"))
     return found, page(found)
+
+
+@pytest.fixture
+def _undrawn() -> Iterator[None]:
+    """For tests of words and tables."""
+    with undrawn():
+        yield
 
 
 def figure(found: Gathered, name: str) -> Figure:
@@ -162,6 +170,7 @@ def test_the_page_is_made_of_its_sections(full: tuple[Gathered, str]) -> None:
 # --- its numbers ---------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_tables_hold_what_compare_says(tmp_path: Path) -> None:
     two_arms(tmp_path, parts=[])
     records = Store(tmp_path).select()
@@ -372,6 +381,7 @@ def test_a_bound_is_never_the_best(tmp_path: Path) -> None:
     assert strong(with_one_rival) == []
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_metrics_are_spelled_out_where_they_first_occur(tmp_path: Path) -> None:
     two_arms(tmp_path, parts=[])
     read = Page(page(gathered(tmp_path)))
@@ -385,6 +395,7 @@ def test_metrics_are_spelled_out_where_they_first_occur(tmp_path: Path) -> None:
         assert full in heads
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_one_run_is_described_as_one(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er+bfp")
     text = page(gathered(tmp_path))
@@ -409,6 +420,7 @@ def test_several_seeds_are_described_as_several(full: tuple[Gathered, str]) -> N
     assert 'id="legend"' in text
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_the_audit_finds_what_cannot_be(tmp_path: Path) -> None:
     folder = make_full_run(tmp_path, "er", parts=[])
     assert audit(gathered(tmp_path)) == []
@@ -419,6 +431,7 @@ def test_the_audit_finds_what_cannot_be(tmp_path: Path) -> None:
     assert any("mean peak" in text for text in audit(gathered(tmp_path)))
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_runs_that_are_not_finished_are_named(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er", parts=[])
     make_run(tmp_path, "derpp", 1)
@@ -448,6 +461,7 @@ def test_seeds_with_other_settings_are_not_averaged(tmp_path: Path) -> None:
     assert [one["settings"]["centred"] for one in group.analyses("spectrum")] == [False, False]
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_analyses_of_another_shape_are_as_good_as_none(tmp_path: Path) -> None:
     folder = make_full_run(tmp_path, "er+bfp", parts=["cka", "spectrum", "probe", "tsne"])
     for path in (folder / "analysis").iterdir():
@@ -505,6 +519,7 @@ def test_no_wrong_value_in_an_analysis_ends_in_a_traceback(what: str, tmp_path: 
     assert tried > 50
 
 
+@pytest.mark.usefixtures("_undrawn")
 def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple[Any, ...]:
@@ -621,10 +636,12 @@ def test_names_stay_text(tmp_path: Path) -> None:
     assert not [name for _, given in read.tags for name in given if name.startswith("on")]
     assert HOSTILE in read.texts["h1"][0]
     assert any(HOSTILE in (given.get("alt") or "") for tag, given in read.tags if tag == "img")
-    for one in figures(found):
-        tree = ElementTree.fromstring(one.svg())  # well-formed
+    assert all(one.name == style.slug(one.name) for one in figures(found))
+    drawings = re.findall(r"<svg\b.*?</svg>", text, re.DOTALL)
+    assert len(drawings) >= len(figures(found))
+    for drawing in drawings:
+        tree = ElementTree.fromstring(drawing)  # well-formed
         assert not [e for e in tree.iter() if e.tag.endswith(("script", "foreignObject"))]
-        assert one.name == style.slug(one.name)
     drawn = "".join(ElementTree.fromstring(figure(found, "cka").svg()).itertext())
     assert style.clean(title(HOSTILE)) in drawn
 

@@ -4,6 +4,7 @@ import errno
 import json
 import multiprocessing
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,23 @@ from linsep.storage.session import Session, final_results
 from linsep.testing import same
 from tests.helpers.command import TINY, command
 from tests.helpers.real_runs import SETTINGS, contents, interrupted, prepared, straight
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a run leaves behind to which nothing happened."""
+    return contents(straight(tmp_path_factory.mktemp("straight")))
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with two saved states, for tests to copy and to damage."""
+    return interrupted(tmp_path_factory.mktemp("stopped"), 6)
+
+
+@pytest.fixture
+def hurt(stopped: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(stopped, tmp_path / "hurt" / stopped.name))
 
 
 def test_a_finished_folder_holds_everything(tmp_path: Path) -> None:
@@ -57,16 +75,18 @@ def test_the_confusion_counts_what_the_last_accuracies_say(tmp_path: Path) -> No
         assert right / (5 * len(classes)) == last
 
 
-def test_the_folder_of_a_run_stopped_in_an_epoch_ends_equal(tmp_path: Path) -> None:
-    expected = contents(straight(tmp_path / "straight"))
+def test_the_folder_of_a_run_stopped_in_an_epoch_ends_equal(
+    tmp_path: Path, expected: dict[str, bytes]
+) -> None:
     for steps in (1, 3, 5, 11):
         runs = tmp_path / str(steps)
         interrupted(runs, steps)
         assert contents(straight(runs)) == expected, steps
 
 
-def test_what_was_recorded_after_the_last_save_is_cut_off(tmp_path: Path) -> None:
-    expected = contents(straight(tmp_path / "straight"))
+def test_what_was_recorded_after_the_last_save_is_cut_off(
+    tmp_path: Path, expected: dict[str, bytes]
+) -> None:
     folder = interrupted(tmp_path / "cut", 5)
     with (folder / "events.jsonl").open("ab") as file:
         file.write(b'{"event": "epoch_end", "task": 0, "epo')
@@ -74,11 +94,12 @@ def test_what_was_recorded_after_the_last_save_is_cut_off(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign", "missing"])
-def test_a_damaged_state_falls_back_to_the_one_before(tmp_path: Path, damage: str) -> None:
-    expected = contents(straight(tmp_path / "straight"))
-    state = interrupted(tmp_path / "hurt", 6) / "state.pt"
+def test_a_damaged_state_falls_back_to_the_one_before(
+    hurt: Path, damage: str, expected: dict[str, bytes]
+) -> None:
+    state = hurt / "state.pt"
     content = bytearray(state.read_bytes())
-    assert (state.parent / "state.previous.pt").exists()
+    assert (hurt / "state.previous.pt").exists()
     match damage:
         case "truncated":
             state.write_bytes(content[: len(content) // 2])
@@ -90,23 +111,22 @@ def test_a_damaged_state_falls_back_to_the_one_before(tmp_path: Path, damage: st
         case "missing":
             state.unlink()
     if damage == "missing":  # as after a kill between two renames
-        straight(tmp_path / "hurt")
+        straight(hurt.parent)
     else:
         with pytest.warns(UserWarning, match=r"state\.pt is (damaged|not a saved state)"):
-            straight(tmp_path / "hurt")
-    assert contents(state.parent) == expected
+            straight(hurt.parent)
+    assert contents(hurt) == expected
 
 
-def test_two_damaged_states_are_an_error_and_stay(tmp_path: Path) -> None:
-    folder = interrupted(tmp_path, 6)
+def test_two_damaged_states_are_an_error_and_stay(hurt: Path) -> None:
     for name in ("state.pt", "state.previous.pt"):
-        (folder / name).write_bytes(b"nonsense")
+        (hurt / name).write_bytes(b"nonsense")
     with (
         pytest.warns(UserWarning, match="not a saved state"),
         pytest.raises(StateError, match="remove the folder"),
     ):
-        straight(tmp_path)
-    assert (folder / "state.pt").read_bytes() == b"nonsense"
+        straight(hurt.parent)
+    assert (hurt / "state.pt").read_bytes() == b"nonsense"
 
 
 @pytest.mark.parametrize(
@@ -128,25 +148,25 @@ def test_two_damaged_states_are_an_error_and_stay(tmp_path: Path) -> None:
         lambda state: state["run"]["learner"].update(net={"a": 1}),
     ],
 )
-def test_a_whole_file_with_a_wrong_state_falls_back_too(tmp_path: Path, spoil: Any) -> None:
+def test_a_whole_file_with_a_wrong_state_falls_back_too(
+    hurt: Path, spoil: Any, expected: dict[str, bytes]
+) -> None:
     """Its checksum is right; it was written by other hands, or for another run."""
-    expected = contents(straight(tmp_path / "straight"))
-    folder = interrupted(tmp_path / "hurt", 6)
-    state = files.unseal(folder / "state.pt")
+    state = files.unseal(hurt / "state.pt")
     spoil(state)
-    (folder / "state.pt").write_bytes(files.seal(state))
+    (hurt / "state.pt").write_bytes(files.seal(state))
     with pytest.warns(UserWarning, match=r"state|seed 7"):
-        straight(tmp_path / "hurt")
-    assert contents(folder) == expected
+        straight(hurt.parent)
+    assert contents(hurt) == expected
 
 
-def test_damaged_environments_stop_nobody(tmp_path: Path) -> None:
+def test_damaged_environments_stop_nobody(tmp_path: Path, expected: dict[str, bytes]) -> None:
     folder = interrupted(tmp_path / "runs", 3)
     (folder / "environment.json").write_text("[{")
     with pytest.warns(UserWarning, match=r"environment\.json.*a new list is begun"):
         straight(tmp_path / "runs")
     assert len(RunFolder(folder).environments()) == 1
-    assert contents(folder) == contents(straight(tmp_path / "straight"))
+    assert contents(folder) == expected
 
 
 def test_a_deleted_config_is_written_again_and_a_changed_one_refused(tmp_path: Path) -> None:
@@ -183,16 +203,20 @@ def test_the_state_of_another_run_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_changed_events_of_an_unfinished_run_are_restored(tmp_path: Path) -> None:
+def test_changed_events_of_an_unfinished_run_are_restored(
+    tmp_path: Path, expected: dict[str, bytes]
+) -> None:
     folder = interrupted(tmp_path / "runs", 11)
     path = folder / "events.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"ce": ', b'"ce": 9', 1))
     with pytest.warns(UserWarning, match=r"events\.jsonl was changed; it is restored"):
         straight(tmp_path / "runs")
-    assert contents(folder) == contents(straight(tmp_path / "straight"))
+    assert contents(folder) == expected
 
 
-def test_a_run_saved_before_states_had_events_ends_with_the_same_file(tmp_path: Path) -> None:
+def test_a_run_saved_before_states_had_events_ends_with_the_same_file(
+    tmp_path: Path, expected: dict[str, bytes]
+) -> None:
     """Such states know only how long the file was, and named a finished task by its group."""
     folder = interrupted(tmp_path / "old", 11)
     for name in ("state.pt", "state.previous.pt"):
@@ -207,7 +231,7 @@ def test_a_run_saved_before_states_had_events_ends_with_the_same_file(tmp_path: 
             (folder / "events.jsonl").write_text(old)
             assert '"group"' in state["events"]
             assert '"group"' not in old
-    assert contents(straight(tmp_path / "old")) == contents(straight(tmp_path / "straight"))
+    assert contents(straight(tmp_path / "old")) == expected
 
 
 def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path) -> None:
@@ -243,7 +267,7 @@ def test_a_state_that_would_run_code_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_one_error_and_leaves_the_old_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = interrupted(tmp_path, 3)
     before = (folder / "state.pt").read_bytes()
@@ -258,7 +282,7 @@ def test_a_full_disk_is_one_error_and_leaves_the_old_state(
     monkeypatch.undo()
     assert (folder / "state.pt").read_bytes() == before
     assert not list(folder.glob(".*.tmp"))
-    assert contents(straight(tmp_path)) == contents(straight(tmp_path / "straight"))
+    assert contents(straight(tmp_path)) == expected
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ SETTINGS: dict[str, Any] = {
 
 
 def prepared(method: str = "derpp+bfp") -> Prepared:
-    return prepare(from_settings(SETTINGS | {"method": method}), lenient=True)
+    short = {"bic": {"bias_epochs": 12}} if method == "bic" else {}
+    chosen = SETTINGS | {"method": method, "options": short}
+    return prepare(from_settings(chosen), lenient=True)
 
 
 def done(runs: Path, method: str = "derpp+bfp", keep: Keep | None = None) -> Path:
