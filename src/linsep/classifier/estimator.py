@@ -20,9 +20,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from ..data.augment import Augment
 from ..data.images import Images, join
 from ..data.registry import source
-from ..data.scenarios import measured
+from ..data.scenarios import adjusted, measured
 from ..errors import ConfigError, unknown
 from ..learning.learner import Learner
 from ..resolve import resolve
@@ -32,7 +33,7 @@ from .account import held_out, report
 from .calibration import probabilities
 from .columns import Columns
 from .course import Course, Lesson
-from .frozen import centred, frozen, head_only
+from .frozen import centred, frozen, head_only, reading
 from .inputs import Form, Given, InputError, is_table, read
 from .labels import announced_columns, columns_with, labels_of
 from .novelty import KINDS, distance, energy, lost
@@ -116,11 +117,9 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         begun = hasattr(self, "course_")
         given = self._read(X, y, begun)
         labels = labels_of(given, y)
-        rows = given.rows
-        if not begun:
-            rows = self._begin(given, classes)
-        elif classes is not None and np.asarray(classes).tolist() != self.columns_:
+        if begun and classes is not None and np.asarray(classes).tolist() != self.columns_:
             raise ConfigError("classes: were announced in the first call; leave them out now")
+        rows = self._as_learned(given.rows) if begun else self._begin(given, classes)
         columns = columns_with(self.columns_, labels, self.announced_)
         place = {label: column for column, label in enumerate(columns)}
         numbers = torch.tensor([place[label] for label in labels.tolist()])
@@ -181,7 +180,7 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         return self._learner.predict(self._asked(X)).cpu()
 
     def _asked(self, X: Any) -> Images:
-        return _images(self._read(X, "no_validation", begun=True).rows)
+        return _images(self._as_learned(self._read(X, "no_validation", begun=True).rows))
 
     @property
     def _learner(self) -> Learner:
@@ -215,7 +214,12 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         found, known = tuple(given.rows.shape[1:]), (front or self.course_).shape
         if found != known:
             raise InputError(f"X has rows of shape {found}, and the classifier learned {known}")
-        return given if front is None else given._replace(rows=front(given.rows))
+        return given
+
+    def _as_learned(self, rows: Tensor) -> Tensor:
+        """Rows as the course has them: images, or their features if the backbone is frozen."""
+        front = self.course_.front
+        return rows if front is None else front(rows)
 
     def _begin(self, given: Given, classes: Sequence[Any] | None) -> Tensor:
         """Start a course for rows like these, and return them as it reads them."""
@@ -225,19 +229,20 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         if isinstance(self.random_state, int | np.integer):
             seed = int(self.random_state)
         config = resolve(from_settings(self._settings(table, seed)), lenient=True)
-        own = source(self.like).augment if self.like else None
-        augment = (
-            Columns.of(given.table)
-            if given.table is not None
-            else own or measured(_images(given.rows))
-        )
+        augment: Augment
+        if given.table is not None:
+            augment = Columns.of(given.table)
+        else:
+            own = source(self.like).augment if self.like else None
+            usual = own or measured(_images(given.rows))
+            augment = adjusted(usual, config.scenario.augment, c)
         module = self.net if isinstance(self.net, nn.Module) else None
         announced = len(self.columns_) if self.announced_ else None
         self.form_ = Form(None if table else c, None if table or h != w else h, table)
         if self.freeze is None:
             self.course_ = Course(config, augment, (c, h, w), announced, module=module)
             return given.rows
-        front = frozen(config, augment, (c, h, w), module)
+        front = frozen(reading(config, augment, (c, h, w), module).learner_for(2))
         rows = front(given.rows)
         self.course_ = head_only(config, centred(rows), front, announced)
         return rows

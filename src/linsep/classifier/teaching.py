@@ -25,6 +25,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from torch import nn
 
 from ..errors import ConfigError, DivergedError, StateError, printable, shortened
 from ..learning.run import Event, TaskEnd
@@ -150,7 +151,8 @@ class Teaching:
             made: IncrementalClassifier = clone(self.new)
             return made
         saved.settle(self.folder)
-        return IncrementalClassifier.load(self.folder, empty_memory=self.empty_memory)
+        module = self.new.net if isinstance(self.new.net, nn.Module) else None
+        return IncrementalClassifier.load(self.folder, net=module, empty_memory=self.empty_memory)
 
     def _key(self, classifier: Any, rows: torch.Tensor, labels: Any, lessons: int) -> str:
         """Known by what is learned and how, wherever the images lie."""

@@ -143,13 +143,17 @@ def _facts(folder: Path, told: Manifest, under_way: Note | None) -> Iterator[str
     config = told.settings()
     width = config.net.options.get("width")
     net = printable(config.net.name) + (f" of width {width}" if width else "")
+    if told.module is not None:
+        net = f"{printable(told.module)}, a module of yours"
+    net += " (frozen)" if told.front is not None else ""
     yield f"Method {printable(config.method)}, net {net}, seed {config.seed}"
     yield f"Each lesson: {config.training.epochs} epochs at a learning rate of {config.training.lr}"
-    channels, height, wide = told.shape
+    channels, height, wide = told.image
     what = f"{told.features} numbers" if told.form.table else f"{height}x{wide}x{channels} pixels"
     yield f"Reads {what}"
     if MEMORY in told.files:
-        yield f"Memory: up to {config.memory.rows} images for replay, and those to test on"
+        what = "images" if told.front is None else "images' features"
+        yield f"Memory: up to {config.memory.rows} {what} for replay, and those to test on"
     else:
         yield "Memory: none in this copy, which predicts and cannot learn"
     ece, t = told.history[-1].ece.after, told.temperature
