@@ -5,7 +5,7 @@ Knows what a classifier remembers. Knows nothing of files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,19 +81,18 @@ def _plain(value: Any) -> Any:
 
 
 def restored(
-    cls: Any,
+    make: Callable[[dict[str, Any]], Any],
     folder: Path,
     found: Opened,
     net: nn.Module | None = None,
     empty_memory: bool = False,
     own: Sequence[str] = (),
 ) -> Any:
-    """A classifier as it was saved; StateError names what does not fit."""
+    """A classifier as it was saved, made of its parameters; StateError names what does not fit."""
     told = found.manifest
     _check_module(folder, told, net)
     try:
-        params = _known_params(cls, told) | ({} if net is None else {"net": net})
-        classifier = cls(**params)
+        classifier = make(told.params.model_dump() | ({} if net is None else {"net": net}))
         course = _course(found, net, empty_memory, own)
     except LinsepError as error:
         if net is not None:
@@ -143,14 +142,6 @@ def _course(found: Opened, net: nn.Module | None, empty_memory: bool, own: Seque
         course, len(told.labels), told.groups, found.weights, found.memory, lean=course.lacking
     )  # fmt: skip
     return course
-
-
-def _known_params(cls: Any, told: Manifest) -> dict[str, Any]:
-    params = told.params.model_dump()
-    if params.keys() != set(cls._get_param_names()):
-        odd = min(params.keys() ^ set(cls._get_param_names()))
-        raise StateError(f"params: {odd} is missing, or no parameter of {cls.__name__}")
-    return params
 
 
 def _shape(sizes: list[int]) -> tuple[int, int, int]:

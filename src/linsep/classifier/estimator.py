@@ -9,34 +9,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
 from ..data.augment import Augment
-from ..data.images import Images, join
+from ..data.images import Images
 from ..data.registry import source
 from ..data.scenarios import adjusted, measured
-from ..errors import ConfigError, unknown
-from ..learning.learner import Learner
+from ..errors import ConfigError
 from ..resolve import resolve
 from ..settings.config import from_settings
 from ..settings.layers import merged
 from .account import held_out, report
-from .calibration import probabilities
 from .columns import Columns
 from .course import Course, Lesson
 from .frozen import centred, frozen, head_only, reading
-from .inputs import Form, Given, InputError, is_table, read
+from .inputs import Form, Given, is_table, read
 from .labels import announced_columns, columns_with, labels_of
-from .novelty import KINDS, distance, energy, lost
+from .predictive import unlabelled
 from .saved import Savable
 
 
@@ -127,67 +123,6 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         train, test = held_out(Images.of(rows, numbers), self.holdout, seed)
         return self.course_.lesson(train, test, len(columns)), columns
 
-    # --- prediction ------------------------------------------------------------------------------
-
-    def predict(self, X: Any, unknown_below: float | None = None) -> NDArray[Any]:
-        """The most probable class of each image; None where no probability reaches the limit."""
-        p = self.predict_proba(X)
-        found: NDArray[Any] = self.classes_[p.argmax(axis=1)]
-        if unknown_below is None:
-            return found
-        sure = found.astype(object)
-        sure[p.max(axis=1) < unknown_below] = None
-        return sure
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Calibrated probabilities, a column for each of `classes_`."""
-        check_is_fitted(self, "course_")
-        scores = self._scores(X)
-        p = probabilities(scores, self.temperature_).numpy()
-        return np.asarray(p[:, [self.columns_.index(label) for label in self.classes_.tolist()]])
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores that are not calibrated, a column for each class; with two classes, their gap."""
-        check_is_fitted(self, "course_")
-        order = [self.columns_.index(label) for label in self.classes_.tolist()]
-        scores = self._scores(X).double().numpy()[:, order]
-        return np.asarray(scores[:, 1] - scores[:, 0] if len(order) == 2 else scores)
-
-    def novelty(self, X: Any, by: str | None = None) -> NDArray[np.float64]:
-        """How unlike anything learned each image is; larger is stranger, and there is no unit.
-
-        By "distance" from the classes' means in feature space, which needs a kept image of every
-        class, or by "energy" of the scores, which needs none and tells less. None: by distance if
-        there are such images, else by energy.
-        """
-        check_is_fitted(self, "course_")
-        if by is not None and by not in KINDS:
-            raise ConfigError(f"by: {unknown('kind of novelty', by, KINDS)}")
-        images, learner = self._asked(X), self._learner
-        known = join([learner.memory.images(), *(group.test for group in self.course_.tested)])
-        if by == "energy" or (by is None and lost(known, self.course_.seen)):
-            return energy(learner.predict(images).cpu(), self.temperature_)
-        return distance(learner, known, self.course_.seen, images)
-
-    def export(self, path: str | Path) -> None:
-        """Write one file that predicts without linsep: model.onnx, or model.pt2 for torch."""
-        from .export import export
-
-        check_is_fitted(self, "course_")
-        export(self, Path(path))
-
-    def _scores(self, X: Any) -> Tensor:
-        return self._learner.predict(self._asked(X)).cpu()
-
-    def _asked(self, X: Any) -> Images:
-        return _images(self._as_learned(self._read(X, "no_validation", begun=True).rows))
-
-    @property
-    def _learner(self) -> Learner:
-        learner = self.course_.learner
-        assert learner is not None
-        return learner
-
     # --- the inside ------------------------------------------------------------------------------
 
     @contextmanager
@@ -208,18 +143,10 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
             X = validate_data(self, X, y, reset=not begun, dtype=np.float64)
             X = X[0] if isinstance(X, tuple) else X
         given = read(X, form)
-        if not begun:
-            return given
-        front = self.course_.front
-        found, known = tuple(given.rows.shape[1:]), (front or self.course_).shape
-        if found != known:
-            raise InputError(f"X has rows of shape {found}, and the classifier learned {known}")
-        return given
+        return given._replace(rows=self._fitting(given.rows)) if begun else given
 
-    def _as_learned(self, rows: Tensor) -> Tensor:
-        """Rows as the course has them: images, or their features if the backbone is frozen."""
-        front = self.course_.front
-        return rows if front is None else front(rows)
+    def _rows(self, X: Any) -> Tensor:
+        return self._read(X, "no_validation", begun=True).rows
 
     def _begin(self, given: Given, classes: Sequence[Any] | None) -> Tensor:
         """Start a course for rows like these, and return them as it reads them."""
@@ -234,7 +161,7 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
             augment = Columns.of(given.table)
         else:
             own = source(self.like).augment if self.like else None
-            usual = own or measured(_images(given.rows))
+            usual = own or measured(unlabelled(given.rows))
             augment = adjusted(usual, config.scenario.augment, c)
         module = self.net if isinstance(self.net, nn.Module) else None
         announced = len(self.columns_) if self.announced_ else None
@@ -277,8 +204,3 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.non_deterministic = False
         return tags
-
-
-def _images(rows: Tensor) -> Images:
-    """Rows without labels."""
-    return Images.of(rows, torch.zeros(len(rows), dtype=torch.int64))

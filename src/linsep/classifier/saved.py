@@ -13,6 +13,7 @@ Knows what a classifier remembers. How it learns is course.py's.
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,6 @@ from typing import Any, Self
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_in
 from safetensors.torch import save as safetensors_bytes
-from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from ..errors import StateError
@@ -30,24 +30,18 @@ from ..storage import files
 from ..storage.folder import MODEL as WEIGHTS
 from ..storage.lease import Lease
 from . import manifest
-from .course import Course
 from .described import Opened, described, restored
-from .inputs import Form
 from .manifest import MEMORY, NAME, File
+from .predictive import Predictive
 from .tensors import memory_of, weights_of
 
 TRIES = 3  # of reading a model that is being replaced meanwhile
 
 
-class Savable:
-    """`save` and `load` for the classifier; the annotations are what it remembers."""
+class Savable(Predictive):
+    """`save` and `load` for a classifier that learns; the annotations are what it remembers."""
 
-    course_: Course
-    form_: Form
     announced_: bool
-    columns_: list[Any]
-    classes_: Any
-    temperature_: float
     history_: list[dict[str, Any]]
     report_: dict[str, Any]
 
@@ -56,7 +50,7 @@ class Savable:
 
         With `memory=False` no image is written: such a copy predicts, and cannot learn more.
         """
-        check_is_fitted(self, "temperature_")
+        self._check_fitted()
         folder, memory = Path(path), memory and not self.course_.lacking
         if not memory and (folder / MEMORY).exists():
             raise StateError(
@@ -82,7 +76,16 @@ class Savable:
         handed in again, with any weights: they are replaced. Code of yours that a name stands for,
         a method or a net, is executed only if you give its file in `own`.
         """
-        return restored(cls, Path(path), opened(Path(path)), net, empty_memory, own)
+        folder = Path(path)
+        return restored(cls._made, folder, opened(folder), net, empty_memory, own)
+
+    @classmethod
+    def _made(cls, params: dict[str, Any]) -> Self:
+        """One with these parameters, if they are those that it takes."""
+        known = set(inspect.signature(cls).parameters)
+        if odd := sorted(params.keys() ^ known):
+            raise StateError(f"params: {odd[0]} is missing, or no parameter of {cls.__name__}")
+        return cls(**params)
 
 
 # --- writing --------------------------------------------------------------------------------------

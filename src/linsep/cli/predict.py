@@ -16,7 +16,7 @@ from .store import Format, Output, check_format, publish
 from .terminal import open_console, say
 
 if TYPE_CHECKING:
-    from ..classifier.estimator import IncrementalClassifier
+    from ..classifier.deployed import SavedClassifier
     from ..classifier.manifest import Manifest
     from ..classifier.note import Note
     from ..compare.tables import Table
@@ -52,10 +52,10 @@ def predict(
     paths = [path for given in images for path in _paths(given)]
     if not paths:
         raise DataError("there are no images to classify")
-    from ..classifier.estimator import IncrementalClassifier
+    from ..classifier.deployed import SavedClassifier
     from ..compare.tables import Table
 
-    classifier = IncrementalClassifier.load(model)
+    classifier = SavedClassifier.load(model)
     rows = [row for part in _chunks(paths) for row in _classified(classifier, part, unknown_below)]
     columns = ("file", "class", "probability", "novelty")
     publish([Table(columns, rows, digits=3)], [], format_, output)
@@ -85,7 +85,7 @@ def _chunks(paths: Sequence[Path]) -> Iterator[Sequence[Path]]:
 
 
 def _classified(
-    classifier: IncrementalClassifier, paths: Sequence[Path], unknown_below: float | None
+    classifier: SavedClassifier, paths: Sequence[Path], unknown_below: float | None
 ) -> list[tuple[Any, ...]]:
     from ..classifier.inputs import read
 
@@ -178,7 +178,7 @@ def export(
 
       linsep export shop/ -o shop.onnx
     """
-    from ..classifier.estimator import IncrementalClassifier
+    from ..classifier.deployed import SavedClassifier
 
-    IncrementalClassifier.load(model).export(output)
+    SavedClassifier.load(model).export(output)
     say(open_console(), f"Written to {output}")
