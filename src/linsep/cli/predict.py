@@ -52,13 +52,26 @@ def predict(
     paths = [path for given in images for path in _paths(given)]
     if not paths:
         raise DataError("there are no images to classify")
-    from ..classifier.deployed import SavedClassifier
     from ..compare.tables import Table
 
-    classifier = SavedClassifier.load(model)
+    classifier = _loaded(model)
     rows = [row for part in _chunks(paths) for row in _classified(classifier, part, unknown_below)]
     columns = ("file", "class", "probability", "novelty")
     publish([Table(columns, rows, digits=3)], [], format_, output)
+
+
+def _loaded(model: Path) -> SavedClassifier:
+    """The model; meanwhile nothing is collected, since all of torch would be searched in vain."""
+    import gc
+
+    gc.disable()
+    try:
+        from ..classifier.deployed import SavedClassifier
+
+        return SavedClassifier.load(model)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _paths(given: str) -> list[Path]:
