@@ -15,7 +15,7 @@ from linsep.storage.session import Session
 DATA = os.environ.get("LINSEP_TEST_DATA")
 METHODS = ("ft", "er", "derpp+bfp", "icarl", "lucir", "bic")
 MEMORY = 20
-TRAINING = {"epochs": 1, "batch_size": 8}
+TRAINING: dict[str, Any] = {"epochs": 1, "batch_size": 8}
 FEW = {"per_class": 8, "test_per_class": 3}
 
 

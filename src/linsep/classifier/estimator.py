@@ -24,7 +24,7 @@ from ..data.registry import source
 from ..data.scenarios import adjusted, measured
 from ..errors import ConfigError
 from ..resolve import resolve
-from ..settings.config import from_settings
+from ..settings.config import Config, from_settings
 from ..settings.layers import merged
 from .account import held_out, report
 from .columns import Columns
@@ -34,6 +34,10 @@ from .inputs import Form, Given, is_table, read
 from .labels import announced_columns, columns_with, labels_of
 from .predictive import unlabelled
 from .saved import Savable
+
+# Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
+# At a constant rate the last steps of a lesson decide how it ends, and now and then one ruins it.
+USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}
 
 
 class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
@@ -59,7 +63,9 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
     freeze : "backbone" trains the head only, on features that are computed once for each image.
         The memory then holds features instead of images, and nothing is augmented.
     memory : images that are kept for replay. Methods without a memory ignore it.
-    epochs, batch_size, lr : of training, in each call; `lr` by default as the method suggests.
+    epochs, batch_size, lr : of training, in each call. The rate is by default 0.2 for SGD without
+        momentum on a cross-entropy, and in proportion for methods that train otherwise; it falls to
+        a tenth for the last fifth of the epochs.
     image_size : side to which images are brought; by default that of the first images.
     holdout : share of each class's images that are kept from training to measure `report_` and to
         calibrate `predict_proba`.
@@ -75,7 +81,7 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         *,
         freeze: str | None = None,
         memory: int = 200,
-        epochs: int = 10,
+        epochs: int = 20,
         batch_size: int = 32,
         lr: float | None = None,
         image_size: int | None = None,
@@ -155,7 +161,7 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         if isinstance(self.random_state, int | np.integer):
             seed = int(self.random_state)
-        config = resolve(from_settings(self._settings(table, seed)), lenient=True)
+        config = self._resolved(table, seed)
         augment: Augment
         if given.table is not None:
             augment = Columns.of(given.table)
@@ -173,6 +179,10 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         rows = front(given.rows)
         self.course_ = head_only(config, centred(rows), front, announced)
         return rows
+
+    def _resolved(self, table: bool, seed: int) -> Config:
+        usual = USUAL if self.like is None else None
+        return resolve(from_settings(self._settings(table, seed)), lenient=True, usual=usual)
 
     def _settings(self, table: bool, seed: int) -> dict[str, Any]:
         chosen = {"lr": self.lr} if self.lr is not None else {}

@@ -29,8 +29,6 @@ from torch import nn
 
 from ..errors import ConfigError, DivergedError, StateError, printable, shortened
 from ..learning.run import Event, TaskEnd
-from ..resolve import resolve
-from ..settings.config import from_settings
 from ..settings.signature import validate
 from ..storage import environment, files, states
 from ..storage.lease import Lease
@@ -238,7 +236,7 @@ def check(classifier: IncrementalClassifier) -> None:
     if side is not None and not 1 <= side <= manifest.MOST_SIDE:
         most = manifest.MOST_SIDE
         raise ConfigError(f"image_size: should be from 1 to {most}, not {shortened(side)}")
-    resolve(from_settings(classifier._settings(False, 0)), lenient=True)
+    classifier._resolved(False, 0)
 
 
 def _threads(classifier: IncrementalClassifier) -> int:
