@@ -203,6 +203,8 @@ def _conclude(classifier: IncrementalClassifier, model: Path) -> None:
     ece = report["ece"]
     if ece["before"] is not None:
         error = f"{100 * ece['before']:.1f} % before scaling, {100 * ece['after']:.1f} % after"
+        if report["temperature"] == 1.0:
+            error = f"{100 * ece['before']:.1f} %; too few images were held out to correct it"
         say(console, f"Calibration error: {error}")
     say(console, f"{model} knows {len(classifier.classes_)} classes.")
 
