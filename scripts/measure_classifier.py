@@ -120,7 +120,8 @@ def fine_tuned(
     rng = np.random.default_rng(seed)
     for call in calls:
         optimizer = torch.optim.SGD(net.parameters(), training.lr, training.momentum)
-        later = torch.optim.lr_scheduler.MultiStepLR(optimizer, training.schedule.milestones)
+        marks = [int(mark) for mark in training.schedule.milestones]
+        later = torch.optim.lr_scheduler.MultiStepLR(optimizer, marks)
         raw = call.pixels()
         for _ in range(epochs):
             for rows in torch.randperm(len(raw)).split(training.batch_size):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from .described import restored
 from .inputs import InputError, read
+from .novelty import Known
 from .predictive import Predictive
 from .saved import opened
 
@@ -39,6 +40,11 @@ class SavedClassifier(Predictive):
     ) -> Self:
         """Read a classifier from a folder; `net` and `own` as for an IncrementalClassifier."""
         return restored(lambda params: cls(), Path(path), opened(Path(path)), net, own=own)
+
+    def _known(self) -> Known | None:
+        if not hasattr(self, "_looked_up"):  # once: what it knows stays the same
+            self._looked_up = super()._known()
+        return self._looked_up
 
     def _rows(self, X: Any) -> Tensor:
         if not self.form_.table:

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ..data.images import Images
 from ..learning.model import Model
-from .inputs import InputError
 
 KINDS = ("energy", "distance")
 
@@ -27,24 +26,6 @@ def energy(scores: Tensor, temperature: float = 1.0) -> NDArray[np.float64]:
     """Of scores (n, classes), -inf where a class was not learned."""
     scaled = scores.double() / temperature
     return np.asarray(-temperature * scaled.logsumexp(1))
-
-
-def distance(
-    model: Model, known: Images, classes: Sequence[int], images: Images
-) -> NDArray[np.float64]:
-    """Of images from the closest of these classes, as `known` images show them."""
-    if gone := lost(known, classes):
-        raise InputError(
-            f"novelty by distance needs an image of every class, and none is kept of {len(gone)} "
-            "of them; use by='energy'"
-        )
-    shown = Known.of(model.embed(known).cpu(), known.y)
-    return shown.distance(model.embed(images).cpu())
-
-
-def lost(known: Images, classes: Sequence[int]) -> set[int]:
-    """The classes that no image is left of."""
-    return set(classes) - set(known.y.tolist())
 
 
 class Known(NamedTuple):
@@ -67,6 +48,13 @@ class Known(NamedTuple):
         z, m = (np.asarray(v) @ self.whitening for v in (features.double().numpy(), self.means))
         found = torch.cdist(torch.from_numpy(z), torch.from_numpy(m)).min(1).values
         return found.numpy()
+
+
+def known(model: Model, images: Images, classes: Sequence[int]) -> Known | None:
+    """These classes as the images show them; None if there is no image of one of them."""
+    if set(classes) - set(images.y.tolist()):
+        return None
+    return Known.of(model.embed(images).cpu(), images.y)
 
 
 def shrunk(z: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from ..learning.learner import Learner
 from .calibration import probabilities
 from .course import Course
 from .inputs import Form, InputError
-from .novelty import KINDS, distance, energy, lost
+from .novelty import KINDS, Known, energy, known
 
 
 class Predictive:
@@ -63,11 +63,17 @@ class Predictive:
         self._check_fitted()
         if by is not None and by not in KINDS:
             raise ConfigError(f"by: {unknown('kind of novelty', by, KINDS)}")
-        images, learner = self._asked(X), self._learner
-        known = join([learner.memory.images(), *(group.test for group in self.course_.tested)])
-        if by == "energy" or (by is None and lost(known, self.course_.seen)):
-            return energy(learner.predict(images).cpu(), self.temperature_)
-        return distance(learner, known, self.course_.seen, images)
+        shown = None if by == "energy" else self._known()
+        if by == "distance" and shown is None:
+            gone = len(set(self.course_.seen) - set(self._kept().y.tolist()))
+            raise InputError(
+                f"novelty by distance needs an image of every class, and none is kept of {gone} of "
+                "them; use by='energy'"
+            )
+        images = self._asked(X)
+        if shown is None:
+            return energy(self._learner.predict(images).cpu(), self.temperature_)
+        return shown.distance(self._learner.embed(images).cpu())
 
     def export(self, path: str | Path) -> None:
         """Write one file that predicts without linsep: model.onnx, or model.pt2 for torch."""
@@ -81,6 +87,14 @@ class Predictive:
     @abstractmethod
     def _rows(self, X: Any) -> Tensor:
         """Images, or rows of a table, as bytes in the form that was learned."""
+
+    def _known(self) -> Known | None:
+        return known(self._learner, self._kept(), self.course_.seen)
+
+    def _kept(self) -> Images:
+        """The images for replay, and those to test on."""
+        groups = self.course_.tested
+        return join([self._learner.memory.images(), *(group.test for group in groups)])
 
     def _scores(self, X: Any) -> Tensor:
         self._check_fitted()
