@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import testing as testing
+    from .classifier.deployed import SavedClassifier as SavedClassifier
     from .classifier.estimator import IncrementalClassifier as IncrementalClassifier
     from .data.images import Dataset as Dataset
     from .data.sources.adapters import from_huggingface as from_huggingface
@@ -50,6 +51,7 @@ _HOMES = {
     "LinsepError": "errors",
     "Run": "learning.run",
     "Runs": "notebook.many",
+    "SavedClassifier": "classifier.deployed",
     "SavedRun": "notebook.saved",
     "StepEnd": "learning.run",
     "TaskEnd": "learning.run",

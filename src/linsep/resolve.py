@@ -53,13 +53,20 @@ def gathered(settings: Mapping[str, Any], methods: Iterable[str] = ()) -> dict[s
     return merged(own, {"options": rest})
 
 
-def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Config:
+def resolve(
+    config: Config,
+    *,
+    lenient: bool = False,
+    here: bool = True,
+    usual: Mapping[str, Any] | None = None,
+) -> Config:
     """Return the config with every value that decides the run filled in.
 
     What the user gave comes first, then the preset, what the scenario suggests, what the method
     does, and last the sections' defaults. `lenient` drops what does not concern the method (memory
     settings where it keeps none, options of other parts), which otherwise is refused: a grid gives
     one set of settings to many methods. The device is checked only if the run is to happen `here`.
+    `usual` suggests in the scenario's place.
     """
     from .data.registry import source
     from .methods import parts
@@ -72,7 +79,7 @@ def resolve(config: Config, *, lenient: bool = False, here: bool = True) -> Conf
     chosen = _options(named, preset.pop("options", {}), given.pop("options", {}), lenient)
     method = named.assemble(chosen)
     found = source(config.scenario.name)
-    suggested = _suggested(method, found.suggests)
+    suggested = _suggested(method, found.suggests if usual is None else usual)
     resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
     scenario, net = resolved.scenario, resolved.net
     options = complete(found.load, scenario.options, "scenario", sections.Scenario.own())

@@ -9,34 +9,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
-from ..data.images import Images, join
+from ..data.augment import Augment
+from ..data.images import Images
 from ..data.registry import source
-from ..data.scenarios import measured
-from ..errors import ConfigError, unknown
-from ..learning.learner import Learner
+from ..data.scenarios import adjusted, measured
+from ..errors import ConfigError
 from ..resolve import resolve
-from ..settings.config import from_settings
+from ..settings.config import Config, from_settings
 from ..settings.layers import merged
 from .account import held_out, report
-from .calibration import probabilities
 from .columns import Columns
 from .course import Course, Lesson
-from .frozen import centred, frozen, head_only
-from .inputs import Form, Given, InputError, is_table, read
+from .frozen import centred, frozen, head_only, reading
+from .inputs import Form, Given, is_table, read
 from .labels import announced_columns, columns_with, labels_of
-from .novelty import KINDS, distance, energy, lost
+from .predictive import unlabelled
 from .saved import Savable
+
+# Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
+# At a constant rate the last steps of a lesson decide how it ends, and now and then one ruins it.
+USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}
 
 
 class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
@@ -62,7 +63,9 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
     freeze : "backbone" trains the head only, on features that are computed once for each image.
         The memory then holds features instead of images, and nothing is augmented.
     memory : images that are kept for replay. Methods without a memory ignore it.
-    epochs, batch_size, lr : of training, in each call; `lr` by default as the method suggests.
+    epochs, batch_size, lr : of training, in each call. The rate is by default 0.2 for SGD without
+        momentum on a cross-entropy, and in proportion for methods that train otherwise; it falls to
+        a tenth for the last fifth of the epochs.
     image_size : side to which images are brought; by default that of the first images.
     holdout : share of each class's images that are kept from training to measure `report_` and to
         calibrate `predict_proba`.
@@ -78,7 +81,7 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         *,
         freeze: str | None = None,
         memory: int = 200,
-        epochs: int = 10,
+        epochs: int = 20,
         batch_size: int = 32,
         lr: float | None = None,
         image_size: int | None = None,
@@ -116,78 +119,15 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         begun = hasattr(self, "course_")
         given = self._read(X, y, begun)
         labels = labels_of(given, y)
-        rows = given.rows
-        if not begun:
-            rows = self._begin(given, classes)
-        elif classes is not None and np.asarray(classes).tolist() != self.columns_:
+        if begun and classes is not None and np.asarray(classes).tolist() != self.columns_:
             raise ConfigError("classes: were announced in the first call; leave them out now")
+        rows = self._as_learned(given.rows) if begun else self._begin(given, classes)
         columns = columns_with(self.columns_, labels, self.announced_)
         place = {label: column for column, label in enumerate(columns)}
         numbers = torch.tensor([place[label] for label in labels.tolist()])
         seed = [self.course_.config.seed, len(self.course_.tested)]
         train, test = held_out(Images.of(rows, numbers), self.holdout, seed)
         return self.course_.lesson(train, test, len(columns)), columns
-
-    # --- prediction ------------------------------------------------------------------------------
-
-    def predict(self, X: Any, unknown_below: float | None = None) -> NDArray[Any]:
-        """The most probable class of each image; None where no probability reaches the limit."""
-        p = self.predict_proba(X)
-        found: NDArray[Any] = self.classes_[p.argmax(axis=1)]
-        if unknown_below is None:
-            return found
-        sure = found.astype(object)
-        sure[p.max(axis=1) < unknown_below] = None
-        return sure
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Calibrated probabilities, a column for each of `classes_`."""
-        check_is_fitted(self, "course_")
-        scores = self._scores(X)
-        p = probabilities(scores, self.temperature_).numpy()
-        return np.asarray(p[:, [self.columns_.index(label) for label in self.classes_.tolist()]])
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores that are not calibrated, a column for each class; with two classes, their gap."""
-        check_is_fitted(self, "course_")
-        order = [self.columns_.index(label) for label in self.classes_.tolist()]
-        scores = self._scores(X).double().numpy()[:, order]
-        return np.asarray(scores[:, 1] - scores[:, 0] if len(order) == 2 else scores)
-
-    def novelty(self, X: Any, by: str | None = None) -> NDArray[np.float64]:
-        """How unlike anything learned each image is; larger is stranger, and there is no unit.
-
-        By "distance" from the classes' means in feature space, which needs a kept image of every
-        class, or by "energy" of the scores, which needs none and tells less. None: by distance if
-        there are such images, else by energy.
-        """
-        check_is_fitted(self, "course_")
-        if by is not None and by not in KINDS:
-            raise ConfigError(f"by: {unknown('kind of novelty', by, KINDS)}")
-        images, learner = self._asked(X), self._learner
-        known = join([learner.memory.images(), *(group.test for group in self.course_.tested)])
-        if by == "energy" or (by is None and lost(known, self.course_.seen)):
-            return energy(learner.predict(images).cpu(), self.temperature_)
-        return distance(learner, known, self.course_.seen, images)
-
-    def export(self, path: str | Path) -> None:
-        """Write one file that predicts without linsep: model.onnx, or model.pt2 for torch."""
-        from .export import export
-
-        check_is_fitted(self, "course_")
-        export(self, Path(path))
-
-    def _scores(self, X: Any) -> Tensor:
-        return self._learner.predict(self._asked(X)).cpu()
-
-    def _asked(self, X: Any) -> Images:
-        return _images(self._read(X, "no_validation", begun=True).rows)
-
-    @property
-    def _learner(self) -> Learner:
-        learner = self.course_.learner
-        assert learner is not None
-        return learner
 
     # --- the inside ------------------------------------------------------------------------------
 
@@ -209,13 +149,10 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
             X = validate_data(self, X, y, reset=not begun, dtype=np.float64)
             X = X[0] if isinstance(X, tuple) else X
         given = read(X, form)
-        if not begun:
-            return given
-        front = self.course_.front
-        found, known = tuple(given.rows.shape[1:]), (front or self.course_).shape
-        if found != known:
-            raise InputError(f"X has rows of shape {found}, and the classifier learned {known}")
-        return given if front is None else given._replace(rows=front(given.rows))
+        return given._replace(rows=self._fitting(given.rows)) if begun else given
+
+    def _rows(self, X: Any) -> Tensor:
+        return self._read(X, "no_validation", begun=True).rows
 
     def _begin(self, given: Given, classes: Sequence[Any] | None) -> Tensor:
         """Start a course for rows like these, and return them as it reads them."""
@@ -224,23 +161,28 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         if isinstance(self.random_state, int | np.integer):
             seed = int(self.random_state)
-        config = resolve(from_settings(self._settings(table, seed)), lenient=True)
-        own = source(self.like).augment if self.like else None
-        augment = (
-            Columns.of(given.table)
-            if given.table is not None
-            else own or measured(_images(given.rows))
-        )
+        config = self._resolved(table, seed)
+        augment: Augment
+        if given.table is not None:
+            augment = Columns.of(given.table)
+        else:
+            own = source(self.like).augment if self.like else None
+            usual = own or measured(unlabelled(given.rows))
+            augment = adjusted(usual, config.scenario.augment, c)
         module = self.net if isinstance(self.net, nn.Module) else None
         announced = len(self.columns_) if self.announced_ else None
         self.form_ = Form(None if table else c, None if table or h != w else h, table)
         if self.freeze is None:
             self.course_ = Course(config, augment, (c, h, w), announced, module=module)
             return given.rows
-        front = frozen(config, augment, (c, h, w), module)
+        front = frozen(reading(config, augment, (c, h, w), module).learner_for(2))
         rows = front(given.rows)
         self.course_ = head_only(config, centred(rows), front, announced)
         return rows
+
+    def _resolved(self, table: bool, seed: int) -> Config:
+        usual = USUAL if self.like is None else None
+        return resolve(from_settings(self._settings(table, seed)), lenient=True, usual=usual)
 
     def _settings(self, table: bool, seed: int) -> dict[str, Any]:
         chosen = {"lr": self.lr} if self.lr is not None else {}
@@ -272,8 +214,3 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.non_deterministic = False
         return tags
-
-
-def _images(rows: Tensor) -> Images:
-    """Rows without labels."""
-    return Images.of(rows, torch.zeros(len(rows), dtype=torch.int64))

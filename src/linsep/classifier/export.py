@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .. import __version__
+from ..data.augment import Augment
 from ..errors import ConfigError, unknown
 from ..learning.predictors import Aligned, NearestMean, Predictor
 from ..nets.heads import CorrectedHead
@@ -157,19 +158,35 @@ class Normalised(nn.Module):
 
     scale: Tensor
     shift: Tensor
+    down: Tensor  # what each line that is cut contributes to those that are read
+    across: Tensor
 
-    def __init__(self, augment: Any) -> None:
+    def __init__(self, augment: Augment) -> None:
         super().__init__()
-        self.size = augment.size
+        self.cut, self.resizes = augment.cut or augment.size, augment.cut is not None
+        if augment.cut is not None:
+            shrinks = augment.cut[0] > augment.size[0]
+            for name, stored, read in zip(
+                ("down", "across"), augment.cut, augment.size, strict=True
+            ):
+                self.register_buffer(name, _resizing(stored, read, shrinks))
         mean, std = (torch.tensor(v).view(-1, 1, 1) for v in (augment.mean, augment.std))
         self.register_buffer("scale", 1 / (255 * std))
         self.register_buffer("shift", -mean / std)
 
     def forward(self, x: Tensor) -> Tensor:
-        height, width = self.size
+        height, width = self.cut
         top, left = (x.shape[2] - height) // 2, (x.shape[3] - width) // 2
         cut = x[:, :, top : top + height, left : left + width]
+        if self.resizes:
+            cut = self.down @ cut @ self.across.T
         return cut * self.scale + self.shift
+
+
+def _resizing(stored: int, read: int, shrinks: bool) -> Tensor:
+    """(read, stored): bilinear interpolation along one side, as `Augment` does it."""
+    each = torch.eye(stored).view(1, 1, stored, stored)
+    return F.interpolate(each, (read, stored), mode="bilinear", antialias=shrinks)[0, 0]
 
 
 class Standardised(nn.Module):

@@ -14,24 +14,32 @@ import torch
 from torch import Tensor, nn
 
 from ..data.augment import Augment
+from ..learning.learner import Learner
 from ..learning.model import Model
 from ..learning.predictors import Predictor
 from ..nets.net import Net, Shape
+from ..resolve import without_weights
+from ..settings import sections
 from ..settings.config import Config
 from .columns import Columns
 from .course import Course
 from .features import Frozen
 
 
-def frozen(
-    config: Config, augment: Augment, shape: Shape, module: nn.Module | None = None
-) -> Frozen:
-    """The backbone that a classifier with this config starts with."""
-    learner = Course(config, augment, shape, module=module).learner_for(2)
-    net = Net(learner.net.backbone, nn.Identity()).requires_grad_(False)
+def reading(config: Config, augment: Augment, shape: Shape, module: nn.Module | None) -> Course:
+    """A course that is there for its backbone: the one that a classifier with this config starts
+    with, and nothing that a method would keep beside it.
+    """
+    plain = {"method": "ft", "options": {}, "memory": sections.Memory(rows=0)}
+    return Course(config.model_copy(update=plain), augment, shape, module=module)
+
+
+def frozen(learner: Learner) -> Frozen:
+    """The backbone of a learner, which learns no more."""
     spec = learner.spec
-    model = Model(net, Predictor(spec), augment, config.evaluation, config.compute, spec)
-    return Frozen(model, shape)
+    net = Net(learner.net.backbone, nn.Identity()).requires_grad_(False)
+    model = Model(net, Predictor(spec), learner.augment, learner.evaluation, learner.compute, spec)
+    return Frozen(model, spec.raw)
 
 
 def centred(features: Tensor) -> Columns:
@@ -47,6 +55,7 @@ def centred(features: Tensor) -> Columns:
 
 
 def head_only(config: Config, augment: Augment, front: Frozen, announced: int | None) -> Course:
-    """A course whose images are features already."""
+    """A course whose images are features already; what the backbone started from is behind it."""
+    settled = config.model_copy(update={"net": without_weights(config.net)})
     width = 4 * len(augment.mean)
-    return Course(config, augment, (1, 1, width), announced, module=nn.Flatten(), front=front)
+    return Course(settled, augment, (1, 1, width), announced, module=nn.Flatten(), front=front)

@@ -25,6 +25,7 @@ NAME, MEMORY = "model.json", "memory.safetensors"
 FORMAT, VERSION = "linsep classifier", 1
 LARGEST = 16 * 2**20  # bytes of a model.json
 MOST_SIDE = 2**15  # of a stored image
+MOST_READ = 1024  # side that a net reads, unless images are stored larger
 LABELS = (bool, int, float, str)  # that JSON keeps apart
 
 Label = (
@@ -36,6 +37,9 @@ Label = (
 Part = Annotated[float, Field(ge=0, le=1)] | None
 Positive = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
 Side = Annotated[int, Field(ge=1, le=MOST_SIDE)]
+Sizes = Annotated[
+    list[Annotated[int, Field(ge=1, le=10**8)]], Field(min_length=3, max_length=3)
+]  # of a stored row: channels, height, width
 Columns = Annotated[list[Place], Field(max_length=1_000_000)]
 
 
@@ -68,6 +72,13 @@ class Augmentation(_Strict):
     resized: bool
     cut: Annotated[list[Side], Field(min_length=2, max_length=2)] | None = None
     still: bool = False
+
+
+class Front(_Strict):
+    """What a backbone that does not learn reads; the rows that are learned are its features."""
+
+    shape: Sizes
+    augment: Augmentation
 
 
 class Params(BaseModel):
@@ -112,9 +123,11 @@ class Manifest(_Strict):
     labels: Annotated[list[Label], Field(min_length=1, max_length=1_000_000)]  # of the columns
     announced: bool
     seen: Columns  # columns that were learned, in the order of their lessons
-    shape: Annotated[list[Annotated[int, Field(ge=1, le=10**8)]], Field(min_length=3, max_length=3)]
+    shape: Sizes
     form: Shape
     augment: Augmentation
+    front: Front | None = None
+    module: Text | None = None  # the class of a net that was handed in: its code is the user's
     features: Annotated[int, Field(ge=1, le=10**8)] | None  # of a table
     feature_names: list[Text] | None
     temperature: Positive
@@ -139,19 +152,21 @@ class Manifest(_Strict):
         return self
 
     def _fits_the_images(self) -> None:
-        (channels, height, width), augment = self.shape, self.augment
-        if self.form.table:
-            fits = (channels, height, width) == (1, 1, 4 * (self.features or 0))
-            numbers, most = self.features, (1, width // 4)
-        else:
-            fits = channels in (1, 3) and max(height, width) <= MOST_SIDE
-            numbers, most = channels, (height, width)
-        if not fits or self.form.table != augment.columns:
+        numbers = self.features if self.front is None else len(self.augment.mean)
+        as_rows = self.form.table or self.front is not None
+        if as_rows != self.augment.columns or (self.form.table and self.front is not None):
             _refuse("shape", "should be that of an image, or of a row of a table")
-        if {len(augment.mean), len(augment.std)} != {numbers}:
-            _refuse("augment", f"should have a mean and a deviation for each of {numbers}")
-        if any(a > b for a, b in zip(augment.size, most, strict=True)) or augment.pad > max(most):
-            _refuse("augment", f"should read at most {most[0]}x{most[1]}")
+        if as_rows:
+            _fits_a_row(self.shape, self.augment, numbers or 0)
+        else:
+            _fits_an_image(self.shape, self.augment, "")
+        if self.front is not None:
+            _fits_an_image(self.front.shape, self.front.augment, "front.")
+
+    @property
+    def image(self) -> list[int]:
+        """The shape of an image as the model is given it."""
+        return self.shape if self.front is None else self.front.shape
 
     def settings(self) -> Config:
         """The config, checked for itself: no method or net is looked for."""
@@ -227,6 +242,27 @@ def check_labels(labels: Iterable[Any]) -> None:
 def kinds(labels: list[Any]) -> set[str]:
     """Of labels: text, or numbers."""
     return {"text" if isinstance(label, str) else "numbers" for label in labels}
+
+
+def _fits_a_row(shape: list[int], augment: Augmentation, numbers: int) -> None:
+    """A row of a table: so many numbers, as bytes."""
+    if shape != [1, 1, 4 * numbers]:
+        _refuse("shape", f"should be that of a row of {numbers} numbers")
+    if {len(augment.mean), len(augment.std)} != {numbers} or augment.size != [1, numbers]:
+        _refuse("augment", f"should have a mean and a deviation for each of {numbers}")
+
+
+def _fits_an_image(shape: list[int], augment: Augmentation, inside: str) -> None:
+    channels, *stored = shape
+    if channels not in (1, 3) or max(stored) > MOST_SIDE or augment.columns:
+        _refuse(f"{inside}shape", "should be that of an image")
+    if {len(augment.mean), len(augment.std)} != {channels}:
+        _refuse(f"{inside}augment", f"should have a mean and a deviation for each of {channels}")
+    cut = augment.cut or augment.size
+    if any(a > b for a, b in zip(cut, stored, strict=True)) or augment.pad > max(stored):
+        _refuse(f"{inside}augment", f"should read at most {stored[0]}x{stored[1]}")
+    if max(augment.size) > max(MOST_READ, *stored):
+        _refuse(f"{inside}augment.size", f"should be at most {MOST_READ}")
 
 
 def _no_constant(name: str) -> NoReturn:

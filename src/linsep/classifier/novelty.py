@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ..data.images import Images
 from ..learning.model import Model
-from .inputs import InputError
 
 KINDS = ("energy", "distance")
 
@@ -29,24 +28,6 @@ def energy(scores: Tensor, temperature: float = 1.0) -> NDArray[np.float64]:
     return np.asarray(-temperature * scaled.logsumexp(1))
 
 
-def distance(
-    model: Model, known: Images, classes: Sequence[int], images: Images
-) -> NDArray[np.float64]:
-    """Of images from the closest of these classes, as `known` images show them."""
-    if gone := lost(known, classes):
-        raise InputError(
-            f"novelty by distance needs an image of every class, and none is kept of {len(gone)} "
-            "of them; use by='energy'"
-        )
-    shown = Known.of(model.embed(known).cpu(), known.y)
-    return shown.distance(model.embed(images).cpu())
-
-
-def lost(known: Images, classes: Sequence[int]) -> set[int]:
-    """The classes that no image is left of."""
-    return set(classes) - set(known.y.tolist())
-
-
 class Known(NamedTuple):
     """What features of learned classes look like."""
 
@@ -55,13 +36,10 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, features: Tensor, y: Tensor) -> "Known":
-        from sklearn.covariance import ledoit_wolf
-
         z, labels = features.double().numpy(), y.numpy()
         found, place = np.unique(labels, return_inverse=True)
         means = np.stack([z[labels == c].mean(0) for c in found])
-        covariance = ledoit_wolf(z - means[place], assume_centered=True)[0]
-        values, vectors = np.linalg.eigh(covariance)
+        values, vectors = np.linalg.eigh(shrunk(z - means[place]))
         least = max(values.max(), 1.0) * 1e-6  # a direction in which nothing varies decides nothing
         return cls(means, vectors / np.sqrt(np.maximum(values, least)))
 
@@ -70,6 +48,29 @@ class Known(NamedTuple):
         z, m = (np.asarray(v) @ self.whitening for v in (features.double().numpy(), self.means))
         found = torch.cdist(torch.from_numpy(z), torch.from_numpy(m)).min(1).values
         return found.numpy()
+
+
+def known(model: Model, images: Images, classes: Sequence[int]) -> Known | None:
+    """These classes as the images show them; None if there is no image of one of them."""
+    if set(classes) - set(images.y.tolist()):
+        return None
+    return Known.of(model.embed(images).cpu(), images.y)
+
+
+def shrunk(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The covariance of centred rows, drawn towards a sphere as far as Ledoit and Wolf (2004) do.
+
+    By the variance of its estimate as a share of how far it is from that sphere. scikit-learn has
+    the same, and takes a second to import.
+    """
+    n, d = z.shape
+    found = z.T @ z / n
+    sphere = np.trace(found) / d * np.eye(d)
+    away = np.square(found - sphere).sum()
+    varies = np.square(np.square(z).sum(1)).sum() / n**2 - np.square(found).sum() / n
+    share = min(varies / away, 1.0) if away > 0 else 0.0
+    result: NDArray[np.float64] = (1 - share) * found + share * sphere
+    return result
 
 
 def auroc(known: NDArray[np.float64], strange: NDArray[np.float64]) -> float:

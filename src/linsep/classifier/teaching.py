@@ -25,11 +25,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
+from torch import nn
 
 from ..errors import ConfigError, DivergedError, StateError, printable, shortened
 from ..learning.run import Event, TaskEnd
-from ..resolve import resolve
-from ..settings.config import from_settings
 from ..settings.signature import validate
 from ..storage import environment, files, states
 from ..storage.lease import Lease
@@ -150,7 +149,8 @@ class Teaching:
             made: IncrementalClassifier = clone(self.new)
             return made
         saved.settle(self.folder)
-        return IncrementalClassifier.load(self.folder, empty_memory=self.empty_memory)
+        module = self.new.net if isinstance(self.new.net, nn.Module) else None
+        return IncrementalClassifier.load(self.folder, net=module, empty_memory=self.empty_memory)
 
     def _key(self, classifier: Any, rows: torch.Tensor, labels: Any, lessons: int) -> str:
         """Known by what is learned and how, wherever the images lie."""
@@ -236,7 +236,7 @@ def check(classifier: IncrementalClassifier) -> None:
     if side is not None and not 1 <= side <= manifest.MOST_SIDE:
         most = manifest.MOST_SIDE
         raise ConfigError(f"image_size: should be from 1 to {most}, not {shortened(side)}")
-    resolve(from_settings(classifier._settings(False, 0)), lenient=True)
+    classifier._resolved(False, 0)
 
 
 def _threads(classifier: IncrementalClassifier) -> int:

@@ -1,6 +1,7 @@
 """A course as named tensors, and back: what predicts, and what is kept of the past.
 
-    weights   net.*, predictor.*, terms.*, seen; stand_in.* if that predicts in the net's place
+    weights   net.*, predictor.*, terms.*, seen; stand_in.* if that predicts in the net's place;
+              front.*, a backbone that does not learn
     memory    memory.*, the method's; tested.<lesson>.x and .y, the images that lessons held out
 
 Between lessons the teacher equals the net, optimisers hold nothing, and a term that each task
@@ -29,14 +30,18 @@ from ..learning.learner import Learner
 from ..settings import sections
 from ..settings.config import Config
 from .course import Course
+from .features import Frozen
+from .frozen import frozen
 
 Tensors = Mapping[str, Tensor]
 ROOM = 2**30  # bytes that any memory may take
 MOST_ROOM = 100  # times the bytes of what it holds
+FRONT = "front."
 
 
-def weights_of(learner: Learner) -> dict[str, Tensor]:
-    return _flat(_weights(learner))
+def weights_of(learner: Learner, front: Frozen | None = None) -> dict[str, Tensor]:
+    before = {} if front is None else {"front": front.model.net.backbone.state_dict()}
+    return _flat(_weights(learner) | before)
 
 
 def memory_of(course: Course, learner: Learner) -> dict[str, Tensor]:
@@ -62,10 +67,10 @@ def restore(
     if _table(course, config, columns) > max(ROOM, MOST_ROOM * _room(memory or {})):
         raise StateError(f"memory.rows: {config.memory.rows} is out of proportion to what is kept")
     made = replace(course, config=_offline(config))
-    # A library's models are as large as the library made them, and not all can be planned.
-    learner = made.learner_for(columns) if "/" in config.net.name else None
+    learner = made.learner_for(columns) if _foreign(course) else None
     plan = learner or _plan(made, columns)
-    _compare(weights, weights_of(plan))
+    own = {n: t for n, t in weights.items() if course.front is None or not n.startswith(FRONT)}
+    _compare(own, weights_of(plan), finite=learner is None or course.module is None)
     if weights["seen"].nonzero()[:, 0].tolist() != sorted(course.seen):
         raise StateError("seen: is not what was learned")
     shown = [Group(tuple(g), course.nothing()) for g in groups]
@@ -76,8 +81,27 @@ def restore(
         if strays := memory.keys() - _names(plan, groups):
             raise StateError(f"{min(strays)} is none of a memory's tensors")
     learner = learner or made.learner_for(columns)
-    _load(learner, weights, state)
+    _load(learner, own, state)
     course.learner, course.tested = learner, shown
+
+
+def restore_front(course: Course, weights: Tensors) -> Frozen:
+    """The backbone that does not learn, of a course that is there for it, as it was saved."""
+    made = replace(course, config=_offline(course.config))
+    learner = made.learner_for(2) if _foreign(course) else None
+    found = {name: value for name, value in weights.items() if name.startswith(FRONT)}
+    wanted = _flat({"front": (learner or _plan(made, 2)).net.backbone.state_dict()})
+    _compare(found, wanted, finite=course.module is None)
+    front = frozen(learner or made.learner_for(2))
+    front.model.net.backbone.load_state_dict(_named(found, FRONT))
+    return front
+
+
+def _foreign(course: Course) -> bool:
+    """Whether the net is a library's or the user's: as large as they made it, and not all of those
+    can be planned.
+    """
+    return course.front is None and (course.module is not None or "/" in course.config.net.name)
 
 
 def _load(learner: Learner, weights: Tensors, state: dict[str, Any]) -> None:
@@ -119,20 +143,22 @@ def _named(tensors: Tensors, prefix: str) -> dict[str, Tensor]:
 # --- checks before anything is made ---------------------------------------------------------------
 
 
-def _compare(found: Tensors, wanted: Tensors) -> None:
+def _compare(found: Tensors, wanted: Tensors, finite: bool = True) -> None:
     if missing := sorted(wanted.keys() - found.keys()):
         raise StateError(f"{missing[0]} is missing")
     if strays := sorted(found.keys() - wanted.keys()):
         raise StateError(f"{strays[0]} is no part of this model")
-    for name, value in found.items():
-        _check(name, value, wanted[name].shape, wanted[name].dtype)
+    for name, value in wanted.items():
+        _check(name, found[name], value.shape, value.dtype, finite)
 
 
-def _check(name: str, value: Tensor, shape: Sequence[int], dtype: torch.dtype) -> None:
+def _check(
+    name: str, value: Tensor, shape: Sequence[int], dtype: torch.dtype, finite: bool = True
+) -> None:
     if tuple(value.shape) != tuple(shape) or value.dtype != dtype:
         told = f"{_kind(value.dtype)} {tuple(value.shape)}"
         raise StateError(f"{name} is {told}; should be {_kind(dtype)} {tuple(shape)}")
-    if value.is_floating_point() and not torch.isfinite(value).all():
+    if finite and value.is_floating_point() and not torch.isfinite(value).all():
         raise StateError(f"{name} is not finite everywhere")
 
 

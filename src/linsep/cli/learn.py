@@ -27,6 +27,8 @@ Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
 SHOWN = 4  # classes that a cell names
 WHERE = "Folder of class folders, or a CSV with the columns file and label."
 ANNOUNCED = "All classes there will ever be: cat,dog,fox. Default: they may come as they will."
+FREEZE = "Train the head only, on features of a net that stays as it is."
+RATE = "Learning rate. Default: 0.2, or in proportion where the method trains otherwise."
 AGAIN = "Learn what the model has learned last once more."
 DISCARD = "Drop another lesson that was interrupted."
 EMPTY = "Let a copy that was saved without memory learn, beginning with an empty one."
@@ -38,10 +40,11 @@ class Making:
 
     method: Annotated[str | None, Option(help="How to learn: er, derpp+bfp, icarl, ...")] = None
     net: Annotated[str | None, Option(help="cnn, mlp, resnet18, timm/..., and more.")] = None
+    freeze: Annotated[str | None, Option(metavar="backbone", help=FREEZE)] = None
     memory: Annotated[int | None, Option(help="Images to keep for replay. Default: 200.")] = None
-    epochs: Annotated[int | None, Option(help="Epochs per lesson. Default: 10.")] = None
+    epochs: Annotated[int | None, Option(help="Epochs per lesson. Default: 20.")] = None
     batch_size: Annotated[int | None, Option(help="Images per step. Default: 32.")] = None
-    lr: Annotated[float | None, Option(help="Learning rate. Default: the method's.")] = None
+    lr: Annotated[float | None, Option(help=RATE)] = None
     image_size: Annotated[
         int | None, Option(help="Side that images are brought to. Default: that of the first.")
     ] = None
@@ -200,6 +203,8 @@ def _conclude(classifier: IncrementalClassifier, model: Path) -> None:
     ece = report["ece"]
     if ece["before"] is not None:
         error = f"{100 * ece['before']:.1f} % before scaling, {100 * ece['after']:.1f} % after"
+        if report["temperature"] == 1.0:
+            error = f"{100 * ece['before']:.1f} %; too few images were held out to correct it"
         say(console, f"Calibration error: {error}")
     say(console, f"{model} knows {len(classifier.classes_)} classes.")
 

@@ -16,7 +16,7 @@ from .store import Format, Output, check_format, publish
 from .terminal import open_console, say
 
 if TYPE_CHECKING:
-    from ..classifier.estimator import IncrementalClassifier
+    from ..classifier.deployed import SavedClassifier
     from ..classifier.manifest import Manifest
     from ..classifier.note import Note
     from ..compare.tables import Table
@@ -52,13 +52,26 @@ def predict(
     paths = [path for given in images for path in _paths(given)]
     if not paths:
         raise DataError("there are no images to classify")
-    from ..classifier.estimator import IncrementalClassifier
     from ..compare.tables import Table
 
-    classifier = IncrementalClassifier.load(model)
+    classifier = _loaded(model)
     rows = [row for part in _chunks(paths) for row in _classified(classifier, part, unknown_below)]
     columns = ("file", "class", "probability", "novelty")
     publish([Table(columns, rows, digits=3)], [], format_, output)
+
+
+def _loaded(model: Path) -> SavedClassifier:
+    """The model; meanwhile nothing is collected, since all of torch would be searched in vain."""
+    import gc
+
+    gc.disable()
+    try:
+        from ..classifier.deployed import SavedClassifier
+
+        return SavedClassifier.load(model)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _paths(given: str) -> list[Path]:
@@ -85,7 +98,7 @@ def _chunks(paths: Sequence[Path]) -> Iterator[Sequence[Path]]:
 
 
 def _classified(
-    classifier: IncrementalClassifier, paths: Sequence[Path], unknown_below: float | None
+    classifier: SavedClassifier, paths: Sequence[Path], unknown_below: float | None
 ) -> list[tuple[Any, ...]]:
     from ..classifier.inputs import read
 
@@ -143,13 +156,17 @@ def _facts(folder: Path, told: Manifest, under_way: Note | None) -> Iterator[str
     config = told.settings()
     width = config.net.options.get("width")
     net = printable(config.net.name) + (f" of width {width}" if width else "")
+    if told.module is not None:
+        net = f"{printable(told.module)}, a module of yours"
+    net += " (frozen)" if told.front is not None else ""
     yield f"Method {printable(config.method)}, net {net}, seed {config.seed}"
     yield f"Each lesson: {config.training.epochs} epochs at a learning rate of {config.training.lr}"
-    channels, height, wide = told.shape
+    channels, height, wide = told.image
     what = f"{told.features} numbers" if told.form.table else f"{height}x{wide}x{channels} pixels"
     yield f"Reads {what}"
     if MEMORY in told.files:
-        yield f"Memory: up to {config.memory.rows} images for replay, and those to test on"
+        what = "images" if told.front is None else "images' features"
+        yield f"Memory: up to {config.memory.rows} {what} for replay, and those to test on"
     else:
         yield "Memory: none in this copy, which predicts and cannot learn"
     ece, t = told.history[-1].ece.after, told.temperature
@@ -174,7 +191,7 @@ def export(
 
       linsep export shop/ -o shop.onnx
     """
-    from ..classifier.estimator import IncrementalClassifier
+    from ..classifier.deployed import SavedClassifier
 
-    IncrementalClassifier.load(model).export(output)
+    SavedClassifier.load(model).export(output)
     say(open_console(), f"Written to {output}")

@@ -1,0 +1,80 @@
+"""A saved classifier that only predicts: the same answers, without what learning needs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from linsep import IncrementalClassifier, LinsepError, SavedClassifier
+from linsep.classifier.novelty import shrunk
+from tests.helpers.made_data import noise
+
+X = noise(0, 40, 12, 12, 3)
+Y = ["ant", "bee", "cow", "dog"] * 10
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("deployed")
+    settings = {"net": {"width": 8}}
+    clf = IncrementalClassifier("derpp+bfp", "cnn", memory=12, epochs=1, settings=settings)
+    clf.fit(X, Y).save(found / "model")
+    clf.save(found / "without", memory=False)
+    Image.fromarray(X[0]).save(found / "one.png")
+    return found
+
+
+@pytest.mark.parametrize("name", ["model", "without"])
+def test_it_answers_as_the_classifier_does(name: str, folder: Path) -> None:
+    whole, saved = (c.load(folder / name) for c in (IncrementalClassifier, SavedClassifier))
+    wide = noise(1, 3, 19, 30, 3)
+    for x in (X, wide, [folder / "one.png"]):
+        assert np.array_equal(saved.predict_proba(x), whole.predict_proba(x))
+        assert np.array_equal(saved.novelty(x), whole.novelty(x))
+        assert np.array_equal(saved.predict(x, 0.3), whole.predict(x, 0.3))
+        assert np.array_equal(saved.decision_function(x), whole.decision_function(x))
+
+
+def test_a_table(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(20, 5))
+    clf = IncrementalClassifier("er", epochs=1, memory=4).fit(x, [0, 1] * 10)
+    clf.save(tmp_path)
+    saved = SavedClassifier.load(tmp_path)
+    assert np.array_equal(saved.predict_proba(x), clf.predict_proba(x))
+    for bad in (x[:, :4], x[0]):
+        with pytest.raises(LinsepError, match="X") as caught:
+            saved.predict(bad)
+        assert "\n" not in str(caught.value)
+
+
+def test_predicting_imports_neither_scikit_learn_nor_scipy(folder: Path) -> None:
+    """They take as long to import as half of torch."""
+    script = """
+import sys
+from linsep.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert not ended.code
+loaded = {name.partition(".")[0] for name in sys.modules}
+assert "torch" in loaded
+print(*sorted(loaded & {"sklearn", "scipy", "joblib", "pandas", "matplotlib"}))
+print(*sorted({"torch._dynamo", "torch._inductor"} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, "predict", "model", "one.png"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "one.png" in done.stdout
+    assert done.stdout.splitlines()[-2:] == ["", ""]
+
+
+@pytest.mark.parametrize("shape", [(30, 5), (12, 40), (5, 1)])
+def test_shrinking_is_scikit_learns(shape: tuple[int, int]) -> None:
+    from sklearn.covariance import ledoit_wolf
+
+    z = np.random.default_rng(0).normal(size=shape) * np.arange(1, shape[1] + 1)
+    assert np.allclose(shrunk(z), ledoit_wolf(z, assume_centered=True)[0], rtol=1e-10)

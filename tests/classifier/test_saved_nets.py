@@ -1,0 +1,212 @@
+"""Saved classifiers with a frozen backbone, or with a module that was handed in."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+from torch import nn
+
+from linsep import IncrementalClassifier, LinsepError
+from linsep.classifier.teaching import Teaching
+from linsep.errors import StateError
+from tests.helpers.command import command
+from tests.helpers.made_data import noise
+
+X = noise(0, 40, 12, 12, 3)
+Y = np.array(["ant", "bee"] * 10 + ["cow", "ant"] * 10)
+NEW = noise(1, 9, 12, 12, 3)
+SMALL: dict[str, Any] = {"memory": 9, "epochs": 1, "batch_size": 8}
+
+
+class Tied(nn.Module):
+    """Two layers that share their weights, and a buffer that is not finite."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Conv2d(3, width, 3, 2, 1)
+        self.second = nn.Conv2d(width, width, 3, 1, 1)
+        self.third = nn.Conv2d(width, width, 3, 1, 1)
+        self.third.weight = self.second.weight
+        self.register_buffer("mask", torch.tensor([0.0, -torch.inf]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.third(self.second(self.first(x)).relu())
+
+
+def first(net: Any = "cnn", method: str = "derpp+bfp", **more: Any) -> IncrementalClassifier:
+    settings = {"net": {"width": 8}} if net == "cnn" else {}
+    clf = IncrementalClassifier(method, net, settings=settings, **SMALL, **more)
+    return clf.fit(X[:20], Y[:20])
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "frozen": {"freeze": "backbone"},
+    "frozen, by the nearest mean": {"freeze": "backbone", "method": "icarl"},
+    "own": {"net": Tied()},
+    "own and frozen": {"net": Tied(), "freeze": "backbone"},
+}
+
+
+@pytest.mark.parametrize("chosen", KINDS.values(), ids=KINDS)
+def test_saved_and_loaded_it_predicts_and_learns_the_same(
+    chosen: dict[str, Any], tmp_path: Path
+) -> None:
+    clf = first(**chosen)
+    clf.save(tmp_path / "model")
+    net = Tied().requires_grad_(True) if "net" in chosen else None
+    if net is not None:
+        nn.init.zeros_(net.first.weight)  # whatever it holds is replaced
+    again = IncrementalClassifier.load(tmp_path / "model", net=net)
+    assert np.array_equal(again.predict_proba(NEW), clf.predict_proba(NEW))
+    for one in (clf, again):
+        one.partial_fit(X[20:], Y[20:])
+        one.save(tmp_path / "both" / str(one is clf))
+    assert np.array_equal(again.predict_proba(NEW), clf.predict_proba(NEW))
+    same = [load_file(tmp_path / "both" / k / "model.safetensors") for k in ("True", "False")]
+    assert same[0].keys() == same[1].keys()
+    assert all(torch.equal(v, same[1][n]) for n, v in same[0].items())
+
+
+def test_a_copy_without_memory_predicts_and_holds_no_features(tmp_path: Path) -> None:
+    clf = first(freeze="backbone")
+    clf.save(tmp_path, memory=False)
+    copy = IncrementalClassifier.load(tmp_path)
+    assert np.array_equal(copy.predict_proba(NEW), clf.predict_proba(NEW))
+    with pytest.raises(StateError, match="has no memory"):
+        copy.partial_fit(X[20:], Y[20:])
+
+
+def test_weights_of_a_file_are_needed_once(tmp_path: Path) -> None:
+    """A frozen net that started from a file: the saved model stands for itself."""
+    start = first("cnn", "er")
+    assert start.course_.learner is not None
+    torch.save(start.course_.learner.net.backbone.state_dict(), tmp_path / "start.pt")
+    settings = {"net": {"width": 8, "weights": str(tmp_path / "start.pt")}}
+    clf = IncrementalClassifier("er", "cnn", freeze="backbone", settings=settings, **SMALL)
+    clf.fit(X[:20], Y[:20])
+    assert clf.course_.front is not None
+    for name, value in start.course_.learner.net.backbone.state_dict().items():
+        assert torch.equal(value, clf.course_.front.model.net.backbone.state_dict()[name]), name
+    clf.save(tmp_path / "model")
+    (tmp_path / "start.pt").unlink()
+    again = IncrementalClassifier.load(tmp_path / "model").partial_fit(X[20:], Y[20:])
+    assert np.array_equal(again.predict(NEW), clf.partial_fit(X[20:], Y[20:]).predict(NEW))
+
+
+@pytest.mark.parametrize(
+    ("net", "reason"),
+    [
+        (None, r"made with a module of yours, Tied, .* net=module\) reads it"),
+        (Tied(16), r"does not fit this Tied: net.backbone.module.first.weight is .* should be"),
+        (nn.Sequential(nn.Conv2d(3, 8, 3)), "does not fit this Tied: .* is missing"),
+        (nn.Flatten(0), "does not fit this Tied: .* must return features"),
+        ("cnn", "net: should be the module it was made with, not str"),
+    ],
+)
+def test_a_module_that_is_missing_or_another_is_one_line(
+    net: Any, reason: str, tmp_path: Path
+) -> None:
+    first(Tied()).save(tmp_path)
+    with pytest.raises(LinsepError, match=reason) as caught:
+        IncrementalClassifier.load(tmp_path, net=net)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_for_a_model_that_needs_none_is_refused(tmp_path: Path) -> None:
+    first().save(tmp_path)
+    with pytest.raises(LinsepError, match="knows by name; leave it out"):
+        IncrementalClassifier.load(tmp_path, net=Tied())
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ({"front": None}, "shape: should be that of an image"),
+        ({"front": {"shape": [3, 12, 12], "augment": None}}, "front.augment"),
+        ({"shape": [1, 1, 4]}, "shape: should be that of a row of 32 numbers"),
+        ({"front.shape": [2, 12, 12]}, "front.shape: should be that of an image"),
+        ({"front.augment.size": [4000, 4000]}, "front.augment"),
+        ({"front.augment.cut": [12, 12], "front.augment.size": [4000, 4000]}, "at most 1024"),
+    ],
+)
+def test_a_hostile_front_is_refused(damage: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    first(freeze="backbone").save(tmp_path)
+    told = json.loads((tmp_path / "model.json").read_text())
+    for place, value in damage.items():
+        *outer, name = place.split(".")
+        inner = told
+        for part in outer:
+            inner = inner[part]
+        inner[name] = value
+    (tmp_path / "model.json").write_text(json.dumps(told))
+    with pytest.raises(StateError, match=reason) as caught:
+        IncrementalClassifier.load(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_interrupted_lesson_on_features_resumes_bit_for_bit(tmp_path: Path) -> None:
+    whole = first(freeze="backbone")
+    whole.save(tmp_path)
+    whole.partial_fit(X[20:], Y[20:])
+    how: dict[str, Any] = {"new": IncrementalClassifier(), "save_every": 0.0}
+    for _ in range(2):
+        with Teaching(tmp_path, X[20:], Y[20:], **how) as lesson:
+            next(iter(lesson))
+            lesson.save()
+    with Teaching(tmp_path, X[20:], Y[20:], **how) as lesson:
+        assert lesson.resumed
+        for _ in lesson:
+            pass
+    again = IncrementalClassifier.load(tmp_path)
+    assert np.array_equal(again.predict_proba(NEW), whole.predict_proba(NEW))
+
+
+@pytest.mark.slow
+def test_the_commands_teach_show_use_and_export_a_frozen_net(tmp_path: Path) -> None:
+    for i, (image, label) in enumerate(zip(X, Y, strict=True)):
+        folder = tmp_path / ("january" if i < 20 else "february") / label
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{i}.png")
+    made = ("--net", "cnn", "--freeze", "backbone", "--memory", "9", "--epochs", "1")
+    for args in (
+        ("learn", "shop", "january", *made, "-q"),
+        ("learn", "shop", "february", "-q"),
+        ("predict", "shop", "february/cow"),
+        ("export", "shop", "-o", "shop.pt2"),
+    ):
+        done = command(*args, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    told = command("model", "shop", cwd=tmp_path).stdout
+    assert "net cnn of width 16 (frozen)" in told
+    assert "Reads 12x12x3 pixels" in told
+    first(Tied()).save(tmp_path / "own")
+    refused = command("predict", "own", "february", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "made with a module of yours, Tied" in refused.stderr
+
+
+def test_what_a_pretrained_net_reads_is_what_it_is_given() -> None:
+    """A size and a normalisation of the settings reach the net, and the exported file."""
+    settings = {"scenario": {"augment": {"size": 20, "mean": [0.5], "std": [0.25]}}}
+    clf = IncrementalClassifier("er", "cnn", settings=settings, **SMALL).fit(X[:20], Y[:20])
+    augment = clf.course_.augment
+    assert (augment.size, augment.cut, augment.std) == ((20, 20), (12, 12), (0.25,) * 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [7, 20])
+def test_resizing_for_the_net_is_in_the_exported_file(size: int, tmp_path: Path) -> None:
+    settings = {"scenario": {"augment": {"size": size, "mean": [0.5], "std": [0.25]}}}
+    clf = IncrementalClassifier("er", "cnn", settings=settings, **SMALL).fit(X[:20], Y[:20])
+    clf.export(tmp_path / "model.pt2")
+    found = torch.export.load(tmp_path / "model.pt2").module()(torch.from_numpy(NEW)).numpy()
+    assert np.abs(found - clf.predict_proba(NEW)).max() < 1e-4
+    clf.save(tmp_path / "model")
+    again = IncrementalClassifier.load(tmp_path / "model")
+    assert np.array_equal(again.predict_proba(NEW), clf.predict_proba(NEW))
