@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 
 from .case import problems
-from .everything import MEMORY, kinds, quick
+from .everything import MEMORY, ROOM, kinds, quick
 
 with tempfile.TemporaryDirectory(dir=MEMORY) as home, quick(Path(home, "cache")):
     total = 0
     for kind, (cases, stage) in kinds(Path(home)).items():
         wanted = [case for case in cases if " ".join(sys.argv[1:]) in f"{kind}: {case.name}"]
         began = time.process_time()
-        found = problems(wanted, stage, Path(home, "room"))
+        found = problems(wanted, stage, Path(home) / ROOM)
         total += len(wanted)
         if wanted:
             seconds = time.process_time() - began

@@ -13,6 +13,7 @@ from tests.helpers.undrawn import undrawn
 from . import data_files, published, run_files, stage, words
 from .case import Case
 
+ROOM = Path("outer", "inner", "room")  # below the home, so that "../.." leads to nobody's files
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a disk is slower
 KINDS = (
     "results.json", "config.toml", "events.jsonl", "timing.jsonl", "environment.json",

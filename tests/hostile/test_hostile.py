@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from .case import problems
-from .everything import KINDS, MEMORY, Kinds, kinds, quick
+from .everything import KINDS, MEMORY, ROOM, Kinds, kinds, quick
 
 pytestmark = pytest.mark.slow
 LEAST = 3000
@@ -39,4 +39,4 @@ def test_bad_input_gives_one_line_and_never_a_traceback(
     kind: str, cases: Kinds, home: Path
 ) -> None:
     found, stage = cases[kind]
-    assert not problems(found, stage, home / "room")
+    assert not problems(found, stage, home / ROOM)
