@@ -63,7 +63,7 @@ def unknown(what: str, found: object, allowed: Iterable[str]) -> str:
     names = sorted(allowed)
     close = get_close_matches(str(found), names, n=1, cutoff=0.5)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names)}"
+    return f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names) or 'none'}"
 
 
 def shortened(value: object) -> str:

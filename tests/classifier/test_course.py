@@ -19,6 +19,7 @@ from linsep.testing import BACKWARD
 
 LEARNING = [name for name in METHODS if name != "jt"]  # which has no tasks
 EVERY = LEARNING + [f"{name}+{term}" for name in LEARNING for term in BACKWARD]
+EVERY += ["derpp+ser+lode+star+wa"]
 WITHOUT_MEMORY = ("ft", "lwf", "ewc", "si")
 
 

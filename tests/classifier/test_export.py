@@ -63,6 +63,7 @@ def test_onnx_equals_the_classifier(tmp_path: Path) -> None:
         {"method": "icarl"},  # the nearest mean
         {"method": "lucir"},  # cosines
         {"method": "bic"},  # a corrected head
+        {"method": "derpp+wa"},  # an aligned one
         {"method": "bic", "settings": {"evaluation": {"rule": "logits"}}},
         {"net": OWN},
         {"freeze": "backbone"},

@@ -27,6 +27,7 @@ from tests.helpers.made_data import noise
 
 LEARNING = [name for name in METHODS if name != "jt"]
 ADDED = [f"{base}+{term}" for base in ("derpp", "ewc", "icarl", "bic") for term in BACKWARD]
+ADDED += ["derpp+ser+lode+star+wa"]
 QUICK = {"gdumb": {"epochs": 2}, "bic": {"bias_epochs": 2}, "lucir": {"fitting_epochs": 1}}
 X = noise(0, 90, 12, 12)
 Y = np.array(["ant", "bee"] * 15 + ["cow", "dog"] * 15 + ["elk", "ant"] * 15)

@@ -56,7 +56,7 @@ def test_every_parameter_that_is_named_exists() -> None:
     [
         ("method", "derpp", ["derpp"]),
         ("method", "derpp+b", ["derpp+bfp", "derpp+bfp2"]),
-        ("method", "er+bfp+", ["er+bfp+bfp", "er+bfp+bfp2", "er+bfp+fd"]),
+        ("method", "er+bfp+", [f"er+bfp+{term}" for term in TERMS]),
         ("scenario", "split-cifar", ["split-cifar10", "split-cifar100"]),
         ("net", "res", ["resnet18"]),
         ("preset", "", ["paper", "authors"]),

@@ -166,7 +166,8 @@ def step_passes(
             frozen=drawn * len(past),
         )
         for several in rule.together(names):
-            found += Passes(backward=learns * _rows([working[n] for n in several], rows, drawn))
+            back = [working[n] for n in several if working[n].needs.through]
+            found += Passes(backward=learns * _rows(back, rows, drawn))
         for bound in now:
             found += bound.needs.passes * _rows([bound], rows, drawn)
     return found

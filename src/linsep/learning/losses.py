@@ -137,9 +137,9 @@ def probability_match(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def divergence(logits: Tensor, target: Tensor) -> Tensor:
-    """E KL(p || softmax(logits)) of probabilities p, the target."""
+    """KL(p || softmax(logits)) of each row, for probabilities p, the target."""
     _same_shape(logits, target)
-    return F.kl_div(logits.log_softmax(1), target, reduction="batchmean")
+    return F.kl_div(logits.log_softmax(1), target, reduction="none").sum(1)
 
 
 def soft_cross_entropy(

@@ -5,8 +5,8 @@ A method is a function that returns a sum of terms; its keyword arguments are it
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from .. import own
@@ -63,9 +63,9 @@ METHODS: dict[str, About] = {
 
 
 TERMS: dict[str, About] = {
-    "bfp": About(bfp, "a learned linear map recovers the old features", "Gu et al., 2023"),
+    "bfp": About(bfp, "a linear map recovers the old features", "Gu et al., 2023"),
     "bfp2": About(bfp2, "the same with a two-layer map", "Gu et al., 2023", "bfp"),
-    "fd": About(fd, "feature distillation: the map is the identity", "Gu et al., 2023", "bfp"),
+    "fd": About(fd, "distillation: the map is the identity", "Gu et al., 2023", "bfp"),
     "ser": About(ser, "the old net's logits on new images", "Zhuo et al., 2023"),
     "lode": About(lode, "new against old classes weighs less", "Liang and Li, 2023"),
     "star": About(star, "replayed outputs hold if weights move", "Eskandar et al., 2025"),
@@ -89,32 +89,21 @@ class Parts:
     def assemble(self, options: Mapping[str, Mapping[str, object]]) -> Method:
         """The sum: each part called with its options."""
         base, *extras = self.recipes
-        method = self._made(base, "a Method", lambda made: made, options)
+        method = self._added(None, base, options.get(base, {}))
         for extra in extras:
-            method = self._made(extra, "a Summand", partial(_added, method), options)
+            method = self._added(method, extra, options.get(extra, {}))
         return method
 
-    def _made(
-        self,
-        part: str,
-        should: str,
-        use: Callable[[Any], Any],
-        options: Mapping[str, Mapping[str, object]],
-    ) -> Method:
-        """The method that a part gives; what a user's part returned is checked."""
-        if part not in self.own:
-            return use(self.recipes[part](**options.get(part, {})))
-        with own.calling(self.own[part].source, "method: "):
-            made = self.recipes[part](**options.get(part, {}))
-            method = use(made)
-        if not isinstance(method, Method):
-            should = f"should return {should}, not {shortened(made)}"
-            raise ConfigError(f"method: {self.own[part].source} {should}")
-        return method
-
-
-def _added(method: Method, extra: Any) -> Method | None:
-    return method + extra if callable(extra) else None
+    def _added(self, method: Method | None, part: str, options: Mapping[str, object]) -> Method:
+        """The method with one part more; the first part is the method itself."""
+        source = self.own[part].source if part in self.own else part
+        with own.calling(source, "method: ") if part in self.own else nullcontext():
+            made = self.recipes[part](**options)
+            found = made if method is None else made(method) if callable(made) else None
+        if not isinstance(found, Method):
+            should = "a Method" if method is None else "a Summand"
+            raise ConfigError(f"method: {source} should return {should}, not {shortened(made)}")
+        return found
 
 
 def parts(

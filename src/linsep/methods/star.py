@@ -39,9 +39,10 @@ class WorstCase(Term):
         self.register_buffer("key", torch.tensor(0))
 
     def needs(self, task: Task) -> Needs:
-        if task.earlier or self.first_task:
-            return Needs(draws=self.on == "replay", on=self.on, passes=Passes(2, 2))
-        return Needs(on=self.on)
+        if not (task.earlier or self.first_task):
+            return Needs()
+        own, draws = Passes(forward=2, backward=2), self.on == "replay"
+        return Needs(draws=draws, on=self.on, through=False, passes=own)
 
     def begin_task(self, task: Task) -> None:
         self.key.copy_(torch.randint(2**62, ()))
@@ -51,13 +52,12 @@ class WorstCase(Term):
         if p is None or not (step.task.earlier or self.first_task):
             return None
         target = p.out.logits.detach().float().softmax(1)
-        right = target.argmax(1) == p.batch.y
-        if right.sum() < 2:
-            return None
+        right = (target.argmax(1) == p.batch.y).float()
 
         def apart(weights: Weights) -> Tensor:
             out: Output = functional_call(step.net, weights, (p.batch.x,))
-            return divergence(out.logits.float()[right], target[right])
+            far = divergence(out.logits.float(), target)
+            return (right * far).sum() / right.sum().clamp(min=1)
 
         # BatchNorm normalises by the batch, but none of this is a statistic of the data.
         with untracked(step.net):

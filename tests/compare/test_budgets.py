@@ -1,0 +1,112 @@
+"""Methods at equal cost: which arms are listed together, and what their differences are."""
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from linsep.compare.arms import Comparison, compare
+from linsep.compare.budgets import at_equal, frontier
+from linsep.compare.tables import Interval, Spread
+from linsep.errors import ConfigError
+from linsep.storage.store import Store
+from tests.helpers.made_runs import make_run, spend
+
+
+def made(runs: Path, costs: dict[str, tuple[float, float]], **more: Any) -> Comparison:
+    """Two seeds of each method, at (passes, FAA)."""
+    for (method, (passes, faa)), seed in product(costs.items(), range(2)):
+        spend(make_run(runs, method, seed, faa + seed), passes, **more)
+    return compare(Store(runs).select())
+
+
+COSTS = {
+    "ft": (1.0, 20.0), "er": (2.0, 40.0), "er_ace": (1.91, 45.0), "der": (1.89, 30.0),
+    "derpp": (3.0, 44.0),
+}  # fmt: skip
+
+
+def test_a_group_spans_five_percent(tmp_path: Path) -> None:
+    table, notes = at_equal(made(tmp_path, COSTS), "passes")
+    assert [(row[0], row[1], row[3]) for row in table.rows] == [
+        ("up to 1.00 passes", "FT", 1.0),
+        ("up to 1.89 passes", "DER", 1.89),
+        ("up to 2.00 passes", "ER-ACE", 1.91),
+        ("up to 2.00 passes", "ER", 2.0),
+        ("up to 3.00 passes", "DER++", 3.0),
+    ]
+    faa = table.rows[2][4]
+    assert isinstance(faa, Spread)
+    assert (faa.mean, faa.std) == pytest.approx((45.5, 0.5**0.5))
+    assert "a multiple of fine-tuning's" in notes[0]
+    assert "5 %" in notes[0]
+
+
+def test_against_a_method_lists_what_costs_no_more(tmp_path: Path) -> None:
+    table, _ = at_equal(made(tmp_path, COSTS), "passes", "er")
+    gaps = {row[1]: row[-1] for row in table.rows}
+    assert list(gaps) == ["ER-ACE", "ER", "DER", "FT"]
+    gap = gaps["ER-ACE"]
+    assert isinstance(gap, Interval)
+    assert gap.mean == pytest.approx(5.0)
+    assert gaps["ER"] is None
+
+
+def test_epochs_are_a_way_to_spend(tmp_path: Path) -> None:
+    """ER for twice the epochs costs what DER++ with shared draws and the like would."""
+    made(tmp_path, {"er": (2.0, 40.0), "derpp": (4.0, 44.0)})
+    for seed in range(2):
+        longer = {"training": {"epochs": 4, "schedule": {"milestones": [1]}}}
+        spend(make_run(tmp_path, "er", seed, 43 + seed, settings=longer, label="-long"), 2.0, 2)
+    table, _ = at_equal(compare(Store(tmp_path).select()), "passes")
+    assert [(row[0], row[1], row[3]) for row in table.rows] == [
+        ("up to 2.00 passes", "ER, epochs=2", 2.0),
+        ("up to 4.00 passes", "DER++, epochs=2", 4.0),
+        ("up to 4.00 passes", "ER, epochs=4", 4.0),
+    ]
+    table, _ = at_equal(compare(Store(tmp_path).select()), "passes", "derpp")
+    assert [row[1] for row in table.rows] == ["DER++, epochs=2", "ER, epochs=4"]  # its dearest form
+
+
+def test_memories_are_compared_by_bytes_alone(tmp_path: Path) -> None:
+    for rows, seed in product((200, 500), range(2)):
+        folder = make_run(tmp_path, "er", seed, 40.0 + rows / 100 + seed, settings=_rows(rows))
+        spend(folder, 2.0, bytes=10 * rows)
+        folder = make_run(tmp_path, "derpp", seed, 41.0 + rows / 100 + seed, settings=_rows(rows))
+        spend(folder, 3.0, bytes=25 * rows)
+    comparison = compare(Store(tmp_path).select())
+    by_bytes = [(row[0], row[1]) for row in at_equal(comparison, "bytes")[0].rows]
+    assert ("up to 5,000 bytes", "ER, memory=500") in by_bytes
+    assert ("up to 5,000 bytes", "DER++, memory=200") in by_bytes
+    by_passes = [row[0] for row in at_equal(comparison, "passes")[0].rows]
+    assert by_passes[0] == "memory=200, up to 2.00 passes"
+
+
+def _rows(rows: int) -> dict[str, Any]:
+    return {"memory": {"rows": rows}}
+
+
+def test_what_cannot_be_told_is_refused_or_named(tmp_path: Path) -> None:
+    make_run(tmp_path, "lucir", 0, 50.0)
+    with pytest.raises(ConfigError, match="these runs have no passes on record; repeat"):
+        at_equal(compare(Store(tmp_path).select()), "passes")
+    comparison = made(tmp_path, COSTS)
+    assert at_equal(comparison, "passes")[1][-1] == "no passes on record, left out: LUCIR"
+    with pytest.raises(ConfigError, match="no seconds on record; they are measured while"):
+        at_equal(comparison, "seconds")
+    with pytest.raises(ConfigError, match="Did you mean 'passes'"):
+        at_equal(comparison, "pases")
+    with pytest.raises(ConfigError, match="lucir has no passes on record"):
+        at_equal(comparison, "passes", "lucir")
+
+
+def test_the_frontier_is_beaten_by_no_point() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        points = [(float(a), float(b)) for a, b in rng.integers(0, 6, (8, 2))]
+        beaten = [
+            any((c <= x and b > y) or (c < x and b >= y) for c, b in points) for x, y in points
+        ]
+        assert sorted(frontier(points)) == [i for i, bad in enumerate(beaten) if not bad]
