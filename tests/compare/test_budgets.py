@@ -1,5 +1,6 @@
 """Methods at equal cost: which arms are listed together, and what their differences are."""
 
+import json
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 
 from linsep.compare.arms import Comparison, compare
 from linsep.compare.budgets import at_equal, frontier
+from linsep.compare.pivot import choose, pivot
+from linsep.compare.summaries import listing, long, summary
 from linsep.compare.tables import Interval, Spread
 from linsep.errors import ConfigError
 from linsep.storage.store import Store
@@ -110,3 +113,28 @@ def test_the_frontier_is_beaten_by_no_point() -> None:
             any((c <= x and b > y) or (c < x and b >= y) for c, b in points) for x, y in points
         ]
         assert sorted(frontier(points)) == [i for i, bad in enumerate(beaten) if not bad]
+
+
+def test_tables_have_passes_where_a_run_has_them(tmp_path: Path) -> None:
+    make_run(tmp_path / "old", "er", 0, 40.0)
+    old = Store(tmp_path / "old").select()
+    for table in (listing(old), summary(compare(old))):
+        assert "passes" not in table.columns
+    comparison = made(tmp_path / "new", COSTS)
+    make_run(tmp_path / "new", "lucir", 0, 50.0)
+    records = Store(tmp_path / "new").select()
+    listed = listing(records)
+    at = list(listed.columns).index("passes")
+    assert {(row[3], row[at]) for row in listed.rows} == {
+        *((method, passes) for method, (passes, _) in COSTS.items()), ("lucir", None),
+    }  # fmt: skip
+    table = summary(compare(records), intervals=False)
+    found = {row[1]: row[-1] for row in table.rows}
+    assert found["ER"] == 2.0
+    assert found["LUCIR"] is None
+    rows = json.loads(long(comparison).to_json())["rows"]
+    assert {row["passes"] for row in rows if row["method"] == "derpp"} == {3.0}
+    chosen, _ = pivot(comparison, choose(comparison, "faa,passes,bytes"))
+    assert chosen.columns == ["method", "FAA", "passes", "bytes"]
+    assert chosen.best == {"FAA": "max"}
+    assert chosen.rows[0][2:] == [1.89, 100]  # DER

@@ -32,7 +32,12 @@ def fullest(base: str) -> str:
     return name
 
 
-SUMS = [base + term for base in METHODS for term in ("", *(f"+{n}" for n in testing.BACKWARD))]
+def sums() -> list[Any]:
+    """Methods alone, with backward terms and with all else; those that say little more are slow."""
+    fast = {*METHODS, *(f"{name}+bfp" for name in METHODS), *map(fullest, ("er", "icarl", "lucir"))}
+    every = [base + term for base in METHODS for term in ("", *(f"+{n}" for n in testing.BACKWARD))]
+    names = dict.fromkeys([*every, *map(fullest, METHODS)])
+    return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in names]
 
 
 class Counted:
@@ -56,10 +61,9 @@ class Counted:
     def _step(self, at: BoundStage, batch: Batch, *rest: Any) -> Any:
         before = self.passes()
         made = self._make_step(at, batch, *rest)
-        last = (
-            at.task is self.run.scenario.tasks[-1] and at.stage is self.run.learner.method.stages[0]
-        )
-        if last and len(batch.y) == self.run.learner.training.batch_size:
+        task, stage = self.run.scenario.tasks[-1], self.run.learner.method.stages[0]
+        whole = len(batch.y) == self.run.learner.training.batch_size
+        if at.task is task and at.stage is stage and whole:
             self.steps.add(tuple(b - a for a, b in zip(before, self.passes(), strict=True)))
         return made
 
@@ -110,7 +114,7 @@ def test_steps_that_a_term_sits_out_cost_less(every: int) -> None:
     assert cost.run.frozen < toy("derpp+bfp")[1].run.frozen
 
 
-@pytest.mark.parametrize("name", [*SUMS, *map(fullest, METHODS)])
+@pytest.mark.parametrize("name", sums())
 def test_declared_passes_are_those_that_hooks_count(name: str) -> None:
     check_passes(name)
 

@@ -59,3 +59,16 @@ def test_a_damaged_cost_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"cost.json: passes: .* greater than or equal to 0"):
         RunFolder(folder).cost()
     assert Store(tmp_path).records()[0]["status"] == "damaged"
+
+
+def test_a_part_that_cannot_be_counted_costs_no_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(*given: object) -> None:
+        raise TypeError("rows without pixels")
+
+    monkeypatch.setattr("linsep.storage.costs.cost_of", odd)
+    with pytest.warns(UserWarning, match="the cost of this run is not known: rows without pixels"):
+        folder = straight(tmp_path)
+    assert RunFolder(folder).results()
+    assert RunFolder(folder).cost() == {}

@@ -16,12 +16,11 @@ from ..learning.metrics import COSTS
 from .arms import Arm, Comparison, Fields, ranks
 from .naming import MEMORY, setting_words, telling
 from .statistics import Summary, all_paired
-from .summaries import caption, counted, remarks, spread
+from .summaries import BUDGETS, caption, counted, remarks, spread
 from .tables import Best, Interval, Table, Value
 from .titles import is_bound
 
 EQUAL = 0.05  # costs that differ by no more than this share count as equal
-MEASURES = ("passes", "seconds", "bytes")
 METRICS = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
 
 
@@ -57,8 +56,8 @@ def at_equal(
     comparison: Comparison, measure: str, against: str | None = None
 ) -> tuple[Table, list[str]]:
     """The table, and what a reader should know beside it."""
-    if measure not in MEASURES:
-        raise ConfigError(f"--at-equal: {unknown('measure', measure, MEASURES)}")
+    if measure not in BUDGETS:
+        raise ConfigError(f"--at-equal: {unknown('measure', measure, BUDGETS)}")
     groups, known = list[Group](), set[str]()
     for place, spenders in _comparable(comparison, measure):
         known |= {spender.arm.label for spender in spenders}
@@ -168,7 +167,7 @@ def _budget(group: Group, measure: str) -> str:
 
 
 def _shown(cost: float, measure: str) -> int | float:
-    return cost if measure == "passes" else round(cost)
+    return round(cost) if measure == "bytes" else cost
 
 
 def _gap(one: Spender, rival: Spender | None) -> Interval | None:

@@ -219,7 +219,7 @@ def _cell(arm: Arm | None, setting: str, metric: str, beside: Beside) -> Value:
     if found is None:
         return None
     if setting == "cost" and not found.std:  # declared, and so the same for every seed
-        return found.mean if metric == "passes" else round(found.mean)
+        return found.mean if metric in ("passes", "seconds") else round(found.mean)
     if beside == "interval":
         return Interval(found.mean, found.low, found.high)
     return Spread(found.mean, found.std) if beside == "std" else found.mean

@@ -20,6 +20,7 @@ from .titles import data_title, is_bound, title
 TITLES = {name: METRICS[name].title for name in REPORTED}
 BEST: Mapping[str, Best] = {title: METRICS[name].better for name, title in TITLES.items()}
 PASSES = "cost.passes"
+BUDGETS = ("passes", "seconds", "bytes")  # what methods may be compared at equal cost of
 
 
 def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
@@ -100,9 +101,10 @@ def long(comparison: Comparison) -> Table:
         "setting", *comparison.differing, "label", "method", "options", "metric", "seeds", "mean",
         "std", "low", "high", "against", "pairs", "difference", "difference_std", "difference_low",
         "difference_high", "t", "p_t", "p_flips", "flips_exact", "better", "worse", "same",
+        *BUDGETS,
     )  # fmt: skip
     every = [estimate for estimates in comparison.estimates for estimate in estimates]
-    return Table(columns, [_long_row(estimate) for estimate in every])
+    return Table(columns, [[*_long_row(one), *_costs(one.arm)] for one in every])
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -179,6 +181,11 @@ def _long_row(estimate: Estimate) -> list[Value]:
     row += [estimate.against.label, *astuple(pairs.difference)]
     row += [pairs.t, pairs.p, pairs.sign_flip.p, str(pairs.sign_flip.exact).lower()]
     return row + list(score)
+
+
+def _costs(arm: Arm) -> list[Value]:
+    found = [arm.summary("cost", name) for name in BUDGETS]
+    return [one.mean if one else None for one in found]
 
 
 def _interval(found: Summary | None) -> str | None:

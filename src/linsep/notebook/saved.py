@@ -134,6 +134,11 @@ class SavedRun:
         return {setting: dict(found) for setting, found in self.results["metrics"].items()}
 
     @property
+    def cost(self) -> dict[str, Any]:
+        """The content of cost.json; empty for a run made before there was one; docs/cost.md."""
+        return RunFolder(self.folder).cost()
+
+    @property
     def accuracy(self) -> Matrix:
         """Class-IL accuracy (T, T) from 0 to 1: row = after task t, column = on task i.
 

@@ -58,7 +58,7 @@ def _cell(arm: ArmRuns, name: str) -> Value:
     found = arm.arm.summary("cost", name)
     if found is None:
         return None
-    return found.mean if name == "passes" else round(found.mean)
+    return found.mean if name in ("passes", "seconds") else round(found.mean)
 
 
 def _figure(block: Block) -> Figure | None:

@@ -6,10 +6,11 @@ Knows a prepared run and its timings. `session` calls it, and `folder` reads the
 from __future__ import annotations
 
 import json
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..errors import StateError
+from ..errors import LinsepError
 from ..learning.cost import cost_of
 from . import files
 from .folder import COST, RunFolder
@@ -24,12 +25,16 @@ TRAINING = ("epoch_end", "EpochEnd")  # lines of timings that are not about test
 def add(prepared: Prepared, folder: RunFolder) -> None:
     """Note the cost of a finished run that was made before costs were, if that can be done."""
     if not folder.has(COST):
-        with suppress(StateError):  # a folder that cannot be written
+        with suppress(LinsepError):  # a net that cannot be built here, a folder of others
             write(prepared, prepared.build(), folder)
 
 
 def write(prepared: Prepared, run: Run, folder: RunFolder) -> None:
-    found = cost_of(run.learner, run.scenario, prepared.data.scenario).facts()
+    try:
+        found = cost_of(run.learner, run.scenario, prepared.data.scenario).facts()
+    except Exception as error:  # noqa: BLE001 - a user's part; its results matter more
+        warnings.warn(f"the cost of this run is not known: {error}", stacklevel=2)
+        return
     seconds = _seconds(folder, accelerated=run.learner.device.type != "cpu")
     whole = found | ({} if seconds is None else {"seconds": seconds})
     files.write(folder.path / COST, json.dumps(whole, indent=1).encode() + b"\n")
