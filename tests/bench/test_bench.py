@@ -38,6 +38,11 @@ def test_a_step_is_measured_against_its_bare_passes() -> None:
     assert "width 8" in drawn.to_markdown()
 
 
+def test_cheaper_forms_of_bfp_are_measured() -> None:
+    found = [step.cheaper(form, 1) for form in step.CHEAPER]
+    assert all(sane(ratio.ours) and sane(ratio.against) for ratio in found)
+
+
 def test_the_store_is_measured() -> None:
     found = store.measure(count=80, rounds=1)
     assert list(found) == ["indexing all, once", "runs", "runs --where ... --sort ...", "compare"]

@@ -135,8 +135,8 @@ def test_a_memory_that_is_filled_anew_forgets_features() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"teacher": "stored", "on": "stream"}, "teacher: 'stored' is of replayed rows"),
-        ({"teacher": "stored", "layers": ["block1"]}, "teacher: 'stored' keeps no layer but"),
+        ({"teacher": "stored", "on": "stream"}, "bfp.teacher: 'stored' is about replayed rows"),
+        ({"teacher": "stored", "layers": ["block1"]}, "bfp.teacher: only the layer 'features'"),
         ({"every": 0}, "bfp.every: should be greater than or equal to 1"),
         ({"teacher": "both"}, "bfp.teacher: should be 'frozen' or 'stored'"),
     ],
@@ -144,7 +144,7 @@ def test_a_memory_that_is_filled_anew_forgets_features() -> None:
 def test_what_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:
     config = Config(scenario="blobs", method="er+bfp", net="cnn", options={"bfp": options})
     with pytest.raises(ConfigError, match=said):
-        prepare(config).build()
+        prepare(config)
 
 
 def test_the_key_and_the_file_know_only_what_is_not_the_default() -> None:

@@ -33,17 +33,11 @@ def fullest(base: str) -> str:
 
 
 def sums() -> list[Any]:
-    """Every method alone, with every backward term, and with all others that it takes at once.
-
-    Those that say little beyond the others are slow.
-    """
-    backward = testing.BACKWARD
-    fast = {*METHODS, *(f"{name}+bfp" for name in METHODS), *(f"er+{name}" for name in backward)}
-    fast |= {fullest("er"), fullest("derpp")}
-    every = [base + term for base in METHODS for term in ("", *(f"+{name}" for name in backward))]
-    every += map(fullest, METHODS)
-    marks = {True: (), False: (pytest.mark.slow,)}
-    return [pytest.param(name, marks=marks[name in fast]) for name in dict.fromkeys(every)]
+    """Methods alone, with backward terms and with all else; those that say little more are slow."""
+    fast = {*METHODS, *(f"{name}+bfp" for name in METHODS), *map(fullest, ("er", "icarl", "lucir"))}
+    every = [base + term for base in METHODS for term in ("", *(f"+{n}" for n in testing.BACKWARD))]
+    names = dict.fromkeys([*every, *map(fullest, METHODS)])
+    return [pytest.param(name, marks=() if name in fast else pytest.mark.slow) for name in names]
 
 
 class Counted:

@@ -1,4 +1,4 @@
-"""What a whole training step costs beside its bare passes, and whether a large memory costs more.
+"""What a training step costs: beside its bare passes, with a large memory, with a cheaper BFP.
 
 The step is DER++ w/ BFP in the authors' form: the stream's batch and three draws through the net,
 the old net on one draw and on the 64 rows of feature matching. The bare passes are the same
@@ -6,15 +6,16 @@ forwards and backwards on tensors that lie ready, and one SGD step. CPU time, in
 thread; rounds of the two take turns, and the least of each counts.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch.optim import SGD
 
 from ..compare.tables import Table
-from ..learning.run import Run
+from ..learning.run import Event, Run
 from ..nets.net import Net, frozen
 from ..prepare import prepare
 from ..settings.config import Config
@@ -22,6 +23,14 @@ from ..storage.environment import threads
 from .timing import Times, least
 
 ROWS = 32
+CHEAPER: Mapping[str, Mapping[str, Any]] = {
+    "bfp.every=2": {"every": 2},
+    "bfp.teacher=stored": {"teacher": "stored"},
+    "a shared draw": {"draws": "shared"},
+    "a shared draw, bfp.on=replay, bfp.teacher=stored": {
+        "draws": "shared", "on": "replay", "teacher": "stored",
+    },
+}  # fmt: skip
 
 
 class Ratio(NamedTuple):
@@ -37,6 +46,7 @@ def measure(rounds: int) -> list[Ratio]:
             overhead(16, rounds, 1.15),
             overhead(64, max(4, rounds // 2), 1.05),
             large_memory(16, (200, 100_000), rounds),
+            *(cheaper(form, rounds) for form in CHEAPER),
         ]
 
 
@@ -50,6 +60,17 @@ def overhead(width: int, rounds: int, bound: float) -> Ratio:
 def large_memory(width: int, rows: tuple[int, int], rounds: int) -> Ratio:
     small, large = least(*(iter(_warm_run(width, n)).__next__ for n in rows), rounds=rounds)
     return Ratio(f"step at memory {rows[1]} / at {rows[0]}, width {width}", large, small, 1.03)
+
+
+def cheaper(form: str, rounds: int) -> Ratio:
+    runs = [_warm_run(16, 200, "cnn", **settings) for settings in (CHEAPER[form], {})]
+    less, plain = least(*(partial(_steps, iter(run)) for run in runs), rounds=rounds)
+    return Ratio(f"10 steps with {form} / without, CNN width 16", less, plain, 1.0)
+
+
+def _steps(run: Iterator[Event]) -> None:
+    for _ in range(10):
+        next(run)
 
 
 def bare_passes(net: Net, layout: torch.memory_format) -> Callable[[], None]:
@@ -71,12 +92,15 @@ def bare_passes(net: Net, layout: torch.memory_format) -> Callable[[], None]:
     return step
 
 
-def _warm_run(width: int, memory: int) -> Run:
+def _warm_run(
+    width: int, rows: int, net: str = "resnet18", draws: str = "fresh", **bfp: object
+) -> Run:
     """A run in its second task, where every term is active, with a full memory."""
     config = Config(
         scenario={"name": "blobs", "classes": 4, "train": 320, "size": 32, "channels": 3},
-        net={"name": "resnet18", "width": width}, training={"epochs": 1000, "lr": 1e-4},
-        method="derpp+bfp", preset="authors", memory=memory,
+        net={"name": net, "width": width}, training={"epochs": 1000, "lr": 1e-4},
+        method="derpp+bfp", preset="authors", memory={"rows": rows, "draws": draws},
+        options={"bfp": bfp},
     )  # fmt: skip
     run = prepare(config).build()
     learner = run.learner

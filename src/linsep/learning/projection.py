@@ -120,10 +120,6 @@ class BackwardFeatures(Term):
         for layer in self.layers:
             if layer not in spec.widths:
                 raise ConfigError(f"layers: {unknown('layer', layer, spec.widths)}")
-        if teacher == "stored" and self.layers != (STORED,):
-            raise ConfigError(f"teacher: 'stored' keeps no layer but {STORED!r}, so name no others")
-        if teacher == "stored" and on == "stream":
-            raise ConfigError("teacher: 'stored' is of replayed rows, and on = 'stream' reads none")
         # A list, since a module's name must not contain the dots that a layer's may.
         self.maps = nn.ModuleList(
             BackwardProjection(spec.widths[t], kind, init, scale) for t in self.layers

@@ -53,8 +53,8 @@ class Needs:
     columns: frozenset[str] = frozenset()  # stored with each row beyond image and label
     taps: frozenset[str] = frozenset()  # blocks of the backbone beside the features
     on: On | None = None  # the rows it looks at; None: its draw's, or the stream's without one
-    through: bool = True  # its gradient goes back through the pass of these rows
     before_on: On | None = None  # of these, the rows that pass the previous task's net; None: all
+    through: bool = True  # its gradient goes back through the pass of these rows
     passes: Passes = Passes()  # of its own in a step, beyond the stream's and its draw's
     at_end: Passes = Passes()  # of the images that it passes when the task ends
     every: int = 1  # at work in those steps of an epoch whose number is a multiple of this

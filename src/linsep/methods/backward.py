@@ -1,14 +1,17 @@
 """What can be added to any method: the old features must stay readable off the new ones."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated
 
 from pydantic import Field
 
+from ..errors import ConfigError
 from ..learning.losses import Scale
 from ..learning.method import Summand
 from ..learning.projection import BackwardFeatures, Init, Teacher
-from ..learning.terms import On
+from ..learning.terms import On, Term
+from ..nets.net import Spec
 from ..settings.sections import Count, Rate, Share, Weight
 from ..settings.signature import ADDED
 
@@ -47,7 +50,7 @@ def bfp(
         BackwardFeatures, kind="linear", on=on, layers=layers, init=init, lr=lr,
         momentum=momentum, reset=reset, scale=scale, every=every, teacher=teacher,
     )  # fmt: skip
-    return Summand("bfp", weight, build, from_memory=on == "replay")
+    return _summand("bfp", weight, build, on, layers, teacher)
 
 
 def bfp2(
@@ -60,7 +63,7 @@ def bfp2(
         BackwardFeatures, kind="mlp", on=on, layers=layers, init=init, lr=lr,
         momentum=momentum, reset=reset, scale=scale, every=every, teacher=teacher,
     )  # fmt: skip
-    return Summand("bfp2", weight, build, from_memory=on == "replay")
+    return _summand("bfp2", weight, build, on, layers, teacher)
 
 
 def fd(
@@ -72,4 +75,21 @@ def fd(
         BackwardFeatures, kind="identity", on=on, layers=layers, scale=scale, every=every,
         teacher=teacher,
     )  # fmt: skip
-    return Summand("fd", weight, build, from_memory=on == "replay")
+    return _summand("fd", weight, build, on, layers, teacher)
+
+
+def _summand(
+    name: str,
+    weight: float,
+    build: Callable[[Spec], Term],
+    on: On,
+    layers: Layers,
+    teacher: Teacher,
+) -> Summand:
+    if teacher == "stored" and on == "stream":
+        problem = "'stored' is about replayed rows, and on = 'stream' looks at none"
+        raise ConfigError(f"{name}.teacher: {problem}; leave one of them out")
+    if teacher == "stored" and tuple(layers) != LAST:
+        problem = "only the layer 'features' can be stored"
+        raise ConfigError(f"{name}.teacher: {problem}; leave {name}.layers out")
+    return Summand(name, weight, build, from_memory=on == "replay")
