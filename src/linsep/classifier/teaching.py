@@ -60,16 +60,17 @@ class Teaching:
         again: bool = False,
         discard: bool = False,
         empty_memory: bool = False,
+        own: Sequence[str] = (),
         save_every: float = SAVE_EVERY,
     ) -> None:
         """`new` is what a folder without a model begins with.
 
         `again` teaches what the model has learned last once more; `discard` drops another lesson
-        that was interrupted.
+        that was interrupted; `empty_memory` and `own` are those of `IncrementalClassifier.load`.
         """
         self.folder, self.new, self.classes, self.about = folder, new, classes, printable(about)
         self.again, self.discard, self.empty_memory = again, discard, empty_memory
-        self.save_every = save_every
+        self.own, self.save_every = own, save_every
         self.given, self.finished, self.resumed = (images, labels), False, False
         self.lesson: Lesson | None = None
         self.lease = Lease(folder)
@@ -150,7 +151,9 @@ class Teaching:
             return made
         saved.settle(self.folder)
         module = self.new.net if isinstance(self.new.net, nn.Module) else None
-        return IncrementalClassifier.load(self.folder, net=module, empty_memory=self.empty_memory)
+        return IncrementalClassifier.load(
+            self.folder, net=module, empty_memory=self.empty_memory, own=self.own
+        )
 
     def _key(self, classifier: Any, rows: torch.Tensor, labels: Any, lessons: int) -> str:
         """Known by what is learned and how, wherever the images lie."""

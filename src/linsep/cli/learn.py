@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     from ..compare.tables import Table
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
+Own = Annotated[
+    list[str] | None,
+    Option(
+        metavar="FILE.py",
+        help="Your own file that the model's method or net comes from; its code is executed.",
+    ),
+]
 SHOWN = 4  # classes that a cell names
 WHERE = "Folder of class folders, or a CSV with the columns file and label."
 ANNOUNCED = "All classes there will ever be: cat,dog,fox. Default: they may come as they will."
@@ -73,6 +80,7 @@ def learn(
     again: Annotated[bool, Option("--again", help=AGAIN)] = False,
     discard: Annotated[bool, Option("--discard", help=DISCARD)] = False,
     empty_memory: Annotated[bool, Option("--empty-memory", help=EMPTY)] = False,
+    own: Own = None,
     save_every: Annotated[float, Option(min=0, help="Seconds between saves.")] = 30.0,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False,
 ) -> None:
@@ -97,7 +105,7 @@ def learn(
     console = open_console(quiet)
     lesson = Teaching(
         model, rows, labels, new=new, classes=announced, about=str(images), again=again,
-        discard=discard, empty_memory=empty_memory, save_every=save_every,
+        discard=discard, empty_memory=empty_memory, own=own or (), save_every=save_every,
     )  # fmt: skip
     with ExitStack() as opened:
         with console.status(f"reading {escape(str(images))}"):
@@ -145,7 +153,8 @@ def _checked(
     from ..classifier.teaching import check
 
     new = IncrementalClassifier(**(params or given))
-    check(new)
+    if not params:  # looking up a part that a folder names would execute it
+        check(new)
     return new
 
 

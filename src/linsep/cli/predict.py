@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ..errors import ConfigError, DataError, StateError, printable
-from .learn import Model, named
+from .learn import Model, Own, named
 from .store import Format, Output, check_format, publish
 from .terminal import open_console, say
 
@@ -31,6 +31,7 @@ def predict(
     images: Annotated[list[str], Argument(metavar="IMAGES...", help=WHICH)],
     *,
     unknown_below: Annotated[float | None, Option(metavar="P", help=UNSURE)] = None,
+    own: Own = None,
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
@@ -54,13 +55,13 @@ def predict(
         raise DataError("there are no images to classify")
     from ..compare.tables import Table
 
-    classifier = _loaded(model)
+    classifier = _loaded(model, own or ())
     rows = [row for part in _chunks(paths) for row in _classified(classifier, part, unknown_below)]
     columns = ("file", "class", "probability", "novelty")
     publish([Table(columns, rows, digits=3)], [], format_, output)
 
 
-def _loaded(model: Path) -> SavedClassifier:
+def _loaded(model: Path, own: Sequence[str]) -> SavedClassifier:
     """The model; meanwhile nothing is collected, since all of torch would be searched in vain."""
     import gc
 
@@ -68,7 +69,7 @@ def _loaded(model: Path) -> SavedClassifier:
     try:
         from ..classifier.deployed import SavedClassifier
 
-        return SavedClassifier.load(model)
+        return SavedClassifier.load(model, own=own)
     finally:
         gc.freeze()
         gc.enable()
@@ -184,6 +185,7 @@ def export(
     output: Annotated[
         Path, Option("--output", "-o", metavar="FILE", help="model.onnx or model.pt2.")
     ],
+    own: Own = None,
 ) -> None:
     """Write a model to a file that other programs can run: ONNX, or torch's .pt2.
 
@@ -193,5 +195,5 @@ def export(
     """
     from ..classifier.deployed import SavedClassifier
 
-    SavedClassifier.load(model).export(output)
+    SavedClassifier.load(model, own=own or ()).export(output)
     say(open_console(), f"Written to {output}")

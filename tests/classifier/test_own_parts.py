@@ -1,0 +1,56 @@
+"""A model that names a file of somebody's: nothing of it is executed unless the user says so."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from linsep import IncrementalClassifier
+from tests.helpers.command import command
+from tests.helpers.made_data import noise
+
+MINE = """
+from pathlib import Path
+from torch import nn
+
+Path("executed").touch()
+
+
+def tiny(shape, *, width: int = 8):
+    return nn.Sequential(nn.Conv2d(shape[0], width, 3, 4, 1), nn.ReLU())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("freeze", [(), ("--freeze", "backbone")])
+def test_every_command_asks_before_it_executes(freeze: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    for name in ("ant", "bee"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i, image in enumerate(noise(len(name), 6, 12, 12, 3)):
+            Image.fromarray(image).save(tmp_path / "photos" / name / f"{i}.png")
+    made = ("--net", "mine.py:tiny", "--method", "er", "--memory", "4", "--epochs", "1", "-q")
+    assert command("learn", "m", "photos", *made, *freeze, cwd=tmp_path).returncode == 0
+    (tmp_path / "executed").unlink()
+    uses = [
+        ("learn", "m", "photos", "--again"),
+        ("predict", "m", "photos"),
+        ("export", "m", "-o", "m.pt2"),
+        ("model", "m"),
+    ]
+    start = [sys.executable, "-c", "from linsep.cli import main; main()"]
+    for words in uses:  # in a process of its own: here the file was executed already
+        done = subprocess.run([*start, *words], cwd=tmp_path, capture_output=True, text=True)
+        if words[0] != "model":
+            assert done.returncode == 2
+            assert "not executed unasked; name the file with --own" in done.stderr
+        assert not (tmp_path / "executed").exists(), words
+    for words in uses[:3]:
+        said = command(*words, "--own", "mine.py", cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+    assert (
+        len(IncrementalClassifier.load(tmp_path / "m", own=[str(tmp_path / "mine.py")]).history_)
+        == 2
+    )
