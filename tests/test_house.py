@@ -67,6 +67,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_module_imports_and_says_what_it_knows(module: str) -> None:
+    if module.startswith("avalanche"):
+        pytest.importorskip("avalanche", reason="avalanche-lib is not installed")
     found = importlib.import_module(f"linsep.{module}")
     assert found.__doc__, f"{module} has no docstring"
 

@@ -173,7 +173,7 @@ def test_tables_of_numbers(tmp_path: Path) -> None:
 def test_without_memory_a_model_is_little_more_than_its_weights(
     method: str, tmp_path: Path
 ) -> None:
-    kept = made(method, settings={"net": {"name": "resnet18", "width": 8}})
+    kept = made(method, settings={"net": {"name": "resnet18", "width": 8}}, lr=0.01)
     kept.fit(X[:30], Y[:30]).partial_fit(X[30:60], Y[30:60])
     kept.save(tmp_path / "copy", memory=False)
     assert kept.course_.learner is not None

@@ -49,7 +49,7 @@ def test_laws_hold_for_each_alone(name: str) -> None:
 
 
 def test_every_other_addition_was_on_the_way() -> None:
-    assert OTHERS == ["ser", "lode", "star", "wa"]
+    assert OTHERS == ["ser", "lode", "star", "ema", "wa"]
     made = testing.with_others(assemble("derpp", {}))
     assert {s.name for s in made.summands} >= {"ser", "star", "lode_within", "lode_between"}
     assert made.predictor is Aligned

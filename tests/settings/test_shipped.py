@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from linsep.errors import ConfigError
-from linsep.grids.plan import expand
+from linsep.grids.plan import expand, in_parts
 from linsep.resolve import resolve
 from linsep.settings.config import from_settings
 from linsep.settings.shipped import read_config, shipped
@@ -27,8 +27,8 @@ def test_each_is_a_run_or_a_grid_and_says_what_it_is(name: str) -> None:
     line = shipped()[name]
     assert line.endswith(".")
     assert len(line) < 95
-    settings = read_config(name)
-    for combination in expand(settings):
+    every = [one for part in in_parts(read_config(name)) for one in expand(part)]
+    for combination in every:
         resolve(from_settings(combination), lenient=True, here=False)
 
 
