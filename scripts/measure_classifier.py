@@ -20,6 +20,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from safetensors.torch import save as safetensors_bytes
 
 from linsep import IncrementalClassifier
 from linsep.bench.timing import least
@@ -162,7 +163,7 @@ def costs(clf: IncrementalClassifier, test: Images) -> dict[str, float]:
         "predict / net from bytes": times[2].cpu / times[1].cpu,
         "seconds for 10 000": times[2].cpu,
     }
-    weights = sum(v.numel() * v.element_size() for v in net.state_dict().values())
+    weights = len(safetensors_bytes({k: v.contiguous() for k, v in net.state_dict().items()}))
     with tempfile.TemporaryDirectory() as folder:
         clf.save(folder, memory=False)
         size = sum(path.stat().st_size for path in Path(folder).iterdir() if path.is_file())

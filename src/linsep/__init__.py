@@ -11,6 +11,7 @@ A Method defines the losses, a Learner applies them, and a Run drives it through
 `linsep.train` does the same into a folder that can be resumed, compared and reported.
 """
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -72,9 +73,15 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'linsep' has no attribute {name!r}")
     home = f"linsep.{_HOMES[name]}".rstrip(".")
-    if name in ("metrics", "testing"):
-        return import_module(f"{home}.{name}")
-    return getattr(import_module(home), name)
+    collects = gc.isenabled()
+    gc.disable()  # which would search through all of torch again and again, in vain
+    try:
+        if name in ("metrics", "testing"):
+            return import_module(f"{home}.{name}")
+        return getattr(import_module(home), name)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from linsep import IncrementalClassifier, LinsepError, SavedClassifier
+from linsep.classifier.manifest import PARAMS
 from linsep.classifier.novelty import shrunk
 from tests.helpers.made_data import noise
 
@@ -78,3 +79,7 @@ def test_shrinking_is_scikit_learns(shape: tuple[int, int]) -> None:
 
     z = np.random.default_rng(0).normal(size=shape) * np.arange(1, shape[1] + 1)
     assert np.allclose(shrunk(z), ledoit_wolf(z, assume_centered=True)[0], rtol=1e-10)
+
+
+def test_a_manifest_knows_the_parameters_of_a_classifier() -> None:
+    assert set(PARAMS) == IncrementalClassifier().get_params(deep=False).keys()

@@ -181,8 +181,12 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         return rows
 
     def _resolved(self, table: bool, seed: int) -> Config:
-        usual = USUAL if self.like is None else None
-        return resolve(from_settings(self._settings(table, seed)), lenient=True, usual=usual)
+        config = from_settings(self._settings(table, seed))
+        usual = None
+        if self.like is None:  # steps with momentum are longer, so the rate depends on it
+            own = config.training.model_dump(include={"momentum"}, exclude_unset=True)
+            usual = merged(USUAL, {"training": own})
+        return resolve(config, lenient=True, usual=usual)
 
     def _settings(self, table: bool, seed: int) -> dict[str, Any]:
         chosen = {"lr": self.lr} if self.lr is not None else {}

@@ -26,6 +26,10 @@ FORMAT, VERSION = "linsep classifier", 1
 LARGEST = 16 * 2**20  # bytes of a model.json
 MOST_SIDE = 2**15  # of a stored image
 MOST_READ = 1024  # side that a net reads, unless images are stored larger
+PARAMS = (  # of the classifier, which is not imported to look at a model
+    "batch_size", "device", "epochs", "freeze", "holdout", "image_size", "like", "lr", "memory",
+    "method", "net", "random_state", "settings",
+)  # fmt: skip
 LABELS = (bool, int, float, str)  # that JSON keeps apart
 
 Label = (
@@ -137,6 +141,8 @@ class Manifest(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Manifest:
+        if odd := sorted(self.params.model_dump().keys() ^ set(PARAMS)):
+            _refuse("params", f"{odd[0]} is missing, or no parameter of a classifier")
         columns = set(range(len(self.labels)))
         if len(set(map(repr, self.labels))) != len(self.labels) or len(kinds(self.labels)) > 1:
             _refuse("labels", "should be distinct, and all text or all numbers")

@@ -13,7 +13,6 @@ Knows what a classifier remembers. How it learns is course.py's.
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -77,15 +76,9 @@ class Savable(Predictive):
         a method or a net, is executed only if you give its file in `own`.
         """
         folder = Path(path)
-        return restored(cls._made, folder, opened(folder), net, empty_memory, own)
-
-    @classmethod
-    def _made(cls, params: dict[str, Any]) -> Self:
-        """One with these parameters, if they are those that it takes."""
-        known = set(inspect.signature(cls).parameters)
-        if odd := sorted(params.keys() ^ known):
-            raise StateError(f"params: {odd[0]} is missing, or no parameter of {cls.__name__}")
-        return cls(**params)
+        return restored(
+            lambda params: cls(**params), folder, opened(folder), net, empty_memory, own
+        )
 
 
 # --- writing --------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def predict(
 
 
 def _loaded(model: Path, own: Sequence[str]) -> SavedClassifier:
-    """The model; meanwhile nothing is collected, since all of torch would be searched in vain."""
+    """The model; the collector would search through all of torch again and again, in vain."""
     import gc
 
     gc.disable()
