@@ -158,7 +158,9 @@ def test_a_progress_bar_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize("moment", [0.05, 0.15, 0.3])
 def test_ctrl_c_in_the_first_second_prints_no_traceback(moment: float, tmp_path: Path) -> None:
-    program = "from linsep.cli import main; print(flush=True); main()"
+    # A shell's background jobs ignore Ctrl-C, and so would their children.
+    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program = listening + "from linsep.cli import main; print(flush=True); main()"
     process = subprocess.Popen(
         [sys.executable, "-c", program, *TINY],
         cwd=tmp_path,
