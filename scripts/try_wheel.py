@@ -23,7 +23,7 @@ for month, names in {"january": ("red", "green"), "february": ("blue", "white")}
         folder = Path("photos", month, name)
         folder.mkdir(parents=True)
         for i in range(8):
-            Image.new("RGB", (16 + i, 16), name).save(folder / f"{i}.png")
+            Image.new("RGB", (16, 16), name).save(folder / f"{i}.png")
 """
 
 

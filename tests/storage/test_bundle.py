@@ -238,6 +238,10 @@ def test_a_run_is_sent_added_and_verified(tmp_path: Path) -> None:
         assert not (tmp_path / runs / ".verify").exists()
 
     results = tmp_path / "other" / name / "events.jsonl"
+    results.write_text(results.read_text().replace(": ", ":"))  # the same, spelled otherwise
+    said = command("verify", name, "--runs", "other", "-q", cwd=tmp_path)
+    assert said.returncode == 0, said
+    results.write_text(results.read_text().replace(":", ": "))
     results.write_text(results.read_text().replace('"epoch": 0', '"epoch": 1', 1))
     said = command("verify", name, "--runs", "other", "-q", cwd=tmp_path)
     assert said.returncode == 1

@@ -16,15 +16,23 @@ def compared(first: RunFolder) -> list[str]:
 
 
 def difference(first: RunFolder, second: RunFolder) -> str | None:
-    """What first sets two finished runs apart; None if every file that both must have is equal."""
-    for number, pair in enumerate(zip(first.events(), second.events(), strict=False), start=1):
+    """What first sets two finished runs apart; None if every number is the same, to the last bit.
+
+    Events and results are compared as they read: folders of earlier versions spell them otherwise.
+    """
+    here, there = first.events(), second.events()
+    for number, pair in enumerate(zip(here, there, strict=False), start=1):
         if pair[0] != pair[1]:
             fields = [name for name in pair[0] if pair[0][name] != pair[1].get(name)]
-            here, there = (event.get(fields[0]) for event in pair)
-            return f"event {number}, {pair[0]['event']}, {fields[0]}: {here} and {there}"
-    for name in compared(first):
-        if _digest(first.path / name) != _digest(second.path / name):
-            return f"{name} differs, and no event does before it"
+            values = [event.get(fields[0]) for event in pair] if fields else ["less", "more"]
+            name = fields[0] if fields else "fields"
+            return f"event {number}, {pair[0]['event']}, {name}: {values[0]} and {values[1]}"
+    if len(here) != len(there):
+        return f"{len(here)} and {len(there)} events"
+    if first.results() != second.results():
+        return f"{RESULTS} differs, and no event does before it"
+    if first.has(MODEL) and _digest(first.path / MODEL) != _digest(second.path / MODEL):
+        return f"{MODEL} differs, and neither events nor results do"
     return None
 
 
