@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nets.test_nets import PRELUDE
+from tests.helpers.operators import OPERATORS
 
 pytestmark = [
     pytest.mark.slow,
@@ -112,7 +112,7 @@ SCRIPTS = {"loss": LOSS, "same": SAME, "wrong": WRONG, "streams": STREAMS}
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_bridge(name: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PRELUDE + STAGE + SCRIPTS[name]],
+        [sys.executable, "-c", OPERATORS + STAGE + SCRIPTS[name]],
         cwd=tmp_path, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip

@@ -7,22 +7,12 @@ from pathlib import Path
 
 import pytest
 
-# In a process of its own: the operators that a torchvision beside the CPU torch misses must be
-# there before it is first imported.
-PRELUDE = """
-import warnings
-warnings.simplefilter("ignore")
-import numpy as np, torch
-torch.set_num_threads(1)
-lib = torch.library.Library("torchvision", "DEF")
-for schema in (
-    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-):
-    try:
-        lib.define(schema)
-    except RuntimeError:
-        pass
+from tests.helpers.operators import OPERATORS
+
+PRELUDE = (
+    OPERATORS
+    + """
+import numpy as np
 from linsep import IncrementalClassifier, SavedClassifier
 rng = np.random.default_rng(0)
 x = rng.integers(0, 256, (24, 40, 40, 3), dtype=np.uint8)
@@ -45,6 +35,7 @@ def whole(clf, net=None):
     p = onnxruntime.InferenceSession("model.onnx", options).run(None, {"images": x})[0]
     assert np.abs(p - clf.predict_proba(x)).max() < 1e-4
 """
+)
 TIMM = """
 import timm
 torch.manual_seed(1)

@@ -34,6 +34,7 @@ from linsep.nets.wrapped import Wrapped
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.testing import toy_run
+from tests.helpers.operators import OPERATORS
 
 
 def count(module: nn.Module) -> int:
@@ -392,28 +393,16 @@ def test_weights_that_cannot_be_fetched_are_one_line(monkeypatch: pytest.MonkeyP
     assert "\n" not in text
 
 
-# In a process of its own: a half-imported torchvision cannot be imported twice, and the operators
-# that a torchvision beside the CPU torch misses must be there before it is first imported.
-PRELUDE = """
-import warnings
-warnings.simplefilter("ignore")
-import torch
-torch.set_num_threads(1)
-lib = torch.library.Library("torchvision", "DEF")
-for schema in (
-    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-):
-    try:
-        lib.define(schema)
-    except RuntimeError:
-        pass
+PRELUDE = (
+    OPERATORS
+    + """
 from linsep.nets.backbones import make
 from linsep.errors import ConfigError
 from linsep.nets import backbones
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import Net, frozen
 """
+)
 TIMM = """
 body = make("timm/resnet18", (1, 32, 32), {}, ("layer1", "features"))
 assert body.widths == {"layer1": 64, "features": 512}, body.widths
