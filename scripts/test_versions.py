@@ -39,9 +39,9 @@ def main() -> None:
         pinned = place / "pinned.txt"
         pinned.write_text("".join(f"{name}=={version}\n" for name, version in pins.items()))
         print(pinned.read_text(), end="", flush=True)
-        subprocess.run([asked.python, "-m", "venv", place / "env"], check=True)
-        python = place / "env" / "bin" / "python"
-        install = [python, "-m", "pip", "install", "-q", "-c", pinned, "-e", ".[dev]"]
+        subprocess.run([asked.python, "-m", "venv", str(place / "env")], check=True)
+        python = str(place / "env" / "bin" / "python")
+        install = [python, "-m", "pip", "install", "-q", "-c", str(pinned), "-e", ".[dev]"]
         subprocess.run(install, cwd=ROOT, check=True)
         quick = [python, "-m", "pytest", "-q", "-n", "auto", "-m", "not slow and not data"]
         sys.exit(subprocess.run(quick, cwd=ROOT, check=False).returncode)
