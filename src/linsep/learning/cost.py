@@ -45,7 +45,7 @@ class Cost:
         return self.run.total / self.finetuning
 
     def facts(self) -> dict[str, Any]:
-        """As results.json has it."""
+        """As cost.json has it."""
         return {
             "passes": self.passes,
             "images": self.run.total,
