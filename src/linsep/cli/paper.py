@@ -150,13 +150,16 @@ def _experiment(settings: Mapping[str, Any]) -> str:
     return f"{'/'.join(parts)} seed {settings['seed']}"
 
 
+PageFile = Annotated[
+    Path | None,
+    Option("--output", "-o", metavar="FILE.md", help="Write a page, and a figure beside it."),
+]
+
+
 @app.command("evidence")
 def evidence(
     runs: flags.Runs = Path("runs"),
-    output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE.md", help="Write a page, and a figure beside it."),
-    ] = None,
+    output: PageFile = None,
     into: Annotated[
         Path | None,
         Option(metavar="README.md", help="Renew the table between the marks in this file."),
@@ -186,13 +189,41 @@ def evidence(
     if into is not None:
         with reporting(f"cannot read {into}"):
             written[into] = replaced(into.read_text(encoding="utf-8"), block(found))
-    for path, text in written.items():
+    _write(written)
+    if not written:
+        publish([verdicts(found)], [], "terminal", None)
+
+
+@app.command("frontier")
+def frontier(runs: flags.Runs = Path("runs"), output: PageFile = None) -> None:
+    """Compare sums of methods and parts by accuracy and cost, from the runs of `small`.
+
+    [bold]Examples[/bold]
+
+      linsep paper frontier --runs results/small
+
+      linsep paper frontier --runs results/small -o frontier.md
+    """
+    from ..paper.frontier import frontier as find
+    from ..paper.frontier_page import FIGURE, page, table
+    from ..paper.frontier_picture import picture
+    from ..storage.store import Store
+
+    found = find(Store(runs).records())
+    if output is None:
+        publish([table(found)], [], "terminal", None)
+    else:
+        _write({output: page(found), output.parent / FIGURE: picture(found)})
+
+
+def _write(texts: Mapping[Path, str]) -> None:
+    from ..storage.files import reporting
+
+    for path, text in texts.items():
         with reporting(f"cannot write {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         typer.echo(f"Written to {path}")
-    if not written:
-        publish([verdicts(found)], [], "terminal", None)
 
 
 @app.command("audit")

@@ -4,15 +4,15 @@ Knows outcomes. Knows nothing of how they were found.
 """
 
 from collections.abc import Callable, Sequence
-from html import escape
 
 from ..compare.titles import title
 from .claims import Side
+from .drawing import ACCENT, DIM, PALE, opened, step_of, text
 from .evidence import Finding, Outcome, Verdict
 
 WIDTH, LABELS, RIGHT, ROW, TOP, BOTTOM = 900, 470, 30, 26, 54, 58  # pixels
 COLOURS: dict[Verdict, str] = {
-    "holds": "#0072b2", "does not hold": "#d55e00", "undecided": "#767676",
+    "holds": ACCENT, "does not hold": "#d55e00", "undecided": DIM,
 }  # fmt: skip
 MEASURES = {
     "class_il.faa": "Class-IL FAA", "class_il.ff": "Class-IL FF", "class_il.ala": "Class-IL ALA",
@@ -47,26 +47,22 @@ def picture(found: Sequence[Finding]) -> str:
     rows = [o for finding in found for o in finding.outcomes if o.pairs is not None]
     ends = [0.0, *(v for o in rows for v in _ends(o))]
     low, high = min(ends), max(ends)
-    step = next(s for s in (1, 2, 5, 10, 20, 50) if (high - low) / s <= 10)
+    step = max(1.0, step_of(high - low))
     low, high = step * (low // step), -step * (-high // step)
     height = TOP + ROW * len(rows) + BOTTOM
 
     def x(value: float) -> float:
         return LABELS + (WIDTH - LABELS - RIGHT) * (value - low) / (high - low)
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 0 {WIDTH} {height}" font-family="Arial, sans-serif" font-size="13">',
-        "<title>Paired differences of the evidence, with 95 % intervals</title>",
-        f'<rect width="{WIDTH}" height="{height}" rx="6" fill="#ffffff"/>',
-        _text(16, 28, "Paired differences in percentage points, with 95 % intervals", "bold"),
-    ]
+    parts = opened(WIDTH, height, "Paired differences of the evidence, with 95 % intervals")
+    heading = "Paired differences in percentage points, with 95 % intervals"
+    parts.append(text(16, 28, heading, "bold"))
     foot = TOP + ROW * len(rows)
     for i in range(round((high - low) / step) + 1):
         at = low + i * step
-        colour = "#333333" if at == 0 else "#dddddd"
+        colour = "#333333" if at == 0 else PALE
         parts.append(f'<path d="M{x(at):.1f} {TOP}V{foot}" stroke="{colour}"/>')
-        parts.append(_text(x(at), foot + 18, f"{at:+g}" if at else "0", anchor="middle"))
+        parts.append(text(x(at), foot + 18, f"{at:+g}" if at else "0", anchor="middle"))
     for i, outcome in enumerate(rows):
         parts.append(_row(outcome, x, TOP + ROW * (i + 0.5)))
     parts.append(_legend(height - 16))
@@ -84,7 +80,7 @@ def _row(outcome: Outcome, x: Callable[[float], float], y: float) -> str:
     assert outcome.pairs is not None
     gap, colour = outcome.pairs.difference, COLOURS[outcome.verdict]
     label = f"{contrast_title(outcome)} (n = {gap.n})"
-    parts = [_text(LABELS - 12, y + 4, label, anchor="end")]
+    parts = [text(LABELS - 12, y + 4, label, anchor="end")]
     if gap.low is not None and gap.high is not None:
         line = f"M{x(gap.low):.1f} {y:.1f}H{x(gap.high):.1f}"
         parts.append(f'<path d="{line}" stroke="{colour}" stroke-width="2.5"/>')
@@ -104,14 +100,6 @@ def _legend(y: float) -> str:
     for verdict, colour in COLOURS.items():
         parts.append(f'<circle cx="{x + 5:.1f}" cy="{y - 4:.1f}" r="5" fill="{colour}"/>')
         words = verdict if verdict == "undecided" else f"claim {verdict}"
-        parts.append(_text(x + 16, y, words))
+        parts.append(text(x + 16, y, words))
         x += 46 + 7 * len(words)
-    return "".join([*parts, _diamond(x + 6, y - 4), _text(x + 20, y, "the paper's figure")])
-
-
-def _text(x: float, y: float, text: str, weight: str = "", anchor: str = "start") -> str:
-    bold = f' font-weight="{weight}"' if weight else ""
-    return (
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="#222222"{bold}>'
-        f"{escape(text)}</text>"
-    )
+    return "".join([*parts, _diamond(x + 6, y - 4), text(x + 20, y, "the paper's figure")])

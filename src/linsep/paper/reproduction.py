@@ -41,6 +41,7 @@ class Beside:
     ours: Mapping[int, float]
     base: Mapping[int, float]  # of the same method without its added term
     wanted: int  # seeds
+    passes: float | None = None  # what our runs cost, as a multiple of fine-tuning's
 
     @property
     def difference(self) -> float | None:
@@ -157,10 +158,10 @@ def beside(
         needed = expected(experiment, size, preset).items()
         return [r for r in candidates if all(r.facts.get(name) == value for name, value in needed)]
 
-    def values(place: Place) -> dict[int, float]:
+    def values(place: Place, fact: str = "") -> dict[int, float]:
         ours: dict[int, float] = {}
         for record in fitting(_experiment(place)):
-            value = record.facts.get(f"{place.setting}.{place.metric}")
+            value = record.facts.get(fact or f"{place.setting}.{place.metric}")
             if value is not None and (seed := record.facts["seed"]) in wanted:
                 ours.setdefault(int(str(seed)), float(value))
         return ours
@@ -168,7 +169,10 @@ def beside(
     rows = []
     for place, printed in cells.items():
         plain = values(_without_term(place)) if "+" in place.method else {}
-        rows.append(Beside(place, printed, found.runs, values(place), plain, len(wanted)))
+        costs = list(values(place, "cost.passes").values())
+        passes = mean(costs) if costs else None
+        ours = values(place)
+        rows.append(Beside(place, printed, found.runs, ours, plain, len(wanted), passes))
     return rows
 
 
@@ -185,7 +189,7 @@ def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: b
     """The table to print; `whole` adds the scale to every row, for formats without a caption."""
     columns = [
         "where", "method", "paper", "ours", "seeds", "difference", "sigmas", "gain, paper",
-        "gain, ours", *(["scale"] if whole else []),
+        "gain, ours", "passes", *(["scale"] if whole else []),
     ]  # fmt: skip
     label = size.name if size.comparable else f"{size.name} (levels not comparable)"
     last: list[Shown] = [label] if whole else []
@@ -197,7 +201,7 @@ def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: b
     caption = f"Table {found.number} of the paper beside ours, scale {size.name}"
     if not size.comparable:
         caption += ": levels are NOT comparable"
-    return Table(columns, body, caption=caption, group="where")
+    return Table(columns, body, caption=caption, group="where", spare=[["passes"]])
 
 
 def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
@@ -217,7 +221,8 @@ def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
     )
     said.append(
         "sigmas: the difference over its standard error, from both spreads and numbers of runs; "
-        "gain: what the added term changes, ours paired by seed"
+        "gain: what the added term changes, ours paired by seed; passes: images through the nets as "
+        "a multiple of fine-tuning's"
     )
     return said
 
@@ -239,3 +244,4 @@ def _row(row: Beside) -> Iterator[Shown]:
     yield f"{len(values)}/{row.wanted}"
     for value in (row.difference, row.sigmas, row.printed_gain, row.gain):
         yield None if value is None else f"{value:+z.2f}"
+    yield row.passes

@@ -1,0 +1,157 @@
+"""Accuracy against cost on the protocol `small`: every sum of parts, on five paired seeds.
+
+A sum is a method of the protocol with the settings of its part. It is compared with a rival seed by
+seed: on this page with DER++ w/ BFP, the paper's best; a way to normalise with the same method as
+it is; a cheaper form of BFP with the whole. Holm's correction is over all of these tests.
+
+Knows the protocol and stored runs. Draws nothing and writes nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from ..compare import budgets
+from ..compare.statistics import Paired, Summary, all_paired, holm, summarise
+from ..compare.titles import is_bound, title
+from ..settings.layers import flat
+from ..storage.store import Record
+from .evidence import Runs
+
+SEEDS = (2, 3, 4, 5, 6)  # those that every part of the protocol has
+RIVAL = "derpp+bfp"
+CHEAP = 0.6  # of the rival's passes, at most, for a form that deserves a name of its own
+NORMS = {
+    "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
+    "group norm": "GroupNorm", "continual norm": "continual normalisation",
+}  # fmt: skip
+FORMS = {
+    "shared draw": "one draw for all terms", "every second step": "every second step",
+    "rows": "on {bfp.on} rows only", "stored features": "stored features",
+}  # fmt: skip
+# The parts of the protocol whose runs can be compared here, and what sets them apart.
+PARTS = {
+    "main": "", "control": " at weight 0", "ablation": "", "without memory": "", "sums": "",
+    **{part: f", {words}" for part, words in (NORMS | FORMS).items()},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A method of a part of the protocol and its finished runs, by seed."""
+
+    part: str
+    method: str
+    words: str  # what sets it apart from the same method in the main comparison
+    runs: Mapping[int, Record]
+
+    @property
+    def title(self) -> str:
+        return title(self.method) + self.words
+
+    @property
+    def complete(self) -> bool:
+        return set(self.runs) == set(SEEDS)
+
+    @property
+    def passes(self) -> float:
+        """As a multiple of fine-tuning's."""
+        return fmean(self.values("cost.passes").values())
+
+    @property
+    def kept(self) -> float:
+        return fmean(self.values("cost.bytes").values())
+
+    def values(self, fact: str) -> dict[int, float]:
+        return {seed: float(run.facts[fact] or 0.0) for seed, run in self.runs.items()}
+
+    def summary(self, fact: str) -> Summary:
+        return summarise(list(self.values(fact).values()))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A sum beside its rival: the paired differences in Class-IL FAA, and p after Holm."""
+
+    one: Sum
+    rival: Sum
+    pairs: Paired
+    chance: float
+
+    @property
+    def share(self) -> float:
+        """Of the rival's passes."""
+        return self.one.passes / self.rival.passes
+
+    @property
+    def loses(self) -> bool:
+        """Whether its interval excludes that it is as good as the rival."""
+        high = self.pairs.difference.high
+        return high is not None and high < 0
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """All sums, those that are complete from the most accurate on, and how they compare."""
+
+    sums: Sequence[Sum]
+    missing: Sequence[Sum]
+    leading: Sequence[Sum]  # on the frontier, from the cheapest
+    against_rival: Sequence[Compared]
+    norms: Sequence[Compared]
+    forms: Sequence[Compared]
+
+
+def frontier(records: Iterable[Record]) -> Frontier:
+    runs = Runs(records)
+    every = [one for part, words in PARTS.items() for one in _sums(part, words, runs)]
+    done = {(one.part, one.method, one.words): one for one in every if one.complete}
+    ranked = sorted(done.values(), key=lambda one: -one.summary("class_il.faa").mean)
+    rivals = [one for one in ranked if not is_bound(one.method)]
+    points = [(one.passes, one.summary("class_il.faa").mean) for one in rivals]
+    main = {one.method: one for one in ranked if one.part == "main"}
+    best = main.get(RIVAL)
+    contrasts = [(one, best) for one in ranked if best not in (None, one)]
+    norms = [(one, main[one.method]) for one in ranked if one.part in NORMS]
+    forms = [(one, best) for one in ranked if one.part in FORMS]
+    # A form of BFP stands against DER++ w/ BFP in the first list too: one test, counted once.
+    tests = {(id(a), id(b)): (a, b) for a, b in [*contrasts, *norms] if b is not None}
+    found = dict(zip(tests, _compared(list(tests.values())), strict=True))
+
+    def those(pairs: Sequence[tuple[Sum, Sum | None]]) -> list[Compared]:
+        return [found[id(a), id(b)] for a, b in pairs if b is not None]
+
+    return Frontier(
+        ranked,
+        [one for one in every if not one.complete],
+        [rivals[i] for i in budgets.frontier(points)],
+        those(contrasts), those(norms), those(forms),
+    )  # fmt: skip
+
+
+def _sums(part: str, words: str, runs: Runs) -> list[Sum]:
+    """The sums of a part of the protocol, in its order, with what was run of them."""
+    found: dict[tuple[str, str], dict[int, Record]] = {}
+    for settings in runs.parts[part]:
+        if settings["seed"] not in SEEDS:
+            continue
+        mine = found.setdefault((settings["method"], _words(words, settings)), {})
+        if (record := runs.run(settings)) is not None:
+            mine[settings["seed"]] = record
+    return [Sum(part, method, said, mine) for (method, said), mine in found.items()]
+
+
+def _words(words: str, settings: Mapping[str, Any]) -> str:
+    """'on {bfp.on} rows only' -> 'on stream rows only'."""
+    for name, value in flat(settings.get("options", {})).items():
+        words = words.replace(f"{{{name}}}", str(value))
+    return words
+
+
+def _compared(tests: Sequence[tuple[Sum, Sum]]) -> list[Compared]:
+    sides = [(a.values("class_il.faa"), b.values("class_il.faa")) for a, b in tests]
+    pairs = all_paired(sides) if sides else []
+    chances = holm([float(pair.p or 0.0) for pair in pairs])
+    found = zip(tests, pairs, chances, strict=True)
+    return [Compared(*test, pair, chance) for test, pair, chance in found]

@@ -1,0 +1,79 @@
+"""The frontier as text: docs/frontier.md. The prose is in frontier.md; the numbers are computed.
+
+Knows the frontier. Reads no run.
+"""
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from ..compare.tables import Interval, Spread, Table, Value
+from ..compare.titles import title
+from .frontier import CHEAP, RIVAL, SEEDS, Compared, Frontier, Sum
+
+FIGURE = "figures/frontier.svg"
+DIFFERENCE = "difference (95 %)"
+CHANCE = "p (Holm)"
+
+
+def page(found: Frontier) -> str:
+    """The page in Markdown."""
+    template = files("linsep.paper").joinpath("frontier.md").read_text(encoding="utf-8")
+    return template.format(
+        rival=title(RIVAL),
+        table=table(found).to_markdown(),
+        norms=_against(found.norms, "norm"),
+        forms=_against(found.forms, "form"),
+        cheap=round(100 * CHEAP),
+        verdict=_verdict(found.forms),
+        missing=_missing(found.missing),
+    )
+
+
+def table(found: Frontier) -> Table:
+    """A row for each sum that is complete, the most accurate first."""
+    compared = {id(c.one): c for c in found.against_rival}
+    rows = []
+    for one in found.sums:
+        leads = "yes" if one in found.leading else ""
+        rows.append([*_cells(one), *_test(compared.get(id(one))), leads])
+    heads = ["sum", "passes", "kB kept", "Class-IL FAA", "Task-IL FAA", DIFFERENCE, CHANCE]
+    return Table([*heads, "frontier"], rows)
+
+
+def _cells(one: Sum) -> list[Value]:
+    faa = [one.summary(fact) for fact in ("class_il.faa", "task_il.faa")]
+    shown = [Spread(found.mean, found.std) for found in faa]
+    return [one.title, one.passes, round(one.kept / 1000), *shown]
+
+
+def _test(compared: Compared | None) -> list[Value]:
+    if compared is None:
+        return [None, None]
+    gap, chance = compared.pairs.difference, compared.chance
+    return [Interval(gap.mean, gap.low, gap.high), "<0.0001" if chance < 1e-4 else f"{chance:.4f}"]
+
+
+def _against(several: Sequence[Compared], what: str) -> str:
+    """A table of sums beside the rivals that they change something of."""
+    if not several:
+        return "Not run yet.\n"
+    heads = [what, "compared with", "passes", "Class-IL FAA", DIFFERENCE, CHANCE]
+    rows: list[list[Value]] = []
+    for c in several:
+        faa = c.one.summary("class_il.faa")
+        passes = f"{100 * c.share:.0f} %"
+        rows.append([c.one.title, c.rival.title, passes, Spread(faa.mean, faa.std), *_test(c)])
+    return Table(heads, rows).to_markdown()
+
+
+def _verdict(forms: Sequence[Compared]) -> str:
+    """Which forms of BFP are cheap enough and lose nothing."""
+    if not forms:
+        return "None has been run yet."
+    good = [c.one.title for c in forms if c.share <= CHEAP and not c.loses]
+    return f"These do: {'; '.join(good)}." if good else "None of those that were run does."
+
+
+def _missing(sums: Sequence[Sum]) -> str:
+    lines = [f"- {one.title} ({len(one.runs)} of {len(SEEDS)} seeds)" for one in sums]
+    return "\n".join(["## Not run yet\n", *lines, ""]) if lines else ""

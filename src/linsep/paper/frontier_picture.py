@@ -1,0 +1,85 @@
+"""Accuracy against cost in one drawing: every sum at its passes, and the line of the frontier.
+
+Names stand in a column beside the dots, from the most accurate on, each at the end of a thin line.
+Knows sums. Knows nothing of how they were found.
+"""
+
+from collections.abc import Callable, Sequence
+
+from ..compare.titles import is_bound
+from .drawing import ACCENT, DIM, INK, PALE, opened, step_of, text
+from .frontier import Frontier, Sum
+
+WIDTH, LEFT, PLOT, TOP, BOTTOM = 900, 56, 480, 54, 52  # pixels
+LEAST, LINE = 300, 17  # height of the plot at least, and of a line of text
+Scale = Callable[[float], float]
+
+
+def picture(found: Frontier) -> str:
+    sums = [one for one in found.sums if not is_bound(one.method)]
+    height = max(LEAST, LINE * len(sums))
+    faa = [one.summary("class_il.faa").mean for one in sums]
+    ends = [end for one in sums for end in _ends(one)]
+    y, marks_y = _axis([*faa, *ends], TOP + height, TOP)
+    x, marks_x = _axis([0.0, *(one.passes for one in sums)], LEFT, LEFT + PLOT)
+    parts = opened(WIDTH, TOP + height + BOTTOM, "Class-IL accuracy of each sum against its passes")
+    heading = "Class-IL FAA in percent, with the standard deviation over seeds, against passes"
+    parts.append(text(16, 28, heading, "bold"))
+    for mark in marks_y:
+        parts.append(f'<path d="M{LEFT} {y(mark):.1f}H{LEFT + PLOT}" stroke="{PALE}"/>')
+        parts.append(text(LEFT - 8, y(mark) + 4, f"{mark:g}", anchor="end"))
+    foot = TOP + height
+    for mark in marks_x:
+        parts.append(text(x(mark), foot + 18, f"{mark:g}", anchor="middle"))
+    parts.append(
+        text(LEFT + PLOT / 2, foot + 38, "passes, as a multiple of fine-tuning's", anchor="middle")
+    )
+    parts.append(_steps(found.leading, x, y))
+    for one, at in zip(sums, _places([y(value) for value in faa], TOP + 8, foot), strict=True):
+        parts.append(_dot(one, x, y, at, leads=one in found.leading))
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _ends(one: Sum) -> tuple[float, float]:
+    found = one.summary("class_il.faa")
+    return found.mean - (found.std or 0.0), found.mean + (found.std or 0.0)
+
+
+def _axis(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:
+    """Where a value is drawn, and the round values that are marked."""
+    step = step_of(max(values) - min(values))
+    low, high = step * (min(values) // step), -step * (-max(values) // step)
+    marks = [low + i * step for i in range(round((high - low) / step) + 1)]
+    return lambda value: start + (end - start) * (value - low) / (high - low), marks
+
+
+def _places(wanted: Sequence[float], first: float, last: float) -> list[float]:
+    """Heights of names in order: where they are wanted, but a line apart and within the plot."""
+    found: list[float] = []
+    for height in wanted:
+        found.append(max(height, found[-1] + LINE if found else first))
+    for i in reversed(range(len(found))):
+        found[i] = min(found[i], found[i + 1] - LINE if i + 1 < len(found) else last)
+    return found
+
+
+def _steps(leading: Sequence[Sum], x: Scale, y: Scale) -> str:
+    """The frontier: what can be reached by passing no more than this."""
+    if not leading:
+        return ""
+    first, *rest = [(x(one.passes), y(one.summary("class_il.faa").mean)) for one in leading]
+    path = f"M{first[0]:.1f} {first[1]:.1f}" + "".join(f"H{a:.1f}V{b:.1f}" for a, b in rest)
+    line = f'd="{path}H{LEFT + PLOT}" fill="none" stroke="{ACCENT}" stroke-width="1.5"'
+    return f'<path {line} stroke-dasharray="5 3"/>'
+
+
+def _dot(one: Sum, x: Scale, y: Scale, name_at: float, *, leads: bool) -> str:
+    at, (low, high) = (x(one.passes), y(one.summary("class_il.faa").mean)), _ends(one)
+    colour, side = ACCENT if leads else DIM, LEFT + PLOT
+    lead = f"M{at[0]:.1f} {at[1]:.1f}L{side} {at[1]:.1f}L{side + 22} {name_at:.1f}"
+    return "".join([
+        f'<path d="{lead}" fill="none" stroke="{PALE}"/>',
+        f'<path d="M{at[0]:.1f} {y(low):.1f}V{y(high):.1f}" stroke="{colour}" opacity="0.5"/>',
+        f'<circle cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="5" fill="{colour}" stroke="{INK}"/>',
+        text(side + 28, name_at + 4, one.title, "bold" if leads else ""),
+    ])  # fmt: skip

@@ -1,0 +1,118 @@
+"""The frontier: the right runs beside the right rivals, and a page that is up to date."""
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from linsep.paper.evidence import Runs
+from linsep.paper.frontier import FORMS, NORMS, PARTS, RIVAL, SEEDS, Frontier, frontier
+from linsep.paper.frontier_page import page
+from linsep.paper.frontier_picture import LINE, picture
+from linsep.storage.store import Store
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "small"
+
+
+@pytest.fixture(scope="module")
+def found() -> Frontier:
+    return frontier(Store(RESULTS).records())
+
+
+def made_up(
+    monkeypatch: pytest.MonkeyPatch, values: Mapping[tuple[str, str], tuple[float, float]]
+) -> Frontier:
+    """The frontier of runs that were never made: accuracy and passes by part and method."""
+    runs, records = Runs([]), dict[int, Any]()
+    for part, every in runs.parts.items():
+        for settings in every:
+            if given := values.get((part, settings["method"])):
+                seed, (faa, passes) = settings["seed"], given
+                own = seed / 10 + (part != "main") * (seed % 2)
+                facts = {"class_il.faa": faa + own, "task_il.faa": 90.0}
+                facts |= {"cost.passes": passes, "cost.bytes": 1000.0}
+                records[id(settings)] = SimpleNamespace(facts=facts)
+    monkeypatch.setattr(runs, "run", lambda settings: records.get(id(settings)))
+    monkeypatch.setattr("linsep.paper.frontier.Runs", lambda _: runs)
+    return frontier([])
+
+
+def test_every_part_that_is_compared_is_in_the_protocol() -> None:
+    parts = Runs([]).parts
+    assert set(PARTS) <= set(parts)
+    for name in PARTS:
+        for method in {settings["method"] for settings in parts[name]}:
+            seeds = [s["seed"] for s in parts[name] if s["method"] == method]
+            assert set(SEEDS) <= set(seeds), (name, method)
+
+
+def test_differences_are_those_of_a_paired_t_test(found: Frontier) -> None:
+    (er,) = (c for c in found.against_rival if c.one.part == "main" and c.one.method == "er")
+    ours = [er.one.values("class_il.faa")[seed] for seed in SEEDS]
+    rival = [er.rival.values("class_il.faa")[seed] for seed in SEEDS]
+    assert er.rival.method == RIVAL
+    assert er.pairs.difference.mean == pytest.approx(np.mean(np.subtract(ours, rival)))
+    interval = ttest_rel(ours, rival).confidence_interval()
+    assert (er.pairs.difference.low, er.pairs.difference.high) == pytest.approx(tuple(interval))
+
+
+def test_nothing_on_the_frontier_is_beaten(found: Frontier) -> None:
+    points = {one.title: (one.passes, one.summary("class_il.faa").mean) for one in found.sums}
+    for one in found.sums:
+        cost, faa = points[one.title]
+        beaten = any(c <= cost and a > faa for c, a in points.values())
+        assert (one in found.leading) != beaten, one.title
+
+
+def test_ways_to_normalise_stand_beside_the_same_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {("main", m): (30.0, 4.0) for m in ("er", "derpp", RIVAL)}
+    given |= {("group norm", m): (35.0, 4.0) for m in ("derpp", RIVAL)}
+    found = made_up(monkeypatch, given)
+    assert {(c.one.method, c.rival.method) for c in found.norms} == {
+        ("derpp", "derpp"), (RIVAL, RIVAL),
+    }  # fmt: skip
+    assert all(c.one.part in NORMS and c.rival.part == "main" for c in found.norms)
+    assert all(c.pairs.difference.mean > 0 for c in found.norms)
+    # er and derpp against the rival, both forms against it, and derpp's form against derpp
+    assert len({(id(c.one), id(c.rival)) for c in [*found.against_rival, *found.norms]}) == 5
+
+
+@pytest.mark.parametrize(
+    ("passes", "faa", "named"),
+    [(2.0, 40.0, True), (2.0, 30.0, False), (2.5, 40.0, False)],
+)
+def test_a_form_deserves_a_name(
+    passes: float, faa: float, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most 60 % of the passes, and an interval that does not exclude equality."""
+    given = {("main", RIVAL): (40.0, 4.0), ("every second step", RIVAL): (faa, passes)}
+    found = made_up(monkeypatch, given)
+    assert [c.one.part for c in found.forms] == ["every second step"]
+    assert set(FORMS) >= {"every second step"}
+    assert ("These do: DER++ w/ BFP, every second step." in page(found)) == named
+
+
+def test_a_sum_without_all_seeds_is_not_run_yet(found: Frontier) -> None:
+    assert all(set(one.runs) == set(SEEDS) for one in found.sums)
+    assert not {one.title for one in found.sums} & {one.title for one in found.missing}
+
+
+def test_names_in_the_picture_do_not_overlap(found: Frontier) -> None:
+    drawn = picture(found)
+    heights = [float(y) for y in re.findall(r'<text x="564\.0" y="([0-9.]+)"', drawn)]
+    assert len(heights) == sum(one.method != "jt" for one in found.sums)
+    assert all(b - a >= LINE - 0.11 for a, b in pairwise(heights))
+
+
+def test_the_page_is_what_the_results_give(found: Frontier) -> None:
+    """linsep paper frontier --runs results/small -o docs/frontier.md"""
+    docs = ROOT / "docs"
+    assert (docs / "frontier.md").read_text(encoding="utf-8") == page(found)
+    assert (docs / "figures" / "frontier.svg").read_text(encoding="utf-8") == picture(found)
