@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from linsep.compare.arms import Arm, compare
-from linsep.compare.naming import telling
+from linsep.compare.naming import setting_words, telling
 from linsep.compare.summaries import differences, remarks, summary
 from linsep.compare.tables import draw, fitted
 from linsep.compare.titles import OWN, SCENARIOS, data_title
@@ -167,3 +167,11 @@ def test_the_bound_is_never_the_best(ordinary: Path) -> None:
         assert "**" not in part.to_markdown()
     ranked = summary(compare(Store(ordinary).records()), intervals=False).split()
     assert ["**" in part.to_markdown() for part in ranked] == [False, True, True] * 2
+
+
+def test_an_option_that_is_not_written_is_at_its_default() -> None:
+    told = ["memory.rows", "net.norm"]
+    assert (
+        setting_words({"memory.rows": 200, "net.norm": "group"}, told) == "memory=200, norm=group"
+    )
+    assert setting_words({"memory.rows": 200}, told) == "memory=200, default norm"

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,17 @@ import tomli_w
 from linsep.compare.tables import Spread
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand
+from linsep.methods.backward import bfp
+from linsep.nets.net import cnn
 from linsep.paper.evidence import protocol as evidence
 from linsep.paper.protocol import FIELDS, named, scale, scaled, scales, settings
 from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
 from linsep.paper.tables import SCENARIOS, TABLES, Place, entries, protocol, table
 from linsep.resolve import gathered, resolve
-from linsep.settings.config import from_settings, to_toml
+from linsep.settings.config import former, from_settings, to_toml
 from linsep.settings.layers import merged
 from linsep.settings.shipped import read_config
+from linsep.settings.signature import ADDED, model_of
 from linsep.storage.store import Record, flat
 from tests.helpers.command import command
 
@@ -82,7 +86,7 @@ def test_every_experiment_resolves_to_what_its_cell_expects(size: str, preset: s
     for place in experiments(size):
         wanted = scaled(place, scale(size), preset)
         resolved = resolve(from_settings(gathered(wanted)), lenient=True)
-        stored = flat(tomllib.loads(to_toml(resolved)))
+        stored = former() | flat(tomllib.loads(to_toml(resolved)))
         needed = expected(place, scale(size), preset)
         wrong = {n: (stored.get(n), v) for n, v in needed.items() if stored.get(n) != v}
         assert not wrong, place
@@ -101,7 +105,8 @@ def test_the_configs_of_table_1_are_the_papers_protocol(name: str) -> None:
     """Every run of the grid fills its cell: it has the values that the paper tuned."""
     raw = read_config(name)
     for wanted in expand(raw):
-        fields = flat(tomllib.loads(to_toml(resolve(from_settings(wanted), lenient=True))))
+        config = to_toml(resolve(from_settings(wanted), lenient=True))
+        fields = former() | flat(tomllib.loads(config))
         method, memory = str(fields["method"]), fields["memory.rows"] or None
         assert memory is None or isinstance(memory, int)
         place = Place("split-cifar10", memory, method, "faa", "class_il")
@@ -247,7 +252,9 @@ CHANGES = {
     "net.width": 32, "scenario.per_class": 500, "scenario.order": "shuffled", "memory.rows": 500,
     "memory.evict": "one_largest", "evaluation.mask_unseen": True, "derpp.target": "stored",
     "training.bn_updates": "stream", "scenario.validation": 0.1, "seed": 7, "status": "unfinished",
-    "bfp.init": "identity", "method": "derpp+fd",
+    "bfp.init": "identity", "method": "derpp+fd", "bfp.every": 2, "bfp.teacher": "stored",
+    "net.norm": "group", "net.weights": "w", "net.train": "head", "scenario.augment": "none",
+    "scenario.subset_seed": 1, "evaluation.batchnorm": "reestimated", "training.optimizer": "adamw",
 }  # fmt: skip
 
 
@@ -256,6 +263,19 @@ def test_a_run_with_another_setting_fills_no_cell(field: str) -> None:
     found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
     changed = record(CELL, "paper", 0, {field: CHANGES[field]}, faa=70.0)
     assert not any(row.ours for row in beside(found, cells, [changed], scale("paper")))
+
+
+def test_no_field_that_came_later_is_forgotten() -> None:
+    """What configs leave out at its default must be asked for, or such runs would fill cells."""
+    recipes: dict[str, Callable[..., Any]] = {"bfp": bfp, "net": cnn}
+    later = {
+        f"{section}.{name}"
+        for section, recipe in recipes.items()
+        for name, field in model_of(recipe).model_fields.items()
+        if ADDED in field.metadata
+    }
+    assert later == {"net.norm", "bfp.every", "bfp.teacher"}
+    assert (later | former().keys()) - CHANGES.keys() == {"compute.deterministic"}
 
 
 def test_scales_and_presets_do_not_mix() -> None:

@@ -100,6 +100,8 @@ def _setting(field: str, name: str, value: Value) -> str:
         return f"data {shown(value)[:6]}"
     if field == MEMORY and value == 0:
         return "no memory"
+    if value is None:  # an option that not all of them have, or that is not written at its default
+        return f"default {name}"
     return shown(value) if field in (DATA, "net.name") else f"{name}={shown(value)}"
 
 

@@ -21,6 +21,7 @@ from ..compare.tables import Spread, Table
 from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
 from ..learning.metrics import METRICS, SETTINGS
+from ..settings.config import former
 from ..settings.layers import merged
 from ..settings.names import short_name
 from ..settings.presets import PRESETS
@@ -28,7 +29,11 @@ from ..storage.store import Record, Value, flat
 from .protocol import CELL, Scale, scaled
 from .tables import Cell, PaperTable, Place, at, table
 
-ABSENT = ("scenario.first_task", "scenario.per_class", "scenario.test_per_class")
+# What the paper has nothing of: a run that has one of these set fills no cell.
+ABSENT = (
+    "scenario.first_task", "scenario.per_class", "scenario.test_per_class", "scenario.augment",
+    "net.weights", "net.train", "net.norm", "bfp.every", "bfp.teacher",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,8 @@ def expected(place: Place, size: Scale, preset: str) -> dict[str, Value]:
     parts = {part: own.get(part, {}) for part in place.method.split("+")}
     fields = flat(choices) | flat(parts) | flat(scaled(place, size, preset))
     del fields["preset"]
-    return dict.fromkeys(ABSENT) | fields
+    later = {n: v for n, v in former().items() if not n.startswith("compute.")}
+    return dict.fromkeys(ABSENT) | later | fields
 
 
 def beside(
@@ -221,8 +227,8 @@ def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
     )
     said.append(
         "sigmas: the difference over its standard error, from both spreads and numbers of runs; "
-        "gain: what the added term changes, ours paired by seed; passes: images through the nets as "
-        "a multiple of fine-tuning's"
+        "gain: what the added term changes, ours paired by seed; passes: images through the nets, "
+        "as a multiple of fine-tuning's"
     )
     return said
 

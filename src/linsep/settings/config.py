@@ -130,6 +130,18 @@ def from_settings(settings: Mapping[str, Any]) -> Config:
     return validate(Config, settings)
 
 
+def former() -> dict[str, Any]:
+    """What fields that were added later were before, flat: what a config without them means."""
+    sections_ = {n: type(f.default) for n, f in Config.model_fields.items()}
+    return {
+        f"{name}.{field}": value
+        for name, kind in sections_.items()
+        if issubclass(kind, sections.Section)
+        for field, value in kind.added.items()
+        if value is not None
+    }
+
+
 def to_toml(config: Config) -> str:
     """Return a config as TOML; the method's options are tables of their own."""
     content = _without_none(config.model_dump(mode="json"))

@@ -25,12 +25,13 @@ from typing import Any
 from ..errors import ConfigError, StateError, printable, unknown
 from ..learning.metrics import COSTS, METRICS
 from ..settings import layers
+from ..settings.config import former
 from ..settings.names import SHORT as SHORT_SETTINGS
 from ..settings.names import full_name as full_setting
 from . import files, where
 from .folder import CONFIG, COST, EVENTS, RESULTS, RunFolder
 
-VERSION = 4  # raise it when facts are made otherwise than before
+VERSION = 5  # raise it when facts are made otherwise than before
 SHORTEST = 6  # characters of a key in a list
 MOST_LISTED = 5  # runs in a message
 Value = where.Scalar | None
@@ -125,7 +126,7 @@ def read_facts(folder: Path) -> dict[str, Value]:
     run = RunFolder(folder)
     try:
         config = run.config()
-        facts |= flat(config)
+        facts |= former() | flat(config)
         if tags := config.get("tags"):
             facts["tags"] = ", ".join(tags)
         if run.finished:
