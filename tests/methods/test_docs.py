@@ -48,9 +48,9 @@ def test_every_method_has_a_page_and_the_index_knows_it() -> None:
 
 
 def test_figures_and_verdicts_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """python scripts/method_pages.py"""
+    """python scripts/renew_docs.py"""
     monkeypatch.syspath_prepend(str(DOCS.parent / "scripts"))
-    pages = importlib.import_module("method_pages")
+    pages = importlib.import_module("renew_docs")
     stale = [path.name for path, content in pages.renewed() if path.read_text("utf-8") != content]
     assert not stale
 

@@ -1,11 +1,12 @@
-"""Renew what the pages in docs/methods have from elsewhere: figures, and what runs have decided.
+"""Renew what pages of docs/ have from the code and the runs: figures, and what was decided.
 
-    python scripts/method_pages.py           write what is out of date
-    python scripts/method_pages.py --check   only name it; the exit code is 1 if anything is
+    python scripts/renew_docs.py           write what is out of date
+    python scripts/renew_docs.py --check   only name it; the exit code is 1 if anything is
 
-A page of a method has the figure of one training step, as step_figure.py draws it; a page of a part
-has DER++ with the part, highlighted. Between two marks, each page ends with the verdicts on the
-claims that its method has a part in, by the runs in results/small.
+The entrance has a picture of what is forgotten (entrance_figure.py). A page of a method has the
+figure of one training step (step_figure.py); a page of a part has DER++ with the part, highlighted.
+Between two marks, each page ends with the verdicts on the claims that its method has a part in, by
+the runs in results/small.
 """
 
 import re
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+import entrance_figure
 import step_figure
 from watched_step import watch
 
@@ -20,10 +22,10 @@ from linsep.methods import METHODS, TERMS
 from linsep.paper.claims import CLAIMS
 from linsep.paper.evidence import Finding, findings
 from linsep.paper.evidence_page import START, replaced
-from linsep.storage.store import Store
+from linsep.storage.store import Record, Store
 
 ROOT = Path(__file__).parent.parent
-PAGES, FIGURES = ROOT / "docs" / "methods", ROOT / "docs" / "figures" / "methods"
+PAGES, FIGURES = ROOT / "docs" / "methods", ROOT / "docs" / "figures"
 RESULTS = ROOT / "results" / "small"
 CARRIER = "derpp"  # the method that parts are drawn with
 IMAGE = re.compile(r"^!\[.*\]\(\.\./figures/methods/\w+\.svg\)\n\n", re.MULTILINE)
@@ -42,12 +44,14 @@ GPU = "Not verified: published numbers at their own scale, which take a GPU."
 
 def renewed() -> Iterator[tuple[Path, str]]:
     """Every file that this script answers for, and what it should hold."""
-    plain, decided = watch(CARRIER), Decided()
+    records = Store(RESULTS).records()
+    yield FIGURES / "forgetting.svg", entrance_figure.draw(records)
+    plain, decided = watch(CARRIER), Decided(records)
     parts = {about.page or name for name, about in TERMS.items()}
     for page in [*METHODS, *sorted(parts)]:
         added = page in parts
         facts = watch(f"{CARRIER}+{page}" if added else page)
-        yield FIGURES / f"{page}.svg", step_figure.draw(facts, plain if added else None)
+        yield FIGURES / "methods" / f"{page}.svg", step_figure.draw(facts, plain if added else None)
         path = PAGES / f"{page}.md"
         image = f"![{step_figure.short(facts)}](../figures/methods/{page}.svg)"
         text = with_figure(path.read_text("utf-8"), image)
@@ -72,8 +76,7 @@ def with_evidence(text: str, content: str) -> str:
 class Decided:
     """What the runs in results/small say of methods and parts."""
 
-    def __init__(self) -> None:
-        records = Store(RESULTS).records()
+    def __init__(self, records: Sequence[Record]) -> None:
         self.found = findings(CLAIMS, records)
         self.there = {str(record.facts["method"]) for record in records if record.finished}
 
