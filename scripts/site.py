@@ -2,12 +2,14 @@
 
 - `api.md`, with every public name of the package;
 - the pages that lie beside docs/ and the sources that pages link to, so that no link leads out;
-- formulas in MathML, which browsers show without any script.
+- formulas in MathML, which browsers show without any script;
+- a description of each page, and an entrance without a menu.
 """
 
 import re
 from collections.abc import Iterator
-from html import unescape
+from html import escape, unescape
+from itertools import cycle
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 
@@ -30,6 +32,7 @@ BESIDE = {
 LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#|mailto:)([^)#\s]+)((?:#[^)]*)?\))")
 BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
+TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
 LANGUAGES = {".py": "python", ".toml": "toml", ".md": "markdown", ".yml": "yaml"}
 # The public names by what one wants of them; a name that is missing here fails the build.
 GROUPS = {
@@ -64,12 +67,32 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Links lead to pages, search engines get a description, and the entrance has no menu."""
     at = PurePosixPath("docs", page.file.src_uri)
+    page.meta.setdefault("description", described(markdown))
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation", "toc"]
+        markdown = re.sub(r"^- \[README\].*\n", "", markdown, flags=re.MULTILINE)  # this very page
     return relinked(markdown, at, at)
 
 
-def on_page_content(html: str, **_: object) -> str:
-    return FORMULA.sub(lambda found: mathml(found[2], block=found[1] == "div"), html)
+def on_page_content(html: str, page: Page, **_: object) -> str:
+    shown = FORMULA.sub(lambda found: mathml(found[2], block=found[1] == "div"), html)
+    name = PurePosixPath(page.file.src_uri).stem  # for site.css, as are the labels of cells
+    return f'<div class="page-{name}">{TABLE.sub(labelled, shown)}</div>'
+
+
+def labelled(table: re.Match[str]) -> str:
+    """A table whose cells name their columns."""
+    heads = [escape(head) for head in re.findall(r"<th[^>]*>(.*?)</th>", table[0])]
+    columns = cycle(heads or [""])
+    return re.sub("<td", lambda _: f'<td data-label="{next(columns)}"', table[0])
+
+
+def described(text: str) -> str:
+    """The first paragraph as plain text."""
+    first = next((p for p in text.split("\n\n") if p[:1].isalnum()), "")
+    return re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", " ".join(first.split()))
 
 
 # --- links ---------------------------------------------------------------------------------------
@@ -126,7 +149,10 @@ def reference() -> str:
     if sorted(named) != linsep.__all__:
         odd = ", ".join(sorted({*named} ^ {*linsep.__all__}))
         raise SystemExit(f"scripts/site.py: GROUPS and linsep.__all__ differ in {odd}")
-    parts = ["# Python reference", "Everything here is imported from `linsep` itself."]
+    parts = [
+        "# Python reference",
+        "Every public name; import them from `linsep` itself.",
+    ]
     for title, names in GROUPS.items():
         parts.append(f"## {title}")
         parts += [f"::: linsep.{name}\n    options: {{heading_level: 3}}" for name in names.split()]

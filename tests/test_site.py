@@ -60,27 +60,123 @@ def test_no_page_names_another_host(site: Path) -> None:
         assert not found, f"{page.name} has {found}"
 
 
-def test_a_reader_finds_the_way(browser: Any, address: str) -> None:
-    """Tabs, search, and copying code; no error on the console, no request to another host."""
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
+def test_every_page_is_reached_from_the_navigation(site: Path) -> None:
+    """But for the sources that pages link to. The entrance has all of it, in a menu."""
+    home = (site / "index.html").read_text("utf-8")
+    menu = home.partition('class="md-nav md-nav--primary')[2].partition("</nav>\n</div>")[0]
+    linked = set(re.findall(r'<a href="([^"#]+)" class="md-nav__link', menu))
+    pages = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
+    apart = {page for page in pages if page.startswith("source/")} | {"404.html", "index.html"}
+    assert pages - apart <= linked, sorted(pages - apart - linked)
 
-    wait = WebDriverWait(browser, PATIENCE)
+
+def test_every_page_is_described(site: Path) -> None:
+    for page in site.glob("**/*.html"):
+        if page.relative_to(site).parts[0] not in ("source", "404.html"):
+            text = page.read_text("utf-8")
+            assert re.search(r'<meta name="description" content="[^"]{30}', text), page.name
+
+
+def test_every_methods_page_has_a_figure_with_a_text_alternative(site: Path) -> None:
+    for page in (site / "methods").glob("*.html"):
+        if page.stem == "index":
+            continue
+        html = page.read_text("utf-8")
+        found = re.search(rf'<img alt="([^"]+)" src="\.\./figures/methods/{page.stem}\.svg"', html)
+        assert found, page.name
+        assert len(found[1]) > 60
+        assert (site / "figures" / "methods" / f"{page.stem}.svg").stat().st_size < 6000
+        assert "<math" in html, f"{page.name} has no formula"
+
+
+@pytest.fixture
+def visited(browser: Any, address: str) -> Iterator[Any]:
+    """A browser whose visit must leave no error on the console and ask no other host."""
     requests(browser)  # of another page
     severe(browser)
-    browser.get(f"{address}/index.html")
-    browser.find_element(By.CSS_SELECTOR, ".md-tabs").find_element(By.LINK_TEXT, "Methods").click()
-    wait.until(lambda page: page.title.startswith("Methods"))
-    browser.find_element(By.LINK_TEXT, "derpp").click()
-    wait.until(lambda page: page.title.startswith("DER++"))
-    assert browser.find_elements(By.CSS_SELECTOR, "button.md-clipboard, .md-code__nav button")
-
-    browser.find_element(By.CSS_SELECTOR, "label.md-search__icon, .md-search__input").click()
-    browser.find_element(By.CSS_SELECTOR, ".md-search__input").send_keys("forgetting")
-    found = ".md-search-result__link"
-    wait.until(lambda page: page.find_elements(By.CSS_SELECTOR, found))
-
+    yield browser
     assert not severe(browser)
     asked = requests(browser)
     assert asked
     assert all(url.startswith((address, "data:", "blob:")) for url in asked), asked
+
+
+def test_a_reader_finds_the_way(visited: Any, address: str) -> None:
+    """Tabs and search."""
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    wait = WebDriverWait(visited, PATIENCE)
+    visited.get(f"{address}/index.html")
+    visited.find_element(By.CSS_SELECTOR, ".md-tabs").find_element(By.LINK_TEXT, "Methods").click()
+    wait.until(lambda page: page.title.startswith("Methods"))
+    visited.find_element(By.LINK_TEXT, "derpp").click()
+    wait.until(lambda page: page.title.startswith("DER++"))
+
+    visited.find_element(By.CSS_SELECTOR, "label.md-search__icon, .md-search__input").click()
+    visited.find_element(By.CSS_SELECTOR, ".md-search__input").send_keys("forgetting")
+    found = ".md-search-result__link"
+    wait.until(lambda page: page.find_elements(By.CSS_SELECTOR, found))
+    target = visited.find_elements(By.CSS_SELECTOR, found)[0].get_attribute("href")
+    assert target.startswith(address)
+
+
+def test_code_can_be_copied(visited: Any, address: str) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    everything = {"origin": address, "permissions": ["clipboardReadWrite"]}
+    visited.execute_cdp_cmd("Browser.grantPermissions", everything)
+    visited.get(f"{address}/methods/derpp.html")
+    button = "button.md-clipboard, .md-code__button"
+    buttons = WebDriverWait(visited, PATIENCE).until(
+        lambda page: page.find_elements(By.CSS_SELECTOR, button)
+    )
+    buttons[0].click()
+    read = "navigator.clipboard.readText().then(arguments[0], arguments[0])"
+    copied = WebDriverWait(visited, PATIENCE).until(lambda page: page.execute_async_script(read))
+    assert str(copied).strip() == "linsep run --method derpp --memory 200"
+
+
+NARROW = ("index", "api", "settings", "evidence", "methods/index", "methods/lucir")
+
+
+def test_no_page_is_wider_than_a_phone(visited: Any, address: str) -> None:
+    """Tables, code and formulas scroll by themselves; every picture has loaded."""
+    phone = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    visited.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    images = "return [...document.images].every(image => image.complete && image.naturalWidth > 0)"
+    try:
+        for page in NARROW:
+            visited.get(f"{address}/{page}.html")
+            wide = visited.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= 390, page
+            assert visited.execute_script(images), page
+    finally:
+        visited.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+# Of each figure, the texts that leave the drawing or lie on another one.
+MISPLACED = """
+const [names, done] = arguments, found = {};
+(async () => {
+  for (const name of names) {
+    document.body.innerHTML = await (await fetch(name)).text();
+    const width = document.querySelector('svg').viewBox.baseVal.width;
+    const boxes = [...document.querySelectorAll('svg text')].map(text => text.getBBox());
+    const within = a => a.x >= 0 && a.x + a.width <= width - 4;
+    const apart = (a, b) => a.x >= b.x + b.width || b.x >= a.x + a.width
+      || a.y + 4 >= b.y + b.height || b.y + 4 >= a.y + a.height;
+    const bad = boxes.filter((a, i) => !within(a) || boxes.some((b, j) => i < j && !apart(a, b)));
+    if (!boxes.length || bad.length) found[name] = bad.length;
+  }
+  done(found);
+})();"""
+
+
+def test_no_text_of_a_figure_is_cut_off_or_covered(visited: Any, site: Path, address: str) -> None:
+    """In this machine's fonts."""
+    figures = [site / "figures" / "forgetting.svg", *(site / "figures" / "methods").glob("*.svg")]
+    visited.get(f"{address}/404.html")
+    names = [f"/{figure.relative_to(site).as_posix()}" for figure in figures]
+    assert visited.execute_async_script(MISPLACED, names) == {}

@@ -47,6 +47,14 @@ def test_every_method_has_a_page_and_the_index_knows_it() -> None:
         assert f"({page}.md)" in index
 
 
+def test_figures_and_verdicts_are_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    """python scripts/renew_docs.py"""
+    monkeypatch.syspath_prepend(str(DOCS.parent / "scripts"))
+    pages = importlib.import_module("renew_docs")
+    stale = [path.name for path, content in pages.renewed() if path.read_text("utf-8") != content]
+    assert not stale
+
+
 def test_a_method_of_your_own_takes_at_most_30_lines() -> None:
     """tests/test_docs.py runs it."""
     text = (DOCS / "your-method.md").read_text(encoding="utf-8")

@@ -33,6 +33,7 @@ class Rule:
     backward: Callable[[Losses, Parameters], None]  # leaves gradients in the parameters
     # The terms of an update whose gradients are found together, in one pass backward.
     together: Callable[[Names], Sequence[Names]] = _all_at_once
+    line: str = "down the gradient of the sum"  # for figures: "a step ..."
 
 
 def _sum(losses: Losses) -> Tensor:
@@ -49,7 +50,8 @@ DESCEND = Rule(_all_at_once, _down_the_sum)  # down the gradient of the sum
 def in_two_steps(last: str) -> Rule:
     """Down the gradient of the other terms; then, from there, down that of the last one."""
 
-    return Rule(_apart(last), _down_the_sum)
+    line = f"down the gradient of the other terms, then one down that of {last},"
+    return Rule(_apart(last), _down_the_sum, line=line)
 
 
 def _apart(last: str) -> Callable[[Names], list[Names]]:
@@ -65,7 +67,9 @@ def project(reference: str) -> Rule:
     def rounds(names: Names) -> list[Names]:
         return [sorted(names, key=lambda name: name == reference)]
 
-    return Rule(rounds, partial(_never_against, reference=reference), _apart(reference))
+    line = f"down the gradient of the other terms, but never against that of {reference},"
+    backward = partial(_never_against, reference=reference)
+    return Rule(rounds, backward, _apart(reference), line)
 
 
 def _never_against(losses: Losses, parameters: Parameters, *, reference: str) -> None:

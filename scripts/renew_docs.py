@@ -1,0 +1,127 @@
+"""Renew what pages of docs/ have from the code and the runs: figures, and what was decided.
+
+    python scripts/renew_docs.py           write what is out of date
+    python scripts/renew_docs.py --check   only name it; the exit code is 1 if anything is
+
+The entrance has a picture of what is forgotten (entrance_figure.py). A page of a method has the
+figure of one training step (step_figure.py); a page of a part has DER++ with the part, highlighted.
+Between two marks, each page ends with the verdicts on the claims that its method has a part in, by
+the runs in results/small.
+"""
+
+import re
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import entrance_figure
+import step_figure
+from watched_step import watch
+
+from linsep.methods import METHODS, TERMS
+from linsep.paper.claims import CLAIMS
+from linsep.paper.evidence import Finding, findings
+from linsep.paper.evidence_page import START, replaced
+from linsep.storage.store import Record, Store
+
+ROOT = Path(__file__).parent.parent
+PAGES, FIGURES = ROOT / "docs" / "methods", ROOT / "docs" / "figures"
+RESULTS = ROOT / "results" / "small"
+CARRIER = "derpp"  # the method that parts are drawn with
+IMAGE = re.compile(r"^!\[.*\]\(\.\./figures/methods/\w+\.svg\)\n\n", re.MULTILINE)
+FORMULA = re.compile(r"^\$\$\n.*?^\$\$\n\n", re.MULTILINE | re.DOTALL)
+TESTED = (
+    "Paired runs on real images at CPU scale test the BFP paper's claims that involve it "
+    "([Evidence](../evidence.md#verdicts)):"
+)
+RUN = (
+    "Runs on Split CIFAR-10 at CPU scale are in [Evidence](../evidence.md#every-run); no claim is "
+    "decided with them."
+)
+NOT_RUN = "Not verified on Split CIFAR-10: [Evidence](../evidence.md) has no run of it yet."
+GPU = "Not verified: published numbers at their own scale, which take a GPU."
+
+
+def renewed() -> Iterator[tuple[Path, str]]:
+    """Every file that this script answers for, and what it should hold."""
+    records = Store(RESULTS).records()
+    yield FIGURES / "forgetting.svg", entrance_figure.draw(records)
+    plain, decided = watch(CARRIER), Decided(records)
+    parts = {about.page or name for name, about in TERMS.items()}
+    for page in [*METHODS, *sorted(parts)]:
+        added = page in parts
+        facts = watch(f"{CARRIER}+{page}" if added else page)
+        yield FIGURES / "methods" / f"{page}.svg", step_figure.draw(facts, plain if added else None)
+        path = PAGES / f"{page}.md"
+        image = f"![{step_figure.short(facts)}](../figures/methods/{page}.svg)"
+        text = with_figure(path.read_text("utf-8"), image)
+        names = [name for name, about in TERMS.items() if page in (name, about.page)]
+        yield path, with_evidence(text, decided.about(names or [page]))
+
+
+def with_figure(text: str, image: str) -> str:
+    """The page with its image below the formula."""
+    bare = IMAGE.sub("", text)
+    formula = FORMULA.search(bare)
+    assert formula is not None, bare.partition("\n")[0]
+    return f"{bare[: formula.end()]}{image}\n\n{bare[formula.end() :]}"
+
+
+def with_evidence(text: str, content: str) -> str:
+    """The page with this content between the marks."""
+    assert START in text, f"no {START} in {text.partition(chr(10))[0]}"
+    return replaced(text, content)
+
+
+class Decided:
+    """What the runs in results/small say of methods and parts."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self.found = findings(CLAIMS, records)
+        self.there = {str(record.facts["method"]) for record in records if record.finished}
+
+    def about(self, names: Collection[str]) -> str:
+        """For the page of these names: the claims and their verdicts, or that there are none."""
+        mine = [f for f in self.found if any(_parts(m) & {*names} for m in _methods(f))]
+        tested = [finding for finding in mine if finding.verdict != "not run"]
+        if tested:
+            lines = [TESTED, "", *_grouped(tested)]
+            if left := len(mine) - len(tested):
+                lines.append(f"- **Not run yet:** {left} more.")
+        elif any(_parts(method) & {*names} for method in self.there):
+            lines = [RUN]
+        else:
+            lines = [NOT_RUN]
+        return "\n" + "\n".join([*lines, "", GPU, "", ""])
+
+
+def _grouped(found: Sequence[Finding]) -> Iterator[str]:
+    """A line for each verdict, with its claims."""
+    for verdict in dict.fromkeys(finding.verdict for finding in found):
+        claims = [finding.claim.text for finding in found if finding.verdict == verdict]
+        yield f"- **{verdict.capitalize()}:** {' '.join(claims)}"
+
+
+def _methods(finding: Finding) -> set[str]:
+    sides = [(o.contrast.arm, o.contrast.against) for o in finding.outcomes]
+    return {side.method for pair in sides for side in pair}
+
+
+def _parts(method: str) -> set[str]:
+    return set(method.split("+"))
+
+
+def main() -> int:
+    stale = 0
+    for path, content in renewed():
+        if not path.exists() or path.read_text("utf-8") != content:
+            stale += 1
+            print(path.relative_to(ROOT).as_posix())
+            if "--check" not in sys.argv:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(content, "utf-8")
+    return int("--check" in sys.argv and stale > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""What one training step of a method does, found by watching it on a toy scenario.
+
+Weights, draws, stages, rules and predictors are what the method declares. What each term reads of
+its batches is noted while the terms give their losses in the last task, so nothing here is typed
+by hand. Knows methods and learners. Draws nothing: that is step_figure.py's.
+"""
+
+import inspect
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+
+from linsep import testing
+from linsep.compare.titles import title
+from linsep.data.images import Images
+from linsep.data.tasks import Task
+from linsep.learning.learner import Learner
+from linsep.learning.memory import Memory
+from linsep.learning.method import BoundStage, BoundTerm, Stage, nothing_to_do
+from linsep.learning.run import Run
+from linsep.learning.terms import Pass, Step
+from linsep.methods import assemble
+from linsep.nets.heads import LinearHead
+from linsep.settings import sections
+
+BATCH, DRAW = sections.Training().batch_size, sections.Memory().draw
+CAPACITY = sections.Memory().rows
+# What a term can read of a step, and how it is called; in the order in which it is shown.
+WORDS = {
+    ("out", "logits"): "logits", ("out", "features"): "features", ("out", "taps"): "features",
+    ("batch", "y"): "labels", ("batch", "logits"): "stored logits",
+    ("batch", "features"): "stored features", ("before", "logits"): "old logits",
+    ("before", "features"): "old features", ("before", "taps"): "old features",
+    ("batch", "x"): "images",
+}  # fmt: skip
+OLD = {"old logits", "old features"}
+CARRIED = {"labels": "label", "stored logits": "logits", "stored features": "features"}
+COLUMNS = {"x": "image", "y": "label", "logits": "logits", "features": "features"}
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A batch that passes the net in a step."""
+
+    draw: str | None  # its name; None: the batch of the stage
+    rows: int
+    carries: tuple[str, ...]  # what terms read of its rows
+    frozen: bool  # whether it passes the previous task's net too
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A summand: which batches it reads, and what of them."""
+
+    name: str
+    weight: float
+    reads: Mapping[str | None, tuple[str, ...]]  # of each batch that it looks at
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A stage of a task."""
+
+    name: str
+    epochs: int | None
+    sources: frozenset[str]  # of the stage's batch: "stream", "memory"
+    lanes: tuple[Lane, ...]
+    losses: tuple[Loss, ...]
+    update: str
+    begins: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The memory: how it chooses rows, what it stores with them, and when."""
+
+    policy: str
+    columns: tuple[str, ...]
+    filled: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    method: str
+    stream: str  # where its rows come from
+    later: bool  # whether there are tasks before
+    memory: Kept | None
+    panels: tuple[Panel, ...]
+    predicts: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        return title(self.method)
+
+
+class Watched:
+    """A step, or a part of one, that notes what is read of it."""
+
+    def __init__(self, thing: object, noted: set[Path], path: Path = ()) -> None:
+        self._thing, self._noted, self._path = thing, noted, path
+
+    def __getattr__(self, name: str) -> Any:
+        value, path = getattr(self._thing, name), (*self._path, name)
+        if value is None:
+            return None
+        self._noted.add(path)
+        parts = ("stream", "replay", "batch", "out", "before")
+        return Watched(value, self._noted, path) if name in parts else value
+
+
+def watch(name: str) -> Facts:
+    """The facts of a method, 'derpp+bfp', with its defaults."""
+    method = assemble(name, {})
+    run = testing.toy_run(method)
+    while run.cursor.task < len(run.scenario.tasks) - 1:
+        next(iter(run))
+    next(iter(run))
+    learner, task = run.learner, run.scenario.tasks[-1]
+    panels = tuple(_panel(run, task, stage) for stage in method.stages)
+    more = len(task.train) > len(testing.toy_scenario().tasks[-1].train)
+    stream = "all tasks at once" if more else "the task's images"
+    later = bool(task.earlier)
+    return Facts(name, stream, later, _kept(learner), panels, tuple(_predicts(learner)))
+
+
+def _panel(run: Run, task: Task, stage: Stage) -> Panel:
+    learner = run.learner
+    at = learner.bind(task, stage)
+    losses = tuple(_losses(run, at))
+    batches = list(dict.fromkeys([None, *(bound.draw for bound in at.terms.values())]))
+    lanes = [_lane(one, losses) for one in batches]
+    first, *others = lanes
+    lanes = [first, *sorted(others, key=lambda lane: not lane.frozen)]  # old net's side by side
+    update = f"A step {learner.method.rule.line} moves the {' and '.join(stage.trains)}."
+    begins = ["The network starts anew."] if stage.fresh else []
+    if stage.begin is not nothing_to_do and stage.begin.__doc__:
+        begins.append(_first_line(stage.begin))
+    sources = _sources(learner, task, stage)
+    return Panel(stage.name, stage.epochs, sources, tuple(lanes), losses, update, tuple(begins))
+
+
+def _losses(run: Run, at: BoundStage) -> list[Loss]:
+    """Every term's loss on all rows of the stage, watched."""
+    learner = run.learner
+    learner.net.train_only(at.stage.trains)
+    batch = learner.batch(at.rows, "augment", run.cursor, augmented=at.stage.augmented)
+    stream = Pass(batch, learner.net, learner.teacher if at.looks_back else None)
+    drawn = learner.draw(at, run.cursor)
+    passes = {name: Pass(draw, learner.net, learner.teacher) for name, draw in drawn.items()}
+    losses = []
+    for name, bound in at.terms.items():
+        noted = set[Path]()
+        step = Step(at.task, learner.net, stream, passes.get(bound.draw or ""))
+        bound.term(cast(Step, Watched(step, noted)))
+        losses.append(_loss(name, bound, noted, learner.spec.parameters))
+    return losses
+
+
+def _loss(name: str, bound: BoundTerm, noted: Collection[Path], parameters: int) -> Loss:
+    reads = {}
+    for part, lane in (("stream", None), ("replay", bound.draw)):
+        words = [word for path, word in WORDS.items() if (part, *path) in noted]
+        if (part, "out") in noted:
+            reads[lane] = tuple(dict.fromkeys(words))
+    looked_back = {lane for lane, words in reads.items() if OLD & {*words}}
+    declared = {"both": {None, bound.draw}, "stream": {None}, "replay": {bound.draw}, None: set()}
+    assert looked_back == declared[bound.needs.frozen_rows], f"{name} is not as it declares"
+    return Loss(name, bound.weight, reads, tuple(_notes(bound, noted, parameters)))
+
+
+def _notes(bound: BoundTerm, noted: Collection[Path], parameters: int) -> Iterator[str]:
+    if ("net",) in noted:
+        yield "reads the weights"
+    if times := bound.needs.passes.forward:
+        yield f"passes its rows {times:g} more times, forward and back"
+    if numbers := sum(value.numel() for value in bound.term.buffers()) // parameters:
+        yield f"keeps {numbers} numbers for each weight"
+    if bound.needs.at_end.total:
+        yield "passes rows once more when the task ends"
+    if bound.term.optimizer() is not None:
+        yield "trains a map of its own"
+
+
+def _lane(draw: str | None, losses: Collection[Loss]) -> Lane:
+    read = {word for loss in losses for word in loss.reads.get(draw, ())}
+    carries = ("image", *(short for word, short in CARRIED.items() if word in read))
+    return Lane(draw, BATCH if draw is None else DRAW, carries, bool(OLD & read))
+
+
+def _sources(learner: Learner, task: Task, stage: Stage) -> frozenset[str]:
+    """Where the rows of a stage come from: the task's are made black for it, stored ones white."""
+    black = Images.of(torch.zeros_like(task.train.pixels()), task.train.y)
+    saved, learner.memory.x[:] = learner.memory.x.clone(), 255
+    chosen = stage.rows.choose(replace(task, train=black), learner.memory, learner.choosing(task))
+    shades = chosen.pixels().unique().tolist()
+    learner.memory.x[:] = saved
+    return frozenset({0: "stream", 255: "memory"}[shade] for shade in shades)
+
+
+def _kept(learner: Learner) -> Kept | None:
+    method, memory = learner.method, learner.memory
+    if not method.memories:
+        return None
+    columns = tuple(word for name, word in COLUMNS.items() if name in memory.columns)
+    if type(memory).observe is not Memory.observe:
+        filled = "filled from the stream after each step"
+    elif settled := [stage for stage in method.stages if stage.settled]:
+        place = "training" if settled[0] is method.stages[0] else f"the stage {settled[0].name!r}"
+        filled = f"filled from each task before {place}"
+    else:
+        filled = "filled from each task at its end"
+    return Kept(method.memories[0].replace("_", " "), columns, filled)
+
+
+def _predicts(learner: Learner) -> list[str]:
+    said = [_first_line(type(learner.predictor))]
+    if not isinstance(learner.net.head, LinearHead):
+        said.append(_first_line(type(learner.net.head)))
+    if (decay := learner.method.average) is not None:
+        said.append(f"The network's weights are averaged over the steps with decay {decay:g}.")
+    return said
+
+
+def _first_line(documented: object) -> str:
+    """Of its documentation, in the words of the pages."""
+    line = (inspect.getdoc(documented) or "").partition("\n")[0]
+    return re.sub(r"\bnet\b", "network", line).replace("`", "")
