@@ -6,9 +6,15 @@
 The entrance has a picture of what is forgotten (entrance_figure.py). A page of a method has the
 figure of one training step (step_figure.py); a page of a part has DER++ with the part, highlighted.
 Between two marks, each page ends with the verdicts on the claims that its method has a part in, by
-the runs in results/small.
+the runs in results/small, after what the method reaches on fashion-mini with tuned settings. That
+comes from results/fashion-mini.csv, as do the tables of all methods:
+
+    linsep grid all-fashion-mini --runs all
+    linsep compare --runs all --metrics faa,task_il.faa,ff,ala --format csv \\
+        -o results/fashion-mini.csv
 """
 
+import csv
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
@@ -18,10 +24,11 @@ import entrance_figure
 import step_figure
 from watched_step import watch
 
+from linsep.compare.titles import METHODS as TITLES
 from linsep.methods import METHODS, TERMS
 from linsep.paper.claims import CLAIMS
 from linsep.paper.evidence import Finding, findings
-from linsep.paper.evidence_page import START, replaced
+from linsep.paper.evidence_page import replaced
 from linsep.storage.store import Record, Store
 
 ROOT = Path(__file__).parent.parent
@@ -30,6 +37,10 @@ RESULTS = ROOT / "results" / "small"
 CARRIER = "derpp"  # the method that parts are drawn with
 IMAGE = re.compile(r"^!\[.*\]\(\.\./figures/methods/\w+\.svg\)\n\n", re.MULTILINE)
 FORMULA = re.compile(r"^\$\$\n.*?^\$\$\n\n", re.MULTILINE | re.DOTALL)
+TUNED = ROOT / "results" / "fashion-mini.csv"
+METRICS = ("Class-IL FAA", "Task-IL FAA", "Class-IL FF", "Class-IL ALA")
+SEARCH = "../results.md#every-method-on-fashion-mini"
+ROW = re.compile(r"^(?P<head>\| \[`(?P<name>\w+)`\]\(\w+\.md\) \| [^|]+ \| ).*\|$", re.MULTILINE)
 TESTED = (
     "Paired runs on real images at CPU scale test the BFP paper's claims that involve it "
     "([Evidence](../evidence.md#verdicts)):"
@@ -46,7 +57,7 @@ def renewed() -> Iterator[tuple[Path, str]]:
     """Every file that this script answers for, and what it should hold."""
     records = Store(RESULTS).records()
     yield FIGURES / "forgetting.svg", entrance_figure.draw(records)
-    plain, decided = watch(CARRIER), Decided(records)
+    plain, decided, tuned = watch(CARRIER), Decided(records), Tuned()
     parts = {about.page or name for name, about in TERMS.items()}
     for page in [*METHODS, *sorted(parts)]:
         added = page in parts
@@ -56,7 +67,10 @@ def renewed() -> Iterator[tuple[Path, str]]:
         image = f"![{step_figure.short(facts)}](../figures/methods/{page}.svg)"
         text = with_figure(path.read_text("utf-8"), image)
         names = [name for name, about in TERMS.items() if page in (name, about.page)]
-        yield path, with_evidence(text, decided.about(names or [page]))
+        yield path, replaced(text, tuned.about(page) + decided.about(names or [page]))
+    yield PAGES / "README.md", tuned.filled((PAGES / "README.md").read_text("utf-8"))
+    results = ROOT / "docs" / "results.md"
+    yield results, replaced(results.read_text("utf-8"), tuned.table(), "every method")
 
 
 def with_figure(text: str, image: str) -> str:
@@ -67,10 +81,45 @@ def with_figure(text: str, image: str) -> str:
     return f"{bare[: formula.end()]}{image}\n\n{bare[formula.end() :]}"
 
 
-def with_evidence(text: str, content: str) -> str:
-    """The page with this content between the marks."""
-    assert START in text, f"no {START} in {text.partition(chr(10))[0]}"
-    return replaced(text, content)
+class Tuned:
+    """Every method on fashion-mini with tuned settings, as results/fashion-mini.csv has it."""
+
+    def __init__(self) -> None:
+        names = {title: name for name, title in TITLES.items()}
+        with TUNED.open(encoding="utf-8", newline="") as file:
+            self.rows = {names[row["method"]]: row for row in csv.DictReader(file)}
+
+    def cell(self, method: str, metric: str) -> str:
+        """'72.3 ± 0.9'; empty where the metric has no meaning."""
+        row = self.rows[method]
+        mean, std = row[metric], row[f"{metric} std"]
+        return f"{float(mean):.1f} ± {float(std):.1f}" if mean else ""
+
+    def about(self, page: str) -> str:
+        """For the page of a method; parts were not tuned."""
+        if page not in self.rows:
+            return ""
+        here = " and ".join(f"{metric} {self.cell(page, metric)}" for metric in METRICS[:2])
+        there = " and ".join(self.cell("ft", metric) for metric in METRICS[:2])
+        than = "" if page == "ft" else f" (fine-tuning: {there})"
+        return f"\nOn fashion-mini, [tuned as all methods are]({SEARCH}): {here}{than}.\n"
+
+    def filled(self, text: str) -> str:
+        """The page of all methods, with the numbers in their rows."""
+
+        def row(found: re.Match[str]) -> str:
+            cells = " | ".join(self.cell(found["name"], metric) for metric in METRICS[:2])
+            return f"{found['head']}{cells} |"
+
+        return ROW.sub(row, text)
+
+    def table(self) -> str:
+        """From the least accurate on."""
+        ranked = sorted(self.rows, key=lambda method: float(self.rows[method][METRICS[0]]))
+        lines = [f"| | {' | '.join(METRICS)} |", "|---|" + "---:|" * len(METRICS)]
+        for method in ranked:
+            lines.append(f"| {method} | {' | '.join(self.cell(method, m) for m in METRICS)} |")
+        return "\n".join([*lines, ""])
 
 
 class Decided:

@@ -188,7 +188,11 @@ def evidence(
         written[output.parent / FIGURE] = picture(found)
     if into is not None:
         with reporting(f"cannot read {into}"):
-            written[into] = replaced(into.read_text(encoding="utf-8"), block(found))
+            before = into.read_text(encoding="utf-8")
+        try:
+            written[into] = replaced(before, block(found))
+        except ConfigError as error:
+            raise ConfigError(f"{into}: {error}") from None
     _write(written)
     if not written:
         publish([verdicts(found)], [], "terminal", None)

@@ -9,12 +9,13 @@ from importlib.resources import files
 
 from ..compare.tables import Table
 from ..compare.titles import title
+from ..errors import ConfigError
 from .evidence import FEWEST, Finding, Outcome, Runs
 from .evidence_picture import contrast_title
 from .tables import Place, at
 
 FIGURE = "figures/evidence.svg"
-START, END = "<!-- evidence -->", "<!-- end of evidence -->"
+MARK = "evidence"
 
 
 def page(found: Sequence[Finding], runs: Runs) -> str:
@@ -38,11 +39,14 @@ def block(found: Sequence[Finding]) -> str:
     return head + "\n".join(line.replace(", Class-IL FAA", "") for line in lines) + "\n"
 
 
-def replaced(text: str, content: str) -> str:
+def replaced(text: str, content: str, mark: str = MARK) -> str:
     """A text whose part between the two marks is the content."""
-    before, _, rest = text.partition(f"{START}\n")
-    _, _, after = rest.partition(END)
-    return f"{before}{START}\n{content}{END}{after}"
+    start, end = f"<!-- {mark} -->\n", f"<!-- end of {mark} -->"
+    if start not in text or end not in text:
+        raise ConfigError(f"no line {start.strip()} and, below it, {end} to write between")
+    before, _, rest = text.partition(start)
+    _, _, after = rest.partition(end)
+    return f"{before}{start}{content}{end}{after}"
 
 
 def _ours(outcome: Outcome) -> tuple[str, ...]:
