@@ -1,9 +1,7 @@
 """The scripts in examples/: BFP in a loop, a Lightning module and a Trainer, trained for real."""
 
-import importlib.util
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import linsep
+from tests.helpers import scripts
 
-ROOT = Path(__file__).parent.parent
 NEEDS = {  # each example, and the packages that it needs beside linsep
     "pytorch_loop": (),
     "lightning_module": ("lightning",),
@@ -22,17 +20,13 @@ NEEDS = {  # each example, and the packages that it needs beside linsep
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the frameworks' about themselves
 
 
-def loaded(name: str) -> ModuleType:
-    """The example as a module, with half of its images."""
+def loaded(name: str, every: int) -> ModuleType:
+    """The example as a module, with one of so many training images."""
     for package in NEEDS[name]:
         pytest.importorskip(package, reason=f"{package} is not installed: see make test-extras")
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = scripts.loaded(f"examples/{name}.py")
     full = module.DATA
-    module.DATA = full._replace(train=full.train.take(torch.arange(0, len(full.train), 2)))
+    module.DATA = full._replace(train=full.train.take(torch.arange(0, len(full.train), every)))
     return module
 
 
@@ -86,7 +80,7 @@ class Watch:
 def test_bfp_is_learned_in_every_task_but_the_first(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    example = loaded(name)
+    example = loaded(name, every=2)
     watch = Watch(example, monkeypatch)
     accuracy = example.learn(weight=1.0, seed=0)
     assert accuracy > 1.5 / 10  # of ten classes, and not only those of the last task
@@ -106,12 +100,10 @@ def test_bfp_is_learned_in_every_task_but_the_first(
 @pytest.mark.parametrize("name", NEEDS)
 def test_only_the_weight_decides(name: str) -> None:
     """The same seed gives the same run, and BFP at weight 0 is not BFP at weight 1."""
-    example = loaded(name)
-    example.EPOCHS = 1
+    example = loaded(name, every=10)
     assert example.learn(1.0, 0) == example.learn(1.0, 0) != example.learn(0.0, 0)
 
 
 def test_the_lightning_module_computes_what_the_loop_does() -> None:
-    loop, module = loaded("pytorch_loop"), loaded("lightning_module")
-    loop.EPOCHS = module.EPOCHS = 1
+    loop, module = (loaded(name, every=10) for name in ("pytorch_loop", "lightning_module"))
     assert module.learn(1.0, 3) == pytest.approx(loop.learn(1.0, 3), abs=0.005)
