@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PLAIN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
+NOTEBOOKS := build/notebooks/.executed
 # A process for each core; a file's tests stay together where they can, to share what they made.
 PYTEST := $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: run test test-ray quick check docs dist clean
+.PHONY: run test test-extras quick check docs notebooks dist clean
 
 # The same bits on CPUs with and without AVX-512: docs/determinism.md.
 ifeq ($(shell uname -m),x86_64)
@@ -21,10 +22,18 @@ run: $(PLAIN)
 test: $(DEV)
 	$(PYTEST)
 
-# With Ray, submitit and optuna installed too: the tests that are skipped without them.
-test-ray: $(DEV)
-	$(INSTALL) -e '.[dev,ray,search,slurm]'
-	$(BIN)/python -m pytest -q tests/grids/test_ray.py tests/grids/test_slurm.py tests/grids/test_search.py
+# With Ray, submitit, optuna, Lightning, Transformers and Avalanche installed too: the tests that
+# are skipped without them. Avalanche and torchvision go into a folder of their own, since torchvision
+# beside the CPU build of torch breaks what imports it, such as Lightning; avalanche-lib comes
+# without the solvers and loggers that it names and the tests do not need.
+AVALANCHE := $(VENV)/avalanche
+test-extras: $(DEV)
+	$(INSTALL) -e '.[dev,ray,search,slurm]' lightning transformers accelerate
+	$(INSTALL) dill gdown gputil psutil pytorchcv qpsolvers setuptools torchmetrics wandb
+	$(INSTALL) --no-deps --upgrade --target $(AVALANCHE) avalanche-lib torchvision
+	$(BIN)/python -m pytest -q tests/grids/test_ray.py tests/grids/test_slurm.py \
+	  tests/grids/test_search.py tests/test_examples.py
+	PYTHONPATH=$(AVALANCHE) $(BIN)/python -m pytest -q tests/test_avalanche.py
 
 quick: $(DEV)
 	$(PYTEST) -m "not slow and not data"
@@ -34,10 +43,19 @@ check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Every notebook is executed, into build/notebooks/, from where the site takes the outputs.
+notebooks: $(PLAIN)
+	rm -f $(NOTEBOOKS)
+	$(MAKE) $(NOTEBOOKS)
+
+$(NOTEBOOKS): $(PLAIN) $(wildcard notebooks/*.ipynb)
+	$(INSTALL) -e '.[docs]'
+	$(BIN)/python scripts/notebooks.py
+	@touch $@
+
 # The site, into site/; open site/index.html. Fails on the first warning.
 docs: export NO_MKDOCS_2_WARNING = 1
-docs: $(PLAIN)
-	$(INSTALL) -e '.[docs]'
+docs: $(NOTEBOOKS)
 	$(BIN)/mkdocs build --quiet
 	@echo "The site is in site/."
 
@@ -50,7 +68,7 @@ dist: $(PLAIN)
 	$(BIN)/python scripts/try_wheel.py $(if $(TORCH),--torch $(TORCH))
 
 clean:
-	rm -rf $(VENV) site dist
+	rm -rf $(VENV) site dist build
 
 $(PLAIN): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

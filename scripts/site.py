@@ -1,7 +1,8 @@
 """What the site adds to the pages in docs/, as hooks of MkDocs.
 
 - `api.md`, with every public name of the package;
-- the pages that lie beside docs/ and the sources that pages link to, so that no link leads out;
+- the pages that lie beside docs/, the notebooks with their outputs, and the sources that pages link
+  to, so that no link leads out;
 - formulas in MathML, which browsers show without any script;
 - a description of each page, and an entrance without a menu.
 """
@@ -19,6 +20,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 import linsep
+import notebooks
 
 ROOT = Path(__file__).parent.parent
 # Files beside docs/ that have a page of the site.
@@ -29,6 +31,7 @@ BESIDE = {
     "SECURITY.md": "docs/security.md",
     "CODE_OF_CONDUCT.md": "docs/code-of-conduct.md",
 }
+WITH_PAGES = BESIDE | notebooks.PAGES
 LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#|mailto:)([^)#\s]+)((?:#[^)]*)?\))")
 BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
@@ -51,7 +54,8 @@ GROUPS = {
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in docs/."""
-    pages = {"docs/api.md": reference()}
+    pages: dict[str, str | bytes] = {"docs/api.md": reference()}
+    pages |= notebooks.pages(lambda text, *at: relinked(text, *map(PurePosixPath, at)))
     for source, page in BESIDE.items():
         if not (ROOT / page).exists():
             text = (ROOT / source).read_text("utf-8")
@@ -60,9 +64,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         at = PurePosixPath("docs", file.src_uri)
         for path in sources(file.content_string, at):
             pages[shown_at(path).as_posix()] = listing(path)
-    for page, text in pages.items():
+    for page, content in pages.items():
         uri = PurePosixPath(page).relative_to("docs").as_posix()
-        files.append(File.generated(config, uri, content=text))
+        files.append(File.generated(config, uri, content=content))
     return files
 
 
@@ -107,7 +111,7 @@ def sources(text: str, at: PurePosixPath) -> Iterator[PurePosixPath]:
     """The files and folders outside docs/ that a page links to, without those with a page."""
     for _, link, _ in LINK.findall(BLOCK.sub("", text)):
         path = target(link, at)
-        if path.parts[0] != "docs" and path.as_posix() not in BESIDE:
+        if path.parts[0] != "docs" and path.as_posix() not in WITH_PAGES:
             yield path
 
 
@@ -115,7 +119,7 @@ def shown_at(path: PurePosixPath) -> PurePosixPath:
     """The page that shows a file of the repository."""
     if path.parts[0] == "docs":
         return path
-    return PurePosixPath(BESIDE.get(path.as_posix(), f"docs/source/{path}.md"))
+    return PurePosixPath(WITH_PAGES.get(path.as_posix(), f"docs/source/{path}.md"))
 
 
 def relinked(text: str, written_at: PurePosixPath, shown: PurePosixPath) -> str:
