@@ -61,9 +61,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         at = PurePosixPath("docs", file.src_uri)
         for path in sources(file.content_string, at):
             pages[shown_at(path).as_posix()] = listing(path)
-    for page, text in pages.items():
+    for page, content in pages.items():
         uri = PurePosixPath(page).relative_to("docs").as_posix()
-        files.append(File.generated(config, uri, content=text))
+        files.append(File.generated(config, uri, content=content))
     return files
 
 

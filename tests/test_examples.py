@@ -20,7 +20,7 @@ NEEDS = {  # each example, and the packages that it needs beside linsep
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the frameworks' about themselves
 
 
-def loaded(name: str, every: int) -> ModuleType:
+def loaded(name: str, every: int) -> Any:
     """The example as a module, with one of so many training images."""
     for package in NEEDS[name]:
         pytest.importorskip(package, reason=f"{package} is not installed: see make test-extras")
