@@ -26,6 +26,8 @@ EARLIER = TASKS[0] + TASKS[1]
 FEATURES, EPOCHS, STORED = 64, 3, 10  # STORED: images per class, to replay
 DATA = fashion_mini()
 
+Rows = Dataset[tuple[Tensor, ...]]  # an image (1, 28, 28) from 0 to 1, and its label
+
 
 def frozen(net: nn.Module) -> nn.Module:
     """A copy that stays as it is."""
@@ -73,10 +75,10 @@ def learn(weight: float, seed: int) -> float:
     """The accuracy on earlier tasks after the last one; weight 0 is replay alone."""
     lightning.seed_everything(seed, verbose=False)
     module = Incremental(weight)
-    stored: list[Dataset[tuple[Tensor, ...]]] = []
+    stored: list[Rows] = []
     for classes in TASKS:
         new = images(classes)
-        rows: Dataset[tuple[Tensor, ...]] = ConcatDataset([new, *drawn(stored, len(new))])
+        rows: Rows = ConcatDataset([new, *drawn(stored, len(new))])
         trainer = lightning.Trainer(
             max_epochs=EPOCHS, accelerator="cpu", logger=False, enable_checkpointing=False,
             enable_progress_bar=False, enable_model_summary=False,
@@ -94,10 +96,8 @@ def images(classes: tuple[int, ...], *, test: bool = False) -> TensorDataset:
     return TensorDataset(found.pixels() / 255, found.y)
 
 
-def drawn(
-    stored: list[Dataset[tuple[Tensor, ...]]], count: int
-) -> list[Dataset[tuple[Tensor, ...]]]:
-    """So many draws from what is stored."""
+def drawn(stored: list[Rows], count: int) -> list[Rows]:
+    """So many draws from what is stored, if anything is."""
     if not stored:
         return []
     joined: ConcatDataset[tuple[Tensor, ...]] = ConcatDataset(stored)

@@ -20,14 +20,13 @@ NEEDS = {  # each example, and the packages that it needs beside linsep
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the frameworks' about themselves
 
 
-def loaded(name: str, every: int) -> ModuleType:
+def loaded(name: str, every: int) -> Any:
     """The example as a module, with one of so many training images."""
     for package in NEEDS[name]:
         pytest.importorskip(package, reason=f"{package} is not installed: see make test-extras")
-    module = scripts.loaded(f"examples/{name}.py")
-    full = vars(module)["DATA"]
-    few = full.train.take(torch.arange(0, len(full.train), every))
-    vars(module)["DATA"] = full._replace(train=few)
+    module: Any = scripts.loaded(f"examples/{name}.py")
+    full = module.DATA
+    module.DATA = full._replace(train=full.train.take(torch.arange(0, len(full.train), every)))
     return module
 
 
