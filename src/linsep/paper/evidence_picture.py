@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..compare.titles import title
 from .claims import Side
 from .drawing import ACCENT, DIM, PALE, opened, step_of, text
-from .evidence import Finding, Outcome, Verdict
+from .evidence import FEWEST, Finding, Outcome, Verdict
 
 WIDTH, LABELS, RIGHT, ROW, TOP, BOTTOM = 900, 470, 30, 26, 54, 58  # pixels
 COLOURS: dict[Verdict, str] = {
@@ -43,8 +43,11 @@ def contrast_title(outcome: Outcome) -> str:
 
 
 def picture(found: Sequence[Finding]) -> str:
-    """Every test that was run: its mean difference, its interval and the paper's own figure."""
-    rows = [o for finding in found for o in finding.outcomes if o.pairs is not None]
+    """Every test with pairs enough to say something: its mean difference, its interval and the
+    paper's own figure.
+    """
+    tests = [outcome for finding in found for outcome in finding.outcomes]
+    rows = [o for o in tests if o.pairs is not None and o.pairs.difference.n >= FEWEST]
     ends = [0.0, *(v for o in rows for v in _ends(o))]
     low, high = min(ends), max(ends)
     step = max(1.0, step_of(high - low))
