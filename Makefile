@@ -26,7 +26,7 @@ test: $(DEV)
 # are skipped without them. Avalanche and torchvision go into a folder of their own, since torchvision
 # beside the CPU build of torch breaks what imports it, such as Lightning; avalanche-lib comes
 # without the solvers and loggers that it names and the tests do not need.
-AVALANCHE := $(VENV)/avalanche
+AVALANCHE := $(abspath $(VENV)/avalanche)
 test-extras: $(DEV)
 	$(INSTALL) -e '.[dev,ray,search,slurm]' lightning transformers accelerate
 	$(INSTALL) dill gdown gputil psutil pytorchcv qpsolvers setuptools torchmetrics wandb

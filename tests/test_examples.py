@@ -24,7 +24,7 @@ def loaded(name: str, every: int) -> Any:
     """The example as a module, with one of so many training images."""
     for package in NEEDS[name]:
         pytest.importorskip(package, reason=f"{package} is not installed: see make test-extras")
-    module = scripts.loaded(f"examples/{name}.py")
+    module: Any = scripts.loaded(f"examples/{name}.py")
     full = module.DATA
     module.DATA = full._replace(train=full.train.take(torch.arange(0, len(full.train), every)))
     return module
