@@ -23,14 +23,14 @@ test: $(DEV)
 	$(PYTEST)
 
 # With Ray, submitit, optuna, Lightning, Transformers and Avalanche installed too: the tests that
-# are skipped without them. Avalanche and torchvision go into a folder of their own, since torchvision
-# beside the CPU build of torch breaks what imports it, such as Lightning; avalanche-lib comes
-# without the solvers and loggers that it names and the tests do not need.
-AVALANCHE := $(VENV)/avalanche
+# are skipped without them. Avalanche goes into a folder of its own together with torchvision, which
+# cannot be imported beside the CPU build of torch and would take Lightning with it. It comes without
+# the solvers that it names and the tests do not need.
+AVALANCHE := $(abspath $(VENV)/avalanche)
 test-extras: $(DEV)
 	$(INSTALL) -e '.[dev,ray,search,slurm]' lightning transformers accelerate
-	$(INSTALL) dill gdown gputil psutil pytorchcv qpsolvers setuptools torchmetrics wandb
-	$(INSTALL) --no-deps --upgrade --target $(AVALANCHE) avalanche-lib torchvision
+	$(INSTALL) dill gdown gputil psutil qpsolvers setuptools torchmetrics wandb
+	$(INSTALL) --no-deps --upgrade --target $(AVALANCHE) avalanche-lib pytorchcv torchvision
 	$(BIN)/python -m pytest -q tests/grids/test_ray.py tests/grids/test_slurm.py \
 	  tests/grids/test_search.py tests/test_examples.py
 	PYTHONPATH=$(AVALANCHE) $(BIN)/python -m pytest -q tests/test_avalanche.py

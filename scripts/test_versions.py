@@ -1,9 +1,10 @@
 """Run the quick tests with the oldest version of every dependency that pyproject.toml allows.
 
-    python scripts/test_versions.py [--python python3.12] [--torch 2.13.0] [--newest]
+    python scripts/test_versions.py [--python python3.12] [--torch 2.13.0] [--newest] [TESTS ...]
 
 Makes an environment of its own and removes it afterwards. `--torch` picks a version of torch, where
-the oldest one cannot be had; `--newest` takes the newest versions of everything else instead.
+the oldest one cannot be had; `--newest` takes the newest versions of everything else instead;
+TESTS are files or folders of tests, where not all are wanted.
 """
 
 import argparse
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="the Python to test with")
     parser.add_argument("--torch", help="the version of torch to test with")
     parser.add_argument("--newest", action="store_true", help="the newest versions")
+    parser.add_argument("tests", nargs="*", help="files or folders of tests; default: all")
     asked = parser.parse_args()
     pins = {} if asked.newest else oldest()
     if asked.torch:
@@ -44,6 +46,7 @@ def main() -> None:
         install = [python, "-m", "pip", "install", "-q", "-c", str(pinned), "-e", ".[dev]"]
         subprocess.run(install, cwd=ROOT, check=True)
         quick = [python, "-m", "pytest", "-q", "-n", "auto", "-m", "not slow and not data"]
+        quick += asked.tests
         sys.exit(subprocess.run(quick, cwd=ROOT, check=False).returncode)
 
 
