@@ -46,16 +46,12 @@ def main() -> None:
 def executed(path: Path) -> NotebookNode:
     """The notebook with its outputs, after a run in an empty folder."""
     from nbclient import NotebookClient
-    from traitlets.config import Config
 
-    local = Config({"KernelManager": {"transport": "ipc"}})  # no open port
     found = nbformat.read(path, as_version=4)
     nbformat.validate(found)
     with tempfile.TemporaryDirectory() as empty:
         at = {"metadata": {"path": empty}}
-        NotebookClient(
-            found, timeout=PATIENCE, kernel_name="python3", resources=at, config=local
-        ).execute()
+        NotebookClient(found, timeout=PATIENCE, kernel_name="python3", resources=at).execute()
     return found
 
 

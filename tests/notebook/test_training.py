@@ -98,12 +98,15 @@ def test_ctrl_c_saves_and_the_next_call_resumes(
 
         def __exit__(self, *error: object) -> None: ...
 
+    # A process that was started in the background may ignore the signal.
+    started = signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patched:
         patched.setattr(training, "watching", lambda run, shown: Pressing())
         with pytest.raises(KeyboardInterrupt):
             linsep.train(SETTINGS, runs=tmp_path / "runs", save_every=1e9)
     assert signal.getsignal(signal.SIGINT) is before
+    signal.signal(signal.SIGINT, started)
     (saved,) = linsep.runs(runs=tmp_path / "runs")
     assert not saved.finished
     run = linsep.train(SETTINGS, runs=tmp_path / "runs")

@@ -114,14 +114,17 @@ def counting(
     amount: Any = bars.DownloadColumn() if bytes_ else bars.MofNCompleteColumn()
     console = Console(stderr=True)
     columns = ("{task.description}", bars.BarColumn(), amount, bars.TimeRemainingColumn())
-    bar = bars.Progress(*columns, console=console, disable=quiet or not console.is_terminal)
+    drawn = console.is_terminal and not quiet
+    bar = bars.Progress(*columns, console=console)
     task = bar.add_task(what, total=None)
 
     def report(done: int, total: int) -> None:
-        bar.start()
-        bar.update(task, completed=done, total=total)
+        if drawn:
+            bar.start()
+            bar.update(task, completed=done, total=total)
 
     try:
         yield report
     finally:
-        bar.stop()
+        if drawn:  # before rich 14.3, one that was never drawn would end with an empty line
+            bar.stop()
