@@ -30,8 +30,8 @@ class SavedClassifier(Predictive):
     >>> clf = linsep.IncrementalClassifier("er", "mlp", memory=10, epochs=1)
     >>> clf.fit(images, ["cat", "dog"] * 10).save("pets")
     >>> pets = linsep.SavedClassifier.load("pets")
-    >>> (pets.predict(images) == clf.predict(images)).all()
-    np.True_
+    >>> bool((pets.predict(images) == clf.predict(images)).all())
+    True
     """
 
     @classmethod
