@@ -16,6 +16,10 @@ from .asked import settings_from
 from .store import Format, Output, publish
 
 PROTOCOL = "small"  # what `paper run` calls the protocol that decides the claims
+PageFile = Annotated[
+    Path | None,
+    Option("--output", "-o", metavar="FILE.md", help="Write a page, and a figure beside it."),
+]
 app = typer.Typer(no_args_is_help=True, help="Compare runs with the BFP paper's tables.")
 
 
@@ -148,12 +152,6 @@ def _experiment(settings: Mapping[str, Any]) -> str:
     memory = str(settings.get("memory", {}).get("rows", ""))
     parts = filter(None, (settings["scenario"]["name"], memory, settings["method"]))
     return f"{'/'.join(parts)} seed {settings['seed']}"
-
-
-PageFile = Annotated[
-    Path | None,
-    Option("--output", "-o", metavar="FILE.md", help="Write a page, and a figure beside it."),
-]
 
 
 @app.command("evidence")

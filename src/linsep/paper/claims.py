@@ -97,9 +97,9 @@ CLAIMS = (
         "The gain remains when BatchNorm's statistics move with the stream only.",
         tuple(_gain(*pair, part="stream") for pair in PAIRS),
         "These statistics describe the newest classes only, and with them every method takes most "
-        "images for one of these (see the runs below), so little is left for BFP to improve. The "
-        "extra draw changes nothing there: at weight 0 BFP is the plain method bit for bit, which "
-        "a test checks for every method.",
+        "images for one of these (`confusion` in their results.json), so little is left for BFP to "
+        "improve. The extra draw changes nothing there: at weight 0 BFP is the plain method, bit "
+        "for bit, which a test checks for every method.",
     ),
     Claim(
         "reestimated",
