@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+from linsep.errors import ConfigError
 from linsep.paper.evidence import Runs
 from linsep.paper.frontier import FORMS, NORMS, PARTS, RIVAL, SEEDS, Frontier, frontier
 from linsep.paper.frontier_page import page
@@ -102,6 +103,18 @@ def test_a_form_deserves_a_name(
 def test_a_sum_without_all_seeds_is_not_run_yet(found: Frontier) -> None:
     assert all(set(one.runs) == set(SEEDS) for one in found.sums)
     assert not {one.title for one in found.sums} & {one.title for one in found.missing}
+
+
+def test_what_is_missing_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sum; no rival; a way to normalise without the method as it is; nothing at all."""
+    found = made_up(monkeypatch, {("group norm", "derpp"): (35.0, 4.0)})
+    assert [one.title for one in found.sums] == ["DER++, GroupNorm"]
+    assert not found.norms
+    assert not found.against_rival
+    assert "| DER++, GroupNorm | 4.00 |" in page(found)
+    assert "DER++, GroupNorm" in picture(found)
+    with pytest.raises(ConfigError, match="no sum of the protocol has runs of all its seeds"):
+        made_up(monkeypatch, {})
 
 
 def test_names_in_the_picture_do_not_overlap(found: Frontier) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from ..compare import budgets
 from ..compare.statistics import Paired, Summary, all_paired, holm, summarise
 from ..compare.titles import is_bound, title
+from ..errors import ConfigError
 from ..settings.layers import flat
 from ..storage.store import Record
 from .evidence import Runs
@@ -107,13 +108,18 @@ def frontier(records: Iterable[Record]) -> Frontier:
     runs = Runs(records)
     every = [one for part, words in PARTS.items() for one in _sums(part, words, runs)]
     done = {(one.part, one.method, one.words): one for one in every if one.complete}
+    if not done:
+        raise ConfigError(
+            f"no sum of the protocol has runs of all its seeds, {SEEDS[0]} to {SEEDS[-1]}, with "
+            "their cost; make some with `linsep paper run small --part main`"
+        )
     ranked = sorted(done.values(), key=lambda one: -one.summary("class_il.faa").mean)
     rivals = [one for one in ranked if not is_bound(one.method)]
     points = [(one.passes, one.summary("class_il.faa").mean) for one in rivals]
     main = {one.method: one for one in ranked if one.part == "main"}
     best = main.get(RIVAL)
     contrasts = [(one, best) for one in ranked if best not in (None, one)]
-    norms = [(one, main[one.method]) for one in ranked if one.part in NORMS]
+    norms = [(one, main.get(one.method)) for one in ranked if one.part in NORMS]
     forms = [(one, best) for one in ranked if one.part in FORMS]
     # A form of BFP stands against DER++ w/ BFP in the first list too: one test, counted once.
     tests = {(id(a), id(b)): (a, b) for a, b in [*contrasts, *norms] if b is not None}
@@ -137,7 +143,8 @@ def _sums(part: str, words: str, runs: Runs) -> list[Sum]:
         if settings["seed"] not in SEEDS:
             continue
         mine = found.setdefault((settings["method"], _words(words, settings)), {})
-        if (record := runs.run(settings)) is not None:
+        record = runs.run(settings)
+        if record is not None and "cost.passes" in record.facts:
             mine[settings["seed"]] = record
     return [Sum(part, method, said, mine) for (method, said), mine in found.items()]
 

@@ -48,7 +48,8 @@ def _ends(one: Sum) -> tuple[float, float]:
 def _axis(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:
     """Where a value is drawn, and the round values that are marked."""
     step = step_of(max(values) - min(values))
-    low, high = step * (min(values) // step), -step * (-max(values) // step)
+    low = step * (min(values) // step)
+    high = max(low + step, -step * (-max(values) // step))
     marks = [low + i * step for i in range(round((high - low) / step) + 1)]
     return lambda value: start + (end - start) * (value - low) / (high - low), marks
 
