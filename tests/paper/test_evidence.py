@@ -132,6 +132,13 @@ def test_the_pages_are_what_the_results_give() -> None:
     assert readme == replaced(readme, block(found))
 
 
+def test_a_page_without_any_run_says_so() -> None:
+    found = findings(CLAIMS, [])
+    assert {finding.verdict for finding in found} == {"not run"}
+    assert "not run" in page(found, Runs([]))
+    assert "claim holds" in picture(found)  # its legend
+
+
 def test_a_file_without_marks_is_left_alone() -> None:
     marked = "a\n<!-- evidence -->\nold\n<!-- end of evidence -->\nb\n"
     assert replaced(marked, "new\n") == marked.replace("old", "new")

@@ -51,7 +51,8 @@ def picture(found: Sequence[Finding]) -> str:
     ends = [0.0, *(v for o in rows for v in _ends(o))]
     low, high = min(ends), max(ends)
     step = max(1.0, step_of(high - low))
-    low, high = step * (low // step), -step * (-high // step)
+    low = step * (low // step)
+    high = max(low + step, -step * (-high // step))
     height = TOP + ROW * len(rows) + BOTTOM
 
     def x(value: float) -> float:
