@@ -207,13 +207,13 @@ def frontier(runs: flags.Runs = Path("runs"), output: PageFile = None) -> None:
       linsep paper frontier --runs results/small -o frontier.md
     """
     from ..paper.frontier import frontier as find
-    from ..paper.frontier_page import FIGURE, page, table
+    from ..paper.frontier_page import FIGURE, notes, page, table
     from ..paper.frontier_picture import picture
     from ..storage.store import Store
 
     found = find(Store(runs).records())
     if output is None:
-        publish([table(found)], [], "terminal", None)
+        publish([table(found)], notes(found), "terminal", None)
     else:
         _write({output: page(found), output.parent / FIGURE: picture(found)})
 

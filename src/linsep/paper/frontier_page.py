@@ -40,6 +40,14 @@ def table(found: Frontier) -> Table:
     return Table([*heads, "frontier"], rows)
 
 
+def notes(found: Frontier) -> list[str]:
+    """What the table lacks."""
+    if not found.missing:
+        return []
+    lacking = f"{len(found.missing)} sums of the protocol lack runs of seeds {SEEDS[0]} to"
+    return [f"{lacking} {SEEDS[-1]}; `linsep paper run small` makes them."]
+
+
 def _cells(one: Sum) -> list[Value]:
     faa = [one.summary(fact) for fact in ("class_il.faa", "task_il.faa")]
     shown = [Spread(found.mean, found.std) for found in faa]

@@ -20,7 +20,7 @@ def picture(found: Frontier) -> str:
     height = max(LEAST, LINE * len(sums))
     faa = [one.summary("class_il.faa").mean for one in sums]
     ends = [end for one in sums for end in _ends(one)]
-    y, marks_y = _axis([*faa, *ends], TOP + height, TOP)
+    y, marks_y = _axis([*faa, *ends] or [0.0, 100.0], TOP + height, TOP)
     x, marks_x = _axis([0.0, *(one.passes for one in sums)], LEFT, LEFT + PLOT)
     parts = opened(WIDTH, TOP + height + BOTTOM, "Class-IL accuracy of each sum against its passes")
     heading = "Class-IL FAA in percent, with the standard deviation over seeds, against passes"
