@@ -81,6 +81,8 @@ def resolve(
     found = source(config.scenario.name)
     suggested = _suggested(method, found.suggests if usual is None else usual)
     resolved = validate(Config, merged(suggested, preset, given, {"options": chosen}))
+    if resolved.evaluation.rule == "logits":
+        _check_rule(named.name, method, named.without_terms(chosen))
     scenario, net = resolved.scenario, resolved.net
     options = complete(found.load, scenario.options, "scenario", sections.Scenario.own())
     options = {k: v for k, v in options.items() if k not in found.added or v != found.added[k]}
@@ -104,6 +106,15 @@ def resolve(
         "compute": _compute(resolved.compute, here),
     }
     return resolved.model_copy(update=settled).holding(config.held)
+
+
+def _check_rule(name: str, method: Method, alone: Method) -> None:
+    """A term that only changes predictions would do nothing, and nobody would notice."""
+    if method.predictor is not alone.predictor:
+        raise ConfigError(
+            "evaluation.rule: 'logits', as the preset authors has it, leaves out how "
+            f"{name!r} predicts; set evaluation.rule=method"
+        )
 
 
 def _net(wanted: sections.Net, name: str, options: dict[str, Any]) -> sections.Net:

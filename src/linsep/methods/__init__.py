@@ -88,11 +88,16 @@ class Parts:
 
     def assemble(self, options: Mapping[str, Mapping[str, object]]) -> Method:
         """The sum: each part called with its options."""
-        base, *extras = self.recipes
-        method = self._added(None, base, options.get(base, {}))
+        _, *extras = self.recipes
+        method = self.without_terms(options)
         for extra in extras:
             method = self._added(method, extra, options.get(extra, {}))
         return method
+
+    def without_terms(self, options: Mapping[str, Mapping[str, object]]) -> Method:
+        """The method alone."""
+        base = next(iter(self.recipes))
+        return self._added(None, base, options.get(base, {}))
 
     def _added(self, method: Method | None, part: str, options: Mapping[str, object]) -> Method:
         """The method with one part more; the first part is the method itself."""
