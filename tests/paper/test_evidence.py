@@ -14,6 +14,8 @@ from linsep.paper.claims import CLAIMS, FAA, Claim, Contrast, Side
 from linsep.paper.evidence import Finding, Outcome, Runs, findings, protocol, verdict_on
 from linsep.paper.evidence_page import block, page, replaced
 from linsep.paper.evidence_picture import picture
+from linsep.paper.features import analysed
+from linsep.paper.features_picture import picture as of_features
 from linsep.storage.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -126,7 +128,10 @@ def test_the_pages_are_what_the_results_give() -> None:
     records = Store(RESULTS).records()
     found = findings(CLAIMS, records)
     docs = ROOT / "docs"
-    assert (docs / "evidence.md").read_text(encoding="utf-8") == page(found, Runs(records))
+    runs = Runs(records)
+    assert (docs / "evidence.md").read_text(encoding="utf-8") == page(found, runs)
+    features = of_features(analysed(runs))
+    assert (docs / "figures" / "features.svg").read_text(encoding="utf-8") == features
     assert (docs / "figures" / "evidence.svg").read_text(encoding="utf-8") == picture(found)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme == replaced(readme, block(found))

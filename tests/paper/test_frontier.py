@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from linsep.paper.evidence import Runs
-from linsep.paper.frontier import FORMS, NORMS, PARTS, RIVAL, SEEDS, Frontier, frontier
+from linsep.paper.evidence import SEEDS, Runs
+from linsep.paper.frontier import FORMS, NORMS, PARTS, RIVAL, Frontier, frontier
 from linsep.paper.frontier_page import notes, page
 from linsep.paper.frontier_picture import LINE, picture
 from linsep.storage.store import Store

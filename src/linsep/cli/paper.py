@@ -173,8 +173,10 @@ def evidence(
     """
     from ..paper.claims import CLAIMS
     from ..paper.evidence import Runs, findings
-    from ..paper.evidence_page import FIGURE, block, page, replaced, verdicts
+    from ..paper.evidence_page import FEATURES, FIGURE, block, page, replaced, verdicts
     from ..paper.evidence_picture import picture
+    from ..paper.features import analysed
+    from ..paper.features_picture import picture as of_features
     from ..storage.files import reporting
     from ..storage.store import Store
 
@@ -182,8 +184,10 @@ def evidence(
     found = findings(CLAIMS, records)
     written = {}
     if output is not None:
-        written[output] = page(found, Runs(records))
+        belonging = Runs(records)
+        written[output] = page(found, belonging)
         written[output.parent / FIGURE] = picture(found)
+        written[output.parent / FEATURES] = of_features(analysed(belonging))
     if into is not None:
         with reporting(f"cannot read {into}"):
             before = into.read_text(encoding="utf-8")

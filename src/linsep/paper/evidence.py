@@ -32,6 +32,7 @@ Verdict = Literal["holds", "does not hold", "undecided", "not run"]
 SIGNIFICANT = 0.05
 FEWEST = 3  # pairs below which nothing is decided
 PROTOCOL = "small.toml"
+SEEDS = (2, 3, 4, 5, 6)  # those that every method of the protocol has
 Pair = tuple[int, int]  # what two runs that belong together share: seed and class order
 
 

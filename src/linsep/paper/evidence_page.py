@@ -12,9 +12,11 @@ from ..compare.titles import title
 from ..errors import ConfigError
 from .evidence import FEWEST, Finding, Outcome, Runs
 from .evidence_picture import contrast_title
+from .features import analysed, directions, probes, projections, similarities, weights
 from .tables import Place, at
 
 FIGURE = "figures/evidence.svg"
+FEATURES = "figures/features.svg"
 MARK = "evidence"
 
 
@@ -27,6 +29,7 @@ def page(found: Sequence[Finding], runs: Runs) -> str:
         fewest=FEWEST,
         parts=_parts(runs.counts()),
         printed=at(Place("split-cifar10", 200, "derpp+bfp")).mean,
+        features=_features(runs),
         every_run=_every_run(runs),
     )
 
@@ -98,6 +101,17 @@ def _parts(counts: Mapping[str, tuple[int, int]]) -> str:
     lines = ["| part of the protocol | runs there | runs asked for |", "|---|---:|---:|"]
     lines += [f"| {name} | {there} | {wanted} |" for name, (there, wanted) in counts.items()]
     return "\n".join(lines) + "\n"
+
+
+def _features(runs: Runs) -> str:
+    """The paper's figures 2, 4 and 5, and what the projection learned."""
+    several = analysed(runs)
+    if not several:
+        return "No run has been analysed yet.\n"
+    template = files("linsep.paper").joinpath("features.md").read_text(encoding="utf-8")
+    tables = (probes, similarities, directions, projections)
+    filled = {made.__name__: made(several).to_markdown() for made in tables}
+    return template.format(**filled, weights=weights(runs).to_markdown())
 
 
 def _every_run(runs: Runs) -> str:

@@ -17,9 +17,8 @@ from ..compare.statistics import Paired, Summary, all_paired, holm, summarise
 from ..compare.titles import is_bound, title
 from ..settings.layers import flat
 from ..storage.store import Record
-from .evidence import Runs
+from .evidence import SEEDS, Runs
 
-SEEDS = (2, 3, 4, 5, 6)  # those that every part of the protocol has
 RIVAL = "derpp+bfp"
 CHEAP = 0.6  # of the rival's passes, at most, for a form that deserves a name of its own
 NORMS = {

@@ -8,7 +8,8 @@ from importlib.resources import files
 
 from ..compare.tables import Interval, Spread, Table, Value
 from ..compare.titles import title
-from .frontier import CHEAP, RIVAL, SEEDS, Compared, Frontier, Sum
+from .evidence import SEEDS
+from .frontier import CHEAP, RIVAL, Compared, Frontier, Sum
 
 FIGURE = "figures/frontier.svg"
 DIFFERENCE = "difference (95 %)"

@@ -4,15 +4,14 @@ Names stand in a column beside the dots, from the most accurate on, each at the 
 Knows sums. Knows nothing of how they were found.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from ..compare.titles import is_bound
-from .drawing import ACCENT, DIM, INK, PALE, opened, step_of, text
+from .drawing import ACCENT, DIM, INK, PALE, Scale, axis, opened, text
 from .frontier import Frontier, Sum
 
 WIDTH, LEFT, PLOT, TOP, BOTTOM = 900, 56, 480, 54, 52  # pixels
 LEAST, LINE = 300, 17  # height of the plot at least, and of a line of text
-Scale = Callable[[float], float]
 
 
 def picture(found: Frontier) -> str:
@@ -20,8 +19,8 @@ def picture(found: Frontier) -> str:
     height = max(LEAST, LINE * len(sums))
     faa = [one.summary("class_il.faa").mean for one in sums]
     ends = [end for one in sums for end in _ends(one)]
-    y, marks_y = _axis([*faa, *ends] or [0.0, 100.0], TOP + height, TOP)
-    x, marks_x = _axis([0.0, *(one.passes for one in sums)], LEFT, LEFT + PLOT)
+    y, marks_y = axis([*faa, *ends] or [0.0, 100.0], TOP + height, TOP)
+    x, marks_x = axis([0.0, *(one.passes for one in sums)], LEFT, LEFT + PLOT)
     parts = opened(WIDTH, TOP + height + BOTTOM, "Class-IL accuracy of each sum against its passes")
     heading = "Class-IL FAA in percent, with the standard deviation over seeds, against passes"
     parts.append(text(16, 28, heading, "bold"))
@@ -43,15 +42,6 @@ def picture(found: Frontier) -> str:
 def _ends(one: Sum) -> tuple[float, float]:
     found = one.summary("class_il.faa")
     return found.mean - (found.std or 0.0), found.mean + (found.std or 0.0)
-
-
-def _axis(values: Sequence[float], start: float, end: float) -> tuple[Scale, list[float]]:
-    """Where a value is drawn, and the round values that are marked."""
-    step = step_of(max(values) - min(values))
-    low = step * (min(values) // step)
-    high = max(low + step, -step * (-max(values) // step))
-    marks = [low + i * step for i in range(round((high - low) / step) + 1)]
-    return lambda value: start + (end - start) * (value - low) / (high - low), marks
 
 
 def _places(wanted: Sequence[float], first: float, last: float) -> list[float]:
