@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import linsep
@@ -18,7 +20,7 @@ from linsep.learning.run import EpochEnd, StepEnd
 from linsep.prepare import prepare
 from linsep.storage import files
 from linsep.storage.folder import RunFolder
-from linsep.storage.session import Session, final_results
+from linsep.storage.session import Session, final_results, to_json
 from linsep.testing import same
 from tests.helpers.command import TINY, command
 from tests.helpers.real_runs import SETTINGS, contents, interrupted, prepared, straight
@@ -57,6 +59,25 @@ def test_a_finished_folder_holds_everything(tmp_path: Path) -> None:
     with Session(prepared(), tmp_path) as again:
         assert again.finished
         assert list(again) == []
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(
+    SCALARS | st.text('[]{}", \n\\'),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text('[]{}", \n\\'), inner),
+)
+
+
+@given(VALUES)
+def test_json_for_people_says_the_same(content: Any) -> None:
+    assert json.loads(to_json(content)) == content
+
+
+def test_a_row_of_a_matrix_is_a_line() -> None:
+    content = {"classes": ["a  b", "c"], "matrix": [[1.5, None], [0.0, 2.0]], "none": []}
+    rows = ["  [1.5, null],", "  [0.0, 2.0]"]
+    lines = ["{", ' "classes": ["a  b", "c"],', ' "matrix": [', *rows, " ],", ' "none": []', "}"]
+    assert to_json(content).decode().splitlines() == lines
 
 
 def test_learning_and_forgetting_all_there_is_passes_the_audit() -> None:

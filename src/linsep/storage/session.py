@@ -9,6 +9,7 @@ Knows the order of writing. Knows nothing of how learning works; `folder` descri
 from __future__ import annotations
 
 import json
+import re
 import time
 import tomllib
 import warnings
@@ -147,7 +148,7 @@ class Session:
                     stacklevel=4,
                 )
         self._tidy_records()
-        self._write(ENVIRONMENT, _json([*sessions, here]))
+        self._write(ENVIRONMENT, to_json([*sessions, here]))
         self._saved, self._epoch_started = time.monotonic(), _now()
 
     def _check_config(self) -> None:
@@ -247,7 +248,7 @@ class Session:
             self._write(name, content)
         snapshots.note(self.folder, whole)
         costs.write(self.prepared, run, self.files)
-        self._write(RESULTS, _json(final_results(self.prepared, run)))
+        self._write(RESULTS, to_json(final_results(self.prepared, run)))
         (self.folder / STATES[1]).unlink(missing_ok=True)
 
 
@@ -288,8 +289,15 @@ def event_record(event: Recorded, run: Run) -> dict[str, Any]:
     return {"event": "epoch_end", **place, "losses": event.losses}
 
 
-def _json(content: Any) -> bytes:
-    return json.dumps(content, indent=1).encode() + b"\n"
+def to_json(content: Any) -> bytes:
+    """As people read it: a row of a matrix is a line. Texts in JSON have no line breaks."""
+    text = json.dumps(content, indent=1)
+    text = _ROW.sub(lambda row: "[" + _BREAK.sub(" ", row[1]) + "]", text)
+    return text.encode() + b"\n"
+
+
+_BREAK = re.compile(r"\n *")
+_ROW = re.compile(r"\[\n *([^\[\]{}]*)\n *\]")  # of numbers and texts alone
 
 
 def _plain(rows: list[list[float]]) -> list[list[float | None]]:
