@@ -36,7 +36,7 @@ def derpp(runs: Runs) -> Analysed:
 
 def files(one: Analysed, kind: str) -> list[Any]:
     """What the seeds' files hold; the folders are named by method, memory and seed."""
-    assert sorted(int(r.facts["seed"]) for r in one.runs) == list(SEEDS)
+    assert sorted(int(str(r.facts["seed"])) for r in one.runs) == list(SEEDS)
     paths = [Path(record.folder) / "analysis" / f"{kind}.json" for record in one.runs]
     return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
 
@@ -89,7 +89,7 @@ def test_weight_0_is_the_control_and_weight_1_the_main_comparison(runs: Runs) ->
     for weight, part in (("0", "control"), ("1", "main")):
         wanted = [s for s in runs.parts[part] if s["method"] == "derpp+bfp" and s["seed"] < 5]
         records = [runs.run(settings) for settings in wanted]
-        faa = [float(r.facts["class_il.faa"]) for r in records if r is not None]
+        faa = [float(str(r.facts["class_il.faa"])) for r in records if r is not None]
         assert len(faa) == 3
         assert shown[weight][1].mean == pytest.approx(fmean(faa))  # type: ignore[union-attr]
 
