@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+from linsep.paper.best_sum import SEARCH
 from linsep.paper.evidence import SEEDS, Runs
 from linsep.paper.frontier import FORMS, NORMS, PARTS, RIVAL, Frontier, frontier
 from linsep.paper.frontier_page import notes, page
@@ -130,3 +132,37 @@ def test_the_page_is_what_the_results_give(found: Frontier) -> None:
     docs = ROOT / "docs"
     assert (docs / "frontier.md").read_text(encoding="utf-8") == page(found)
     assert (docs / "figures" / "frontier.svg").read_text(encoding="utf-8") == picture(found)
+
+
+def searched(
+    monkeypatch: pytest.MonkeyPatch, values: Mapping[tuple[str, str], tuple[float, float]]
+) -> Frontier:
+    """A search whose candidates all have an accuracy of 20, but for those that are given."""
+    every = {
+        (part, settings["method"]): (20.0, 4.0)
+        for part in SEARCH
+        for settings in Runs([]).parts[part]
+    }
+    return made_up(monkeypatch, every | dict(values))
+
+
+def test_the_search_is_judged_by_the_mean_over_its_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = ("search re-estimated", "derpp+fd")
+    found = searched(monkeypatch, {last: (30.0, 4.5)})
+    best = found.candidates[0]
+    assert best.title == "DER++ w/ FD, BatchNorm re-estimated"
+    assert best.mean == pytest.approx(30 + fmean([0.0, 0.1]) + fmean([0, 1]))
+    assert best.passes == 4.5
+    assert f"{best.title} came first; it has not been run" in page(found)
+
+
+def test_a_search_that_lacks_a_run_has_no_winner(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = made_up(monkeypatch, {("search", "derpp+fd"): (30.0, 4.5)})
+    assert [one.title for one in found.candidates] == ["DER++ w/ FD"]
+    assert "The search is not finished." in page(found)
+
+
+def test_no_candidate_costs_more_than_the_rival(found: Frontier) -> None:
+    passes = {one.title: one.passes for one in found.candidates}
+    most = passes.pop("DER++ w/ BFP", 0.0)
+    assert all(cost <= most + 1e-9 for cost in passes.values()), passes

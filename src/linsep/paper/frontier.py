@@ -17,9 +17,10 @@ from ..compare.statistics import Paired, Summary, all_paired, holm, summarise
 from ..compare.titles import is_bound, title
 from ..settings.layers import flat
 from ..storage.store import Record
+from .best_sum import Candidate, candidates, complete
 from .evidence import SEEDS, Runs
 
-RIVAL = "derpp+bfp"
+RIVAL, CHOSEN = "derpp+bfp", "chosen"
 CHEAP = 0.6  # of the rival's passes, at most, for a form that deserves a name of its own
 NORMS = {
     "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
@@ -101,6 +102,8 @@ class Frontier:
     against_rival: Sequence[Compared]
     norms: Sequence[Compared]
     forms: Sequence[Compared]
+    candidates: Sequence[Candidate]  # of the search for the best sum, the best first
+    searched: bool  # whether all of them have been judged
 
 
 def frontier(records: Iterable[Record]) -> Frontier:
@@ -127,6 +130,7 @@ def frontier(records: Iterable[Record]) -> Frontier:
         [one for one in every if not one.complete],
         [rivals[i] for i in budgets.frontier(points)],
         those(contrasts), those(norms), those(forms),
+        candidates(runs), complete(runs),
     )  # fmt: skip
 
 

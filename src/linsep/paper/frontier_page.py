@@ -8,8 +8,9 @@ from importlib.resources import files
 
 from ..compare.tables import Interval, Spread, Table, Value
 from ..compare.titles import title
-from .evidence import SEEDS
-from .frontier import CHEAP, RIVAL, Compared, Frontier, Sum
+from .best_sum import Candidate
+from .evidence import SEEDS, SIGNIFICANT
+from .frontier import CHEAP, CHOSEN, RIVAL, Compared, Frontier, Sum
 
 FIGURE = "figures/frontier.svg"
 DIFFERENCE = "difference (95 %)"
@@ -26,6 +27,8 @@ def page(found: Frontier) -> str:
         forms=_against(found.forms, "form"),
         cheap=round(100 * CHEAP),
         verdict=_verdict(found.forms),
+        outcome=_outcome(found),
+        search=_search(found.candidates),
         missing=_missing(found.missing),
     )
 
@@ -81,6 +84,34 @@ def _verdict(forms: Sequence[Compared]) -> str:
         return "None has been run yet."
     good = [c.one.title for c in forms if c.share <= CHEAP and not c.loses]
     return f"These do: {'; '.join(good)}." if good else "None of those that were run does."
+
+
+def _outcome(found: Frontier) -> str:
+    """How the search ended."""
+    if not found.searched:
+        return "The search is not finished."
+    best = found.candidates[0].title
+    tests = [c for c in found.against_rival if c.one.part == CHOSEN]
+    if not tests:
+        return f"{best} came first; it has not been run on the test images yet."
+    gap, chance = tests[0].pairs.difference, tests[0].chance
+    decided = chance < SIGNIFICANT
+    words = (
+        ("it is better" if gap.mean > 0 else "it is worse") if decided else "that decides nothing"
+    )
+    interval = f"{gap.mean:+.2f} points ({gap.low:+.2f} to {gap.high:+.2f})"
+    return f"{best} came first. On the test images it is {interval} from {title(RIVAL)}: {words}."
+
+
+def _search(candidates: Sequence[Candidate]) -> str:
+    """The candidates on held-out images, seed by seed."""
+    if not candidates:
+        return "Not run yet.\n"
+    seeds = list(candidates[0].faa)
+    rows: list[list[Value]] = [
+        [one.title, one.passes, *(one.faa[seed] for seed in seeds), one.mean] for one in candidates
+    ]
+    return Table(["sum", "passes", *(f"seed {seed}" for seed in seeds), "mean"], rows).to_markdown()
 
 
 def _missing(sums: Sequence[Sum]) -> str:
