@@ -99,6 +99,20 @@ def test_committed_runs_need_not_be_repeated(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
+def test_the_main_comparison_is_corrected_by_itself() -> None:
+    """Whatever else has been run, its p-values stay."""
+    records = Store(RESULTS).records()
+    few = [r for r in records if str(r.facts["method"]) in ("er", "er+bfp", "derpp", "derpp+bfp")]
+    whole, part = findings(CLAIMS, records), findings(CLAIMS, few)
+    assert len(few) < len(records)
+    chances = [[o.chance for f in one if f.claim.main for o in f.outcomes] for one in (whole, part)]
+    assert chances[0] == chances[1]
+    for family in (True, False):
+        tests = [o for f in whole if f.claim.main is family for o in f.outcomes if o.pairs]
+        raw = [o.pairs.p for o in tests if o.pairs and o.pairs.p is not None]
+        assert [o.chance for o in tests if o.chance is not None] == pytest.approx(holm(raw))
+
+
 def test_a_grid_in_parts() -> None:
     settings = {
         "memory": 100,

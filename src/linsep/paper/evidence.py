@@ -4,7 +4,8 @@ A run belongs to the protocol if its key is that of the protocol's settings with
 was made on, so nothing that was made with other settings, data or code can slip in.
 
 A test turns out as wanted if its difference has the right sign and a p-value below 0.05 after
-Holm's correction over all tests that were run. It fails if the interval excludes an effect of one
+Holm's correction, over the tests of the main comparison or over all others: what else has been run
+does not change the verdict on the main claims. It fails if the interval excludes an effect of one
 percentage point in the wanted direction. "Not higher" turns out as wanted if the interval excludes
 a gain of a point.
 
@@ -68,8 +69,11 @@ def findings(claims: Sequence[Claim], records: Iterable[Record]) -> list[Finding
     sides = [(runs.values(t.arm, t.measure), runs.values(t.against, t.measure)) for t in contrasts]
     there = [i for i, (a, b) in enumerate(sides) if a.keys() & b.keys()]
     paired = dict(zip(there, all_paired([sides[i] for i in there]), strict=True))
-    tested = [i for i in there if paired[i].p is not None]
-    chances = dict(zip(tested, holm([float(paired[i].p or 0.0) for i in tested]), strict=True))
+    main = [claim.main for claim in claims for _ in claim.contrasts]
+    chances: dict[int, float] = {}
+    for family in (True, False):
+        tested = [i for i in there if main[i] is family and paired[i].p is not None]
+        chances |= zip(tested, holm([float(paired[i].p or 0.0) for i in tested]), strict=True)
     outcomes = iter(
         _outcome(contrast, runs.expected(contrast), paired.get(i), chances.get(i))
         for i, contrast in enumerate(contrasts)
