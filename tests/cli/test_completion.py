@@ -59,7 +59,7 @@ def test_every_parameter_that_is_named_exists() -> None:
         ("method", "er+bfp+", [f"er+bfp+{term}" for term in TERMS]),
         ("scenario", "split-cifar", ["split-cifar10", "split-cifar100"]),
         ("net", "res", ["resnet18"]),
-        ("preset", "", ["paper", "authors"]),
+        ("preset", "", ["paper", "authors", "fast"]),
         ("set_", "training.m", ["training.momentum="]),
         ("set_", "bfp.w", ["bfp.weight="]),
         ("set_", "memory.evict=", ["memory.evict=all_largest", "memory.evict=one_largest"]),

@@ -20,7 +20,7 @@ from linsep.randomness import Randomness
 from linsep.resolve import gathered, resolve
 from linsep.settings import presets
 from linsep.settings.config import Config, from_settings, to_toml
-from linsep.settings.layers import assignment, merged, read
+from linsep.settings.layers import assignment, flat, merged, read
 from linsep.settings.sections import Augmentation, Own
 
 Settings = dict[str, Any]
@@ -121,7 +121,7 @@ NAMES = [*METHODS, *(f"er+{term}" for term in TERMS), "ft+bfp", "derpp+bfp+fd"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("preset", [None, "paper", "authors"])
+@pytest.mark.parametrize("preset", [None, "paper", "authors", "fast"])
 def test_a_resolved_config_survives_its_file(name: str, preset: str | None) -> None:
     """Whatever a run's folder holds as config.toml can be run again, and is the same run."""
     given = BLOBS | {"method": name} | ({"preset": preset} if preset else {})
@@ -177,6 +177,18 @@ def test_the_users_word_comes_first_and_defaults_last(monkeypatch: pytest.Monkey
     for given, expected in (({}, 3), ({"er": {"replay_ce": 2}}, 2)):
         options = resolved(BLOBS | {"method": "er", "preset": "paper"} | given)["options"]
         assert options["er"]["replay_ce"] == expected
+
+
+def test_fast_is_the_authors_form_with_one_draw_and_other_statistics() -> None:
+    fast, authors = (
+        flat(resolved(BLOBS | {"method": "derpp+bfp", "preset": preset}))
+        for preset in ("fast", "authors")
+    )
+    differing = {name: fast[name] for name in fast if fast[name] != authors.get(name)}
+    assert differing == {
+        "preset": "fast", "memory.draws": "shared", "evaluation.batchnorm": "reestimated",
+        "evaluation.rule": "method", "evaluation.mask_unseen": True,
+    }  # fmt: skip
 
 
 def test_what_equals_a_default_is_still_the_users_word() -> None:
@@ -500,7 +512,7 @@ BAD: list[tuple[Settings, list[str]]] = [
     ({"training": {"schedule": {"milestones": [0]}}}, ["training.schedule.milestones", "0"]),
     ({"seed": -1}, ["seed", "-1", "equal to 0"]),
     ({"seed": "x"}, ["seed", "'x'", "integer"]),
-    ({"preset": "papers"}, ["preset", "'papers'", "'paper' or 'authors'"]),
+    ({"preset": "papers"}, ["preset", "'papers'", "'paper', 'authors' or 'fast'"]),
     ({"scenario": "blob"}, ["scenario.name", "'blob'", "Did you mean 'blobs'?", "fashion-mini"]),
     ({"scenario": 5}, ["scenario", "5"]),
     ({"scenario": {"name": "blobs", "sizes": 8}}, ["scenario.sizes", "Did you mean 'size'?"]),

@@ -21,14 +21,17 @@ from .best_sum import Candidate, candidates, complete
 from .evidence import SEEDS, Runs
 
 RIVAL, CHOSEN = "derpp+bfp", "chosen"
+FRESH, LATER = "shared draw re-estimated", (7, 8, 9, 10, 11)  # a form, and seeds to confirm it
 CHEAP = 0.6  # of the rival's passes, at most, for a form that deserves a name of its own
 NORMS = {
     "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
     "group norm": "GroupNorm", "continual norm": "continual normalisation",
 }  # fmt: skip
 FORMS = {
-    "shared draw": "one draw for all terms", "every second step": "every second step",
-    "rows": "on {bfp.on} rows only", "stored features": "stored features",
+    "shared draw": "one draw for all terms",
+    "shared draw re-estimated": "one draw for all terms, BatchNorm re-estimated",
+    "every second step": "every second step", "rows": "on {bfp.on} rows only",
+    "stored features": "stored features",
 }  # fmt: skip
 # The parts of the protocol whose runs can be compared here, and what sets them apart.
 PARTS = {
@@ -104,6 +107,7 @@ class Frontier:
     forms: Sequence[Compared]
     candidates: Sequence[Candidate]  # of the search for the best sum, the best first
     searched: bool  # whether all of them have been judged
+    confirmed: Paired | None  # the form that was thought of late, on seeds that were not seen
 
 
 def frontier(records: Iterable[Record]) -> Frontier:
@@ -130,8 +134,18 @@ def frontier(records: Iterable[Record]) -> Frontier:
         [one for one in every if not one.complete],
         [rivals[i] for i in budgets.frontier(points)],
         those(contrasts), those(norms), those(forms),
-        candidates(runs), complete(runs),
+        candidates(runs), complete(runs), _confirmed(runs),
     )  # fmt: skip
+
+
+def _confirmed(runs: Runs) -> Paired | None:
+    sides = []
+    for part in (FRESH, "main"):
+        wanted = [s for s in runs.parts[part] if s["method"] == RIVAL and s["seed"] in LATER]
+        found = {settings["seed"]: runs.run(settings) for settings in wanted}
+        sides.append({n: float(r.facts["class_il.faa"] or 0.0) for n, r in found.items() if r})
+    there = all(set(side) == set(LATER) for side in sides)
+    return all_paired([(sides[0], sides[1])])[0] if there else None
 
 
 def _sums(part: str, words: str, runs: Runs) -> list[Sum]:

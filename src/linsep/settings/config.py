@@ -43,8 +43,9 @@ memory={'rows': 50})
     as file.py:function."""
     seed: sections.Seed = 0
     """Seed of all random numbers."""
-    preset: Literal["paper", "authors"] | None = None
-    """Choices of the BFP paper's text (paper) or of its authors' program (authors)."""
+    preset: Literal["paper", "authors", "fast"] | None = None
+    """Choices of the BFP paper's text (paper) or of its authors' program (authors), or a form of it
+    that needs little more than half of the passes (fast)."""
     scenario: sections.Scenario = sections.Scenario()
     net: sections.Net = sections.Net()
     training: sections.Training = sections.Training()
