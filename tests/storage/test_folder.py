@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import gzip
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import tomli_w
 
 import linsep
 from linsep.errors import StateError, printable
+from linsep.storage import files
 from linsep.storage import folder as folder_module
 from linsep.storage.folder import RunFolder
 from linsep.storage.store import Store, read_facts
@@ -207,6 +209,22 @@ def test_timings_are_spelled_as_events_and_old_ones_are_read(folder: Path) -> No
         path.read_text().replace("epoch_end", "EpochEnd").replace("task_end", "TaskEnd")
     )
     assert len(RunFolder(folder).timing()) == len(named)
+
+
+def test_events_may_be_compressed(folder: Path) -> None:
+    path, run = folder / "events.jsonl", RunFolder(folder)
+    zipped, before, content = folder / "events.jsonl.gz", run.events(), path.read_bytes()
+    zipped.write_bytes(gzip.compress(content))
+    path.unlink()
+    assert run.events() == before
+    assert run.has("events.jsonl")
+    for damaged in (zipped.read_bytes()[:-9], b"nothing", b""):
+        zipped.write_bytes(damaged)
+        assert "damaged" in str(read(run.events))
+    zipped.write_bytes(gzip.compress(bytes(files.LARGEST + 1)))
+    assert "unpacks to more than" in str(read(run.events))
+    path.write_bytes(content)  # what is there as it is goes first
+    assert run.events() == before
 
 
 def test_only_the_folder_knows_the_names_of_its_files() -> None:

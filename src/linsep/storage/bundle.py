@@ -53,7 +53,7 @@ class Added:
 
 def pack(folders: Sequence[Path], *, weights: bool = False) -> bytes:
     """Finished runs as a bundle; the same runs give the same bytes."""
-    contents = {folder.name: dict(_shared(folder, weights)) for folder in sorted(folders)}
+    contents = {folder.name: dict(shared(folder, weights=weights)) for folder in sorted(folders)}
     digests = {
         name: {file: files.digest(content) for file, content in inside.items()}
         for name, inside in contents.items()
@@ -103,7 +103,7 @@ def _moved(folder: Path, runs: Path) -> Added:
 # --- packing -------------------------------------------------------------------------------------
 
 
-def _shared(folder: Path, weights: bool) -> Iterator[tuple[str, bytes]]:
+def shared(folder: Path, *, weights: bool = False) -> Iterator[tuple[str, bytes]]:
     """The files of a run that others may see, by name."""
     run = RunFolder(folder)
     if not run.finished:

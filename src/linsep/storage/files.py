@@ -8,6 +8,7 @@ import io
 import os
 import pickle
 import stat
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -40,6 +41,20 @@ def read(path: Path, largest: int | None = LARGEST) -> bytes:
         if largest is not None and found.st_size > largest:
             raise StateError(f"cannot read {path}: {found.st_size} bytes; at most {largest}")
         return path.read_bytes()
+
+
+def unzipped(path: Path) -> bytes:
+    """The content of a gzip file; StateError if it is damaged or unpacks to too much."""
+    unpacking = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        content = unpacking.decompress(read(path), LARGEST)
+    except zlib.error:
+        raise StateError(f"{path} is damaged: it cannot be unpacked") from None
+    if unpacking.unconsumed_tail:
+        raise StateError(f"cannot read {path}: it unpacks to more than {LARGEST} bytes")
+    if not unpacking.eof:
+        raise StateError(f"{path} is damaged: its end is missing")
+    return content
 
 
 def digest(content: bytes) -> str:

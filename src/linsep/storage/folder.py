@@ -2,7 +2,8 @@
 
     config.toml        the resolved config
     environment.json   versions and hardware, one entry for every time the run was started
-    events.jsonl       what happened, without clock times: equal for equal runs, byte for byte
+    events.jsonl       what happened, without clock times: equal for equal runs, byte for byte; a
+                       run that is kept for the record may have it as events.jsonl.gz
     timing.jsonl       how long it took
     state.pt           the resumable state, and state.previous.pt the one before
     snapshots/         the net at the end of each task, or of the last, for analyses
@@ -38,6 +39,7 @@ from . import files
 CONFIG, RESULTS, EVENTS, TIMING = "config.toml", "results.json", "events.jsonl", "timing.jsonl"
 ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safetensors"
 COST, ORIGIN = "cost.json", "origin.json"
+COMPRESSED = {EVENTS: f"{EVENTS}.gz"}  # what may stand in for a file
 STATES = "state.pt", "state.previous.pt"  # the newest first
 DEEPEST = 20  # tables and lists within each other in a config
 
@@ -190,7 +192,8 @@ class RunFolder:
         return self.has(RESULTS)
 
     def has(self, name: str) -> bool:
-        return os.path.exists(self.path / name)  # a folder that must not be read has nothing
+        names = (name, COMPRESSED.get(name, name))
+        return any(os.path.exists(self.path / n) for n in names)  # one that must not be read: none
 
     def config_text(self) -> str:
         try:
@@ -257,8 +260,10 @@ class RunFolder:
         return f"task {last['task'] + 1}, {last['stage']} epoch {last['epoch'] + 1}{of}"
 
     def content(self, name: str) -> bytes:
-        """A file as it is; nothing if it is not there."""
-        return files.read(self.path / name) if self.has(name) else b""
+        """A file as it was written; nothing if it is not there."""
+        if os.path.exists(self.path / name):
+            return files.read(self.path / name)
+        return files.unzipped(self.path / COMPRESSED[name]) if self.has(name) else b""
 
     def _parsed(self, schema: TypeAdapter[Any], name: str, content: bytes | None = None) -> Any:
         try:

@@ -1,0 +1,124 @@
+"""Test the networks of finished runs in another way, without training them again.
+
+    python scripts/evaluate_again.py RUNS --part "shared draw re-estimated" --data DIR
+
+Which BatchNorm statistics a network is tested with, by which rule it predicts and whether its head
+is aligned first (`+wa`) do not change training. So for each run of a part of the evidence's
+protocol this looks in RUNS for one that was trained alike and has the snapshots of all tasks. It
+fills the memory with the same rows once more, takes the weights after each task from the snapshots
+and the losses from the events, and tests. The folder it writes is the one that training would have
+given, bit for bit, except that its cost.json has no seconds.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from linsep.data.images import Batch
+from linsep.data.tasks import Task
+from linsep.grids.plan import expand
+from linsep.learning.run import EpochEnd, Event, Run, batches
+from linsep.paper.evidence import protocol
+from linsep.prepare import prepare
+from linsep.randomness import Cursor
+from linsep.settings.config import from_settings
+from linsep.settings.layers import merged
+from linsep.storage import snapshots
+from linsep.storage.folder import COST, TIMING, RunFolder
+from linsep.storage.session import Session
+
+Settings = Mapping[str, Any]
+
+
+class Repeated(Run):
+    """A run that takes its weights and losses from one that was trained."""
+
+    def __init__(self, mine: Run, trained: Path) -> None:
+        super().__init__(mine.scenario, mine.learner)
+        self.weights = {s.task: s.path for s in snapshots.found(trained) if s.ends_task}
+        ends = [e for e in RunFolder(trained).events() if e["event"] == "epoch_end"]
+        self.losses = {(e["task"], e["stage"], e["epoch"]): e["losses"] for e in ends}
+
+    def _stage(self, task: Task) -> Iterator[Event]:
+        learner, stage = self.learner, self.learner.method.stages[self.cursor.stage]
+        at = learner.bind(task, stage)
+        while len(at.rows) and self.cursor.epoch < self.epochs(stage):
+            place = self.cursor[:3]
+            order = learner.randomness.at("order", *place).permutation(len(at.rows))
+            every = batches(torch.from_numpy(order), learner.training.batch_size)
+            for step, rows in enumerate(every):
+                self._observe(at.rows.take(rows), Cursor(*place, step), at)
+            ended = self.cursor._replace(step=len(every))
+            self.cursor = ended._replace(epoch=ended.epoch + 1, step=0)
+            yield EpochEnd(ended, stage.name, self.losses[ended.task, stage.name, ended.epoch])
+        tensors = load_file(self.weights[task.index])
+        net = {name.removeprefix("net."): t for name, t in tensors.items() if name[:4] == "net."}
+        learner.net.load_state_dict(net)
+
+    def _observe(self, images: Any, cursor: Cursor, at: Any) -> None:
+        """Offer rows to the memory; the logits beside them are not what statistics are made of."""
+        logits = torch.zeros(len(images), self.learner.spec.classes)
+        self.learner.observe(at, Batch(torch.empty(0), images.y, images), logits, cursor)
+
+
+def trained_alike(settings: Settings, runs: Path, opened: dict[str, Any]) -> Path | None:
+    """A finished run, with all its snapshots, that differs in how it is tested only."""
+    evaluation = dict(settings.get("evaluation", {}))
+    evaluation.pop("batchnorm", None)
+    for method, tested in product(
+        dict.fromkeys((settings["method"], settings["method"].removesuffix("+wa"))),
+        (evaluation, {}),
+    ):
+        like = {**settings, "method": method, "evaluation": tested}
+        folder = runs / prepare(from_settings(like), lenient=True, opened=opened).name
+        if RunFolder(folder).finished and not snapshots.missing(folder):
+            return folder
+    return None
+
+
+def evaluate(settings: Settings, runs: Path, opened: dict[str, Any]) -> str:
+    """Write the run's folder beside the others; returns what was done."""
+    prepared = prepare(from_settings(settings), lenient=True, opened=opened)
+    if RunFolder(runs / prepared.name).finished:
+        return f"{prepared.name}: there already"
+    trained = trained_alike(settings, runs, opened)
+    if trained is None:
+        return f"{prepared.name}: no run that was trained alike"
+    with Session(prepared, runs, keep="end") as session:
+        assert session.run is not None
+        method = session.run.learner.method
+        if method.average is not None or prepared.config.memory.policy == "loss_aware":
+            raise SystemExit(f"{prepared.name}: its training is needed")
+        session.run = Repeated(session.run, trained)
+        for _ in session:
+            pass
+    cost = json.loads((session.folder / COST).read_text())
+    cost.pop("seconds", None)
+    (session.folder / COST).write_text(json.dumps(cost, indent=1) + "\n")
+    (session.folder / TIMING).unlink()
+    return f"{prepared.name}: tested with the weights of {trained.name}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("runs", type=Path, help="where the trained runs are, and go")
+    parser.add_argument("--part", action="append", required=True, help="of the protocol")
+    parser.add_argument("--data", help="where the images are")
+    given = parser.parse_args()
+    opened: dict[str, Any] = {}
+    for part in given.part:
+        for settings in expand(protocol()[part]):
+            placed = merged(settings, {"scenario": {"data": given.data}} if given.data else {})
+            print(evaluate(placed, given.runs, opened), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
