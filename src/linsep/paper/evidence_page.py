@@ -10,7 +10,7 @@ from importlib.resources import files
 from ..compare.tables import Table
 from ..compare.titles import title
 from ..errors import ConfigError
-from .evidence import FEWEST, Finding, Outcome, Runs
+from .evidence import FEWEST, Finding, Outcome, Runs, Verdict
 from .evidence_picture import contrast_title
 from .features import analysed, directions, probes, projections, similarities, weights
 from .tables import Place, at
@@ -18,6 +18,9 @@ from .tables import Place, at
 FIGURE = "figures/evidence.svg"
 FEATURES = "figures/features.svg"
 MARK = "evidence"
+OUTCOMES: Mapping[Verdict, str] = {  # of one test; the verdict is on all tests of a claim
+    "holds": "as claimed", "does not hold": "not as claimed", "undecided": "open", "not run": "",
+}  # fmt: skip
 
 
 def page(found: Sequence[Finding], runs: Runs) -> str:
@@ -60,13 +63,15 @@ def _ours(outcome: Outcome) -> tuple[str, ...]:
 
 def verdicts(found: Sequence[Finding]) -> Table:
     """A row for each test, with the verdict on its claim."""
-    columns = ("claim", "verdict", "test", "difference (95 %)", "pairs", "p (Holm)", "paper")
+    heads = ("claim", "verdict", "test", "difference (95 %)", "pairs", "p (Holm)", "paper")
     rows = []
     for finding in found:
         for i, outcome in enumerate(finding.outcomes):
             first = (finding.claim.text, finding.verdict) if i == 0 else ("", "")
-            rows.append([*first, *_cells(outcome)])
-    return Table(columns, rows)
+            sides = outcome.contrast.arm, outcome.contrast.against
+            parts = ", ".join(dict.fromkeys(side.part for side in sides))
+            rows.append([*first, *_cells(outcome), OUTCOMES[outcome.verdict], parts])
+    return Table((*heads, "outcome", "parts"), rows)
 
 
 def _cells(outcome: Outcome) -> Iterator[str]:
