@@ -87,6 +87,17 @@ def test_ways_to_normalise_stand_beside_the_same_method(monkeypatch: pytest.Monk
     assert len({(id(c.one), id(c.rival)) for c in [*found.against_rival, *found.norms]}) == 5
 
 
+def test_the_second_data_set_is_compared_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {("main", m): (30.0, 4.0) for m in ("er", RIVAL)} | {("cifar100", "er"): (12.0, 2.0)}
+    found = made_up(monkeypatch, given | {("cifar100 re-estimated", "er"): (10.0, 2.0)})
+    (only,) = found.norms
+    assert (only.one.title, only.rival.title) == (
+        "ER, BatchNorm re-estimated, Split CIFAR-100", "ER, Split CIFAR-100",
+    )  # fmt: skip
+    assert only.pairs.difference.mean == pytest.approx(-2.0)
+    assert only.one not in found.sums  # other data have no place on this frontier
+
+
 @pytest.mark.parametrize(
     ("passes", "faa", "named"),
     [(2.0, 40.0, True), (2.0, 30.0, False), (2.5, 40.0, False)],

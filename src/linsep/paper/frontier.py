@@ -27,6 +27,8 @@ NORMS = {
     "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
     "group norm": "GroupNorm", "continual norm": "continual normalisation",
 }  # fmt: skip
+# On a second data set: a part, and the part that it is compared with. They are not on the frontier.
+ELSEWHERE = {"cifar100 re-estimated": ("cifar100", "Split CIFAR-100")}
 FORMS = {
     "shared draw": "one draw for all terms",
     "shared draw re-estimated": "one draw for all terms, BatchNorm re-estimated",
@@ -121,6 +123,7 @@ def frontier(records: Iterable[Record]) -> Frontier:
     best = main.get(RIVAL)
     contrasts = [(one, best) for one in ranked if best not in (None, one)]
     norms = [(one, main.get(one.method)) for one in ranked if one.part in NORMS]
+    norms += _elsewhere(runs)
     forms = [(one, best) for one in ranked if one.part in FORMS]
     # A form of BFP stands against DER++ w/ BFP in the first list too: one test, counted once.
     tests = {(id(a), id(b)): (a, b) for a, b in [*contrasts, *norms] if b is not None}
@@ -136,6 +139,17 @@ def frontier(records: Iterable[Record]) -> Frontier:
         those(contrasts), those(norms), those(forms),
         candidates(runs), complete(runs), _confirmed(runs),
     )  # fmt: skip
+
+
+def _elsewhere(runs: Runs) -> list[tuple[Sum, Sum | None]]:
+    """BatchNorm re-estimated on the second data set, beside the same methods as they are."""
+    found: list[tuple[Sum, Sum | None]] = []
+    for part, (base, where) in ELSEWHERE.items():
+        plain = {one.method: one for one in _sums(base, f", {where}", runs) if one.complete}
+        words = f", {NORMS['reestimated']}, {where}"
+        mine = [one for one in _sums(part, words, runs) if one.complete]
+        found += [(one, plain.get(one.method)) for one in mine]
+    return found
 
 
 def _confirmed(runs: Runs) -> Paired | None:
