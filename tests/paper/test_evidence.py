@@ -1,6 +1,7 @@
 """The evidence: the right runs, the right verdicts, and pages that are up to date."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from linsep.grids.plan import expand, in_parts, plan
 from linsep.paper.claims import CLAIMS, FAA, Claim, Contrast, Side
 from linsep.paper.evidence import Finding, Outcome, Runs, findings, protocol, verdict_on
 from linsep.paper.evidence_page import block, page, replaced
-from linsep.paper.evidence_picture import picture
+from linsep.paper.evidence_picture import LABELS, RIGHT, WIDTH, picture
 from linsep.paper.features import analysed
 from linsep.paper.features_picture import picture as of_features
 from linsep.storage.store import Store
@@ -156,6 +157,15 @@ def test_a_page_without_any_run_says_so() -> None:
     assert {finding.verdict for finding in found} == {"not run"}
     assert "not run" in page(found, Runs([]))
     assert "claim holds" in picture(found)  # its legend
+
+
+def test_the_picture_holds_all_of_its_labels_and_lines() -> None:
+    drawn = picture(findings(CLAIMS, Store(RESULTS).records()))
+    labels = re.findall(r'text-anchor="end"[^>]*>([^<]+)<', drawn)
+    assert max(len(label) for label in labels) * 6.8 < LABELS - 12  # of a wide font
+    ends = [float(x) for line in re.findall(r"M([0-9.-]+) [0-9.]+H([0-9.-]+)", drawn) for x in line]
+    assert min(ends) >= LABELS
+    assert max(ends) <= WIDTH - RIGHT
 
 
 def test_a_file_without_marks_is_left_alone() -> None:

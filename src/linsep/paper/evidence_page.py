@@ -11,7 +11,7 @@ from ..compare.tables import Table
 from ..compare.titles import title
 from ..errors import ConfigError
 from .evidence import FEWEST, Finding, Outcome, Runs, Verdict
-from .evidence_picture import contrast_title
+from .evidence_picture import PLAIN, contrast_title
 from .features import analysed, directions, probes, projections, similarities, weights
 from .tables import Place, at
 
@@ -43,7 +43,7 @@ def block(found: Sequence[Finding]) -> str:
     rows = [o for f in found if f.claim.name in names for o in f.outcomes]
     head = "| Class-IL final average accuracy | ours | pairs | paper |\n|---|---:|---:|---:|\n"
     lines = [f"| {' | '.join([contrast_title(o), *_ours(o)])} |" for o in rows]
-    return head + "\n".join(line.replace(", Class-IL FAA", "") for line in lines) + "\n"
+    return head + "\n".join(line.replace(PLAIN, "") for line in lines) + "\n"
 
 
 def replaced(text: str, content: str, mark: str = MARK) -> str:

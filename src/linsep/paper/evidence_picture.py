@@ -6,11 +6,12 @@ Knows outcomes. Knows nothing of how they were found.
 from collections.abc import Callable, Sequence
 
 from ..compare.titles import title
-from .claims import Side
+from .claims import Contrast, Side
 from .drawing import ACCENT, DIM, PALE, opened, step_of, text
 from .evidence import FEWEST, Finding, Outcome, Verdict
 
-WIDTH, LABELS, RIGHT, ROW, TOP, BOTTOM = 900, 470, 30, 26, 54, 58  # pixels
+WIDTH, LABELS, RIGHT, ROW, TOP, BOTTOM = 940, 452, 30, 26, 54, 58  # pixels
+WIDEST = 20.0  # points; a wider interval does not stretch the axis and ends in an arrow
 COLOURS: dict[Verdict, str] = {
     "holds": ACCENT, "does not hold": "#d55e00", "undecided": DIM,
 }  # fmt: skip
@@ -19,6 +20,7 @@ MEASURES = {
     "task_il.faa": "Task-IL FAA", "probe.accuracy": "linear probe", "cka.seen": "CKA, seen classes",
     "cka.unseen": "CKA, new classes",
 }  # fmt: skip
+PLAIN = f", {MEASURES['class_il.faa']}"  # what a label need not say
 WHERE = {
     "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
     "cifar100": "Split CIFAR-100", "shuffled": "shuffled classes", "resnet": "ResNet-18",
@@ -34,12 +36,17 @@ def side_title(side: Side) -> str:
 def contrast_title(outcome: Outcome) -> str:
     """'DER++ w/ BFP − DER++, Class-IL FAA'."""
     contrast = outcome.contrast
-    parts = [
-        f"{side_title(contrast.arm)} − {side_title(contrast.against)}",
-        MEASURES[contrast.measure],
-    ]
     where = WHERE.get(contrast.arm.part) or WHERE.get(contrast.against.part)
-    return ", ".join([*parts, *([where] if where else [])])
+    parts = [_sides(contrast), MEASURES[contrast.measure], where]
+    return ", ".join(filter(None, parts))
+
+
+def _sides(contrast: Contrast) -> str:
+    arm, against = contrast.arm, contrast.against
+    if arm.fields and arm.method == against.method:
+        high, low = (side.fields["bfp.weight"] for side in (arm, against))
+        return f"{title(arm.method)} at weight {high:g} − at weight {low:g}"
+    return f"{side_title(arm)} − {side_title(against)}"
 
 
 def picture(found: Sequence[Finding]) -> str:
@@ -59,7 +66,9 @@ def picture(found: Sequence[Finding]) -> str:
         return LABELS + (WIDTH - LABELS - RIGHT) * (value - low) / (high - low)
 
     parts = opened(WIDTH, height, "Paired differences of the evidence, with 95 % intervals")
-    heading = "Paired differences in percentage points, with 95 % intervals"
+    heading = (
+        "Paired differences in percentage points of Class-IL FAA, unless named, with 95 % intervals"
+    )
     parts.append(text(16, 28, heading, "bold"))
     foot = TOP + ROW * len(rows)
     for i in range(round((high - low) / step) + 1):
@@ -74,24 +83,34 @@ def picture(found: Sequence[Finding]) -> str:
 
 
 def _ends(outcome: Outcome) -> list[float]:
+    """What the axis has to hold of a test."""
     assert outcome.pairs is not None
     gap = outcome.pairs.difference
-    values = (gap.mean, gap.low, gap.high, outcome.printed)
+    narrow = gap.low is not None and gap.high is not None and gap.high - gap.low <= WIDEST
+    values = (gap.mean, outcome.printed, *((gap.low, gap.high) if narrow else ()))
     return [value for value in values if value is not None]
 
 
 def _row(outcome: Outcome, x: Callable[[float], float], y: float) -> str:
     assert outcome.pairs is not None
     gap, colour = outcome.pairs.difference, COLOURS[outcome.verdict]
-    label = f"{contrast_title(outcome)} (n = {gap.n})"
+    label = f"{contrast_title(outcome).replace(PLAIN, '')} (n = {gap.n})"
     parts = [text(LABELS - 12, y + 4, label, anchor="end")]
     if gap.low is not None and gap.high is not None:
-        line = f"M{x(gap.low):.1f} {y:.1f}H{x(gap.high):.1f}"
-        parts.append(f'<path d="{line}" stroke="{colour}" stroke-width="2.5"/>')
+        parts.append(_interval(x(gap.low), x(gap.high), y, colour))
     parts.append(f'<circle cx="{x(gap.mean):.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
     if outcome.printed is not None:
         parts.append(_diamond(x(outcome.printed), y))
     return "".join(parts)
+
+
+def _interval(low: float, high: float, y: float, colour: str) -> str:
+    """A line between two places; an end outside the axis is an arrow at its edge."""
+    left, right = max(low, LABELS), min(high, WIDTH - RIGHT)
+    drawn = [f"M{left:.1f} {y:.1f}H{right:.1f}"]
+    drawn += [f"M{left + 6:.1f} {y - 5:.1f}l-6 5l6 5"] * (left > low)
+    drawn += [f"M{right - 6:.1f} {y - 5:.1f}l6 5l-6 5"] * (right < high)
+    return f'<path d="{"".join(drawn)}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
 
 
 def _diamond(x: float, y: float) -> str:
