@@ -13,8 +13,8 @@ from linsep.errors import ConfigError
 from linsep.grids.plan import expand, in_parts, plan
 from linsep.paper.claims import CLAIMS, FAA, Claim, Contrast, Side
 from linsep.paper.evidence import Finding, Outcome, Runs, findings, protocol, verdict_on
-from linsep.paper.evidence_page import block, page, replaced
-from linsep.paper.evidence_picture import LABELS, RIGHT, WIDTH, picture
+from linsep.paper.evidence_page import block, listed, page, replaced
+from linsep.paper.evidence_picture import LABELS, RIGHT, WIDTH, contrast_title, picture
 from linsep.paper.features import analysed
 from linsep.paper.features_picture import picture as of_features
 from linsep.storage.store import Store
@@ -157,6 +157,18 @@ def test_a_page_without_any_run_says_so() -> None:
     assert {finding.verdict for finding in found} == {"not run"}
     assert "not run" in page(found, Runs([]))
     assert "claim holds" in picture(found)  # its legend
+
+
+def test_a_narrow_terminal_shows_every_test() -> None:
+    found = findings(CLAIMS, Store(RESULTS).records())
+    lines = listed(found).splitlines()
+    assert max(map(len, lines)) < 80
+    shown = [" ".join(line.split()) for line in lines]
+    for finding in found:
+        for outcome in finding.outcomes:
+            assert contrast_title(outcome) in shown
+            if outcome.pairs is not None:
+                assert any(f"{outcome.pairs.difference.mean:+.2f} (" in line for line in shown)
 
 
 def test_the_picture_holds_all_of_its_labels_and_lines() -> None:

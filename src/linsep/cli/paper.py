@@ -173,7 +173,7 @@ def evidence(
     """
     from ..paper.claims import CLAIMS
     from ..paper.evidence import Runs, findings
-    from ..paper.evidence_page import FEATURES, FIGURE, block, page, replaced, verdicts
+    from ..paper.evidence_page import FEATURES, FIGURE, block, listed, page, replaced
     from ..paper.evidence_picture import picture
     from ..paper.features import analysed
     from ..paper.features_picture import picture as of_features
@@ -197,7 +197,7 @@ def evidence(
             raise ConfigError(f"{into}: {error}") from None
     _write(written)
     if not written:
-        publish([verdicts(found)], [], "terminal", None)
+        typer.echo(listed(found))
 
 
 @app.command("frontier")

@@ -6,6 +6,7 @@ the paper's tables is read from them. Knows findings. Reads no run.
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from textwrap import wrap
 
 from ..compare.tables import Table
 from ..compare.titles import title
@@ -18,6 +19,7 @@ from .tables import Place, at
 FIGURE = "figures/evidence.svg"
 FEATURES = "figures/features.svg"
 MARK = "evidence"
+NARROW = 79  # columns of the narrowest terminal that is thought of
 OUTCOMES: Mapping[Verdict, str] = {  # of one test; the verdict is on all tests of a claim
     "holds": "as claimed", "does not hold": "not as claimed", "undecided": "open", "not run": "",
 }  # fmt: skip
@@ -72,6 +74,19 @@ def verdicts(found: Sequence[Finding]) -> Table:
             parts = ", ".join(dict.fromkeys(side.part for side in sides))
             rows.append([*first, *_cells(outcome), OUTCOMES[outcome.verdict], parts])
     return Table((*heads, "outcome", "parts"), rows)
+
+
+def listed(found: Sequence[Finding]) -> str:
+    """The verdicts as lines for a terminal: a claim, and below it what its tests gave."""
+    lines = []
+    for finding in found:
+        claim = f"{finding.verdict:<15}{finding.claim.text}"
+        lines += wrap(claim, NARROW, subsequent_indent=" " * 15)
+        for outcome in finding.outcomes:
+            name, gap, pairs, chance, paper = _cells(outcome)
+            facts = [gap, f"{pairs} pairs", chance and f"p = {chance}", paper and f"paper {paper}"]
+            lines += [f"    {name}", f"      {', '.join(filter(None, facts))}"]
+    return "\n".join(lines).replace("p = <", "p < ")
 
 
 def _cells(outcome: Outcome) -> Iterator[str]:

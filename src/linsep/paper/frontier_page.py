@@ -42,7 +42,8 @@ def table(found: Frontier) -> Table:
         leads = "yes" if one in found.leading else ""
         rows.append([*_cells(one), *_test(compared.get(id(one))), leads])
     heads = ["sum", "passes", "kB kept", "Class-IL FAA", "Task-IL FAA", DIFFERENCE, CHANCE]
-    return Table([*heads, "frontier"], rows)
+    spare = [["kB kept"], ["Task-IL FAA"], [CHANCE], [DIFFERENCE]]
+    return Table([*heads, "frontier"], rows, spare=spare)
 
 
 def notes(found: Frontier) -> list[str]:
