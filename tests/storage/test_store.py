@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from linsep.compare.summaries import listing
 from linsep.errors import ConfigError, StateError
 from linsep.learning.run import StepEnd
 from linsep.storage.session import Session
@@ -289,6 +290,14 @@ def test_runs_lists_what_there_is(tmp_path: Path) -> None:
     assert none.stdout == "No runs with memory=9 in runs.\n"
     wrong = command("runs", "--where", "memory=", cwd=tmp_path)
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+
+
+def test_a_column_is_listed_once(tmp_path: Path) -> None:
+    records = Store(made(tmp_path)).records()
+    plain = listing(records)
+    assert listing(records, ["seed", "faa", "status", "key", "scenario"]).columns == plain.columns
+    twice = listing(records, ["lr", "training.lr"])
+    assert sorted(twice.columns) == sorted([*plain.columns, "training.lr"])
 
 
 def test_runs_as_json(tmp_path: Path) -> None:

@@ -24,9 +24,15 @@ BUDGETS = ("passes", "seconds", "bytes")  # what methods may be compared at equa
 
 
 def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
-    """A row for each run; `extra` names further columns. Labels have one if a run has them."""
+    """A row for each run; `extra` names further columns, if they are not there already.
+
+    Labels have a column if a run has them.
+    """
     metrics = {"Class-IL FAA": "class_il.faa", "FF": "class_il.ff", "Task-IL FAA": "task_il.faa"}
-    named = [*("method", "memory", "seed"), *extra]
+    named = ["method", "memory", "seed"]
+    there = {"key", "status", "scenario.name", *map(full_name, named), *metrics.values()}
+    extra = list({full: name for name in extra if (full := full_name(name)) not in there}.values())
+    named += extra
     if PASSES not in map(full_name, extra) and any(record.facts.get(PASSES) for record in records):
         metrics |= {"passes": PASSES}
     labels = {"name": [record.given_name for record in records]}
