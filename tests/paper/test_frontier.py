@@ -14,7 +14,7 @@ from scipy.stats import ttest_rel
 
 from linsep.paper.best_sum import SEARCH
 from linsep.paper.evidence import SEEDS, Runs
-from linsep.paper.frontier import FORMS, NORMS, PARTS, RIVAL, Frontier, frontier
+from linsep.paper.frontier import FORMS, FRESH, NORMS, PARTS, RIVAL, Frontier, frontier
 from linsep.paper.frontier_page import notes, page
 from linsep.paper.frontier_picture import LINE, picture
 from linsep.storage.store import Store
@@ -111,6 +111,18 @@ def test_a_form_deserves_a_name(
     assert [c.one.part for c in found.forms] == ["every second step"]
     assert set(FORMS) >= {"every second step"}
     assert ("These do: DER++ w/ BFP, every second step." in page(found)) == named
+
+
+def test_fast_is_confirmed_on_seeds_that_were_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {("main", RIVAL): (40.0, 4.0), (FRESH, RIVAL): (39.0, 2.0)}
+    found = made_up(monkeypatch, given)
+    assert found.confirmed is not None
+    later, every = (pairs.difference for pairs in found.confirmed)
+    # A point less, and made_up adds one to odd seeds: 7, 9 and 11 of five, and five of ten.
+    assert (later.n, later.mean) == (5, pytest.approx(-1 + 3 / 5))
+    assert (every.n, every.mean) == (10, pytest.approx(-1 + 5 / 10))
+    assert f"by {later.mean:+.2f} points" in page(found)
+    assert made_up(monkeypatch, {("main", RIVAL): (40.0, 4.0)}).confirmed is None
 
 
 def test_a_sum_without_all_seeds_is_not_run_yet(found: Frontier) -> None:

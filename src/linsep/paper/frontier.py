@@ -109,7 +109,8 @@ class Frontier:
     forms: Sequence[Compared]
     candidates: Sequence[Candidate]  # of the search for the best sum, the best first
     searched: bool  # whether all of them have been judged
-    confirmed: Paired | None  # the form that was thought of late, on seeds that were not seen
+    # The form that was thought of late: on seeds that had not been seen, and on all.
+    confirmed: tuple[Paired, Paired] | None
 
 
 def frontier(records: Iterable[Record]) -> Frontier:
@@ -152,14 +153,17 @@ def _elsewhere(runs: Runs) -> list[tuple[Sum, Sum | None]]:
     return found
 
 
-def _confirmed(runs: Runs) -> Paired | None:
+def _confirmed(runs: Runs) -> tuple[Paired, Paired] | None:
     sides = []
     for part in (FRESH, "main"):
-        wanted = [s for s in runs.parts[part] if s["method"] == RIVAL and s["seed"] in LATER]
-        found = {settings["seed"]: runs.run(settings) for settings in wanted}
+        mine = (settings for settings in runs.parts[part] if settings["method"] == RIVAL)
+        found = {settings["seed"]: runs.run(settings) for settings in mine}
+        if None in found.values():
+            return None
         sides.append({n: float(r.facts["class_il.faa"] or 0.0) for n, r in found.items() if r})
-    there = all(set(side) == set(LATER) for side in sides)
-    return all_paired([(sides[0], sides[1])])[0] if there else None
+    later = [{seed: side[seed] for seed in LATER} for side in sides]
+    first, second = all_paired([(later[0], later[1]), (sides[0], sides[1])])
+    return first, second
 
 
 def _sums(part: str, words: str, runs: Runs) -> list[Sum]:

@@ -6,6 +6,7 @@ Knows the frontier. Reads no run.
 from collections.abc import Sequence
 from importlib.resources import files
 
+from ..compare.statistics import Paired
 from ..compare.tables import Interval, Spread, Table, Value
 from ..compare.titles import title
 from .best_sum import Candidate
@@ -90,18 +91,22 @@ def _verdict(forms: Sequence[Compared]) -> str:
 
 def _confirmed(found: Frontier) -> str:
     """What further seeds say of the form that was thought of late."""
-    words = f"One draw with re-estimated BatchNorm is the preset `fast`. {LATE}"
     if found.confirmed is None:
-        return f"{words} They have not been run yet."
-    gap = found.confirmed.difference
-    interval = f"{gap.mean:+.2f} points ({gap.low:+.2f} to {gap.high:+.2f})"
-    return f"{words} There its difference is {interval}."
+        return f"{FAST}, which has not been done yet."
+    later, every = map(_interval, found.confirmed)
+    return f"{FAST}: there it differs from {title(RIVAL)} by {later}, and over all ten by {every}."
 
 
-LATE = (
-    "It was thought of when two seeds of the shared draw had been seen, so it was tested again on "
-    f"seeds {LATER[0]} to {LATER[-1]} of the main comparison, against {title(RIVAL)}."
+FAST = (
+    "One draw with re-estimated BatchNorm is the preset `fast`. The idea came when two seeds of "
+    f"the shared draw had been seen, so seeds {LATER[0]} to {LATER[-1]} of the main comparison "
+    "test it afresh"
 )
+
+
+def _interval(pairs: Paired) -> str:
+    gap = pairs.difference
+    return f"{gap.mean:+.2f} points ({gap.low:+.2f} to {gap.high:+.2f})"
 
 
 def _outcome(found: Frontier) -> str:
@@ -112,13 +117,12 @@ def _outcome(found: Frontier) -> str:
     tests = [c for c in found.against_rival if c.one.part == CHOSEN]
     if not tests:
         return f"{best} came first; it has not been run on the test images yet."
-    gap, chance = tests[0].pairs.difference, tests[0].chance
-    decided = chance < SIGNIFICANT
+    gap, decided = tests[0].pairs.difference, tests[0].chance < SIGNIFICANT
     words = (
         ("it is better" if gap.mean > 0 else "it is worse") if decided else "that decides nothing"
     )
-    interval = f"{gap.mean:+.2f} points ({gap.low:+.2f} to {gap.high:+.2f})"
-    return f"{best} came first. On the test images it is {interval} from {title(RIVAL)}: {words}."
+    found_gap = _interval(tests[0].pairs)
+    return f"{best} came first. On the test images it is {found_gap} from {title(RIVAL)}: {words}."
 
 
 def _search(candidates: Sequence[Candidate]) -> str:
