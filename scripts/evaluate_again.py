@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from safetensors.torch import load_file
 
 from linsep.data.images import Batch
 from linsep.data.tasks import Task
+from linsep.errors import ConfigError
 from linsep.grids.plan import expand
 from linsep.learning.run import EpochEnd, Event, Run, batches
 from linsep.paper.evidence import protocol
@@ -42,7 +44,7 @@ class Repeated(Run):
 
     def __init__(self, mine: Run, trained: Path) -> None:
         super().__init__(mine.scenario, mine.learner)
-        self.weights = {s.task: s.path for s in snapshots.found(trained) if s.ends_task}
+        self.weights = weights(trained)
         ends = [e for e in RunFolder(trained).events() if e["event"] == "epoch_end"]
         self.losses = {(e["task"], e["stage"], e["epoch"]): e["losses"] for e in ends}
 
@@ -68,6 +70,15 @@ class Repeated(Run):
         self.learner.observe(at, Batch(torch.empty(0), images.y, images), logits, cursor)
 
 
+def weights(folder: Path) -> dict[int, Path]:
+    """The snapshots at the ends of a run's tasks."""
+    return {s.task: s.path for s in snapshots.found(folder) if s.ends_task}
+
+
+def tasks(folder: Path) -> int:
+    return len(RunFolder(folder).results()["groups"])
+
+
 def trained_alike(settings: Settings, runs: Path, opened: dict[str, Any]) -> Path | None:
     """A finished run, with all its snapshots, that differs in how it is tested only."""
     evaluation = dict(settings.get("evaluation", {}))
@@ -77,9 +88,10 @@ def trained_alike(settings: Settings, runs: Path, opened: dict[str, Any]) -> Pat
         (evaluation, {}),
     ):
         like = {**settings, "method": method, "evaluation": tested}
-        folder = runs / prepare(from_settings(like), lenient=True, opened=opened).name
-        if RunFolder(folder).finished and not snapshots.missing(folder):
-            return folder
+        with suppress(ConfigError):  # +wa goes with its own rule only
+            folder = runs / prepare(from_settings(like), lenient=True, opened=opened).name
+            if RunFolder(folder).finished and len(weights(folder)) == tasks(folder):
+                return folder
     return None
 
 

@@ -41,6 +41,10 @@ def trained(settings: dict[str, Any], runs: Path) -> RunFolder:
             {"method": "derpp+bfp+wa", "memory": {"draws": "shared"}},
         ),
         (
+            {"method": "derpp+bfp", "preset": "authors"},
+            {"method": "derpp+bfp+wa", "preset": "authors", "evaluation": {"rule": "method"}},
+        ),
+        (
             {"method": "derpp+fd", "evaluation": {"rule": "method"}},
             {"method": "derpp+fd+wa", "evaluation": {"rule": "method", "batchnorm": "reestimated"}},
         ),
@@ -61,6 +65,17 @@ def test_tested_again_is_as_if_trained_so(
     assert "seconds" not in again.cost()
     assert "seconds" in straight.cost()
     assert "there already" in script.evaluate(second, tmp_path / "here", {})
+
+
+def test_a_run_that_was_tested_again_lends_no_weights(tmp_path: Path) -> None:
+    """It has those after the last task only."""
+    script = loaded("scripts/evaluate_again.py")
+    settings = merged(BASE, {"method": "er"})
+    first = trained(settings, tmp_path)
+    aligned = merged(settings, {"method": "er+wa"})
+    script.evaluate(aligned, tmp_path, {})
+    fresh = merged(aligned, {"evaluation": {"batchnorm": "reestimated"}})
+    assert script.evaluate(fresh, tmp_path, {}).endswith(f"the weights of {first.path.name}")
 
 
 def test_what_was_not_trained_alike_is_not_used(tmp_path: Path) -> None:
