@@ -38,7 +38,7 @@ FORMS = {
 # The parts of the protocol whose runs can be compared here, and what sets them apart.
 PARTS = {
     "main": "", "control": " at weight 0", "ablation": "", "without memory": "", "sums": "",
-    "aligned": "",
+    "aligned": "", CHOSEN: "",
     **{part: f", {words}" for part, words in (NORMS | FORMS).items()},
 }  # fmt: skip
 
