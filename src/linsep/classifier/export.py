@@ -36,6 +36,7 @@ from .course import Course
 from .inputs import Form
 
 SUFFIXES = (".onnx", ".pt2")
+LARGEST = 2**31 - 1  # batch, height and width
 OPSET = 20
 INPUT, OUTPUT = "images", "probabilities"
 ONE = 2**22  # what Pillow writes a weight of 1 as
@@ -72,16 +73,17 @@ def export(classifier: Classifier, path: Path) -> None:
     files.write(path, content)
 
 
-def _example(model: Predicting) -> tuple[Tensor, dict[str, Any]]:
+def _example(model: Predicting) -> tuple[Tensor, tuple[dict[int, Any]]]:
     """An input like those to come, and which of its sides may differ."""
-    sides: dict[int, Any] = {0: torch.export.Dim("n")}
+    # A largest size, because torch 2.6 takes none for one more size to refuse.
+    sides: dict[int, Any] = {0: torch.export.Dim("n", max=LARGEST)}
     if model.table:
-        return torch.zeros(2, model.table), {"x": sides}
+        return torch.zeros(2, model.table), (sides,)
     height, width = model.size
     if model.side is not None:
-        sides |= {1: torch.export.Dim("h", min=1), 2: torch.export.Dim("w", min=1)}
+        sides |= {i: torch.export.Dim(side, min=1, max=LARGEST) for i, side in ((1, "h"), (2, "w"))}
         height, width = model.side + 3, model.side + 5
-    return torch.zeros(2, height, width, model.channels, dtype=torch.uint8), {"x": sides}
+    return torch.zeros(2, height, width, model.channels, dtype=torch.uint8), (sides,)
 
 
 def _onnx(model: Predicting, told: dict[str, str]) -> bytes:
