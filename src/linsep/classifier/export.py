@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.torch_version import TorchVersion
 
 from .. import __version__
 from ..data.augment import Augment
@@ -36,6 +37,7 @@ from .course import Course
 from .inputs import Form
 
 SUFFIXES = (".onnx", ".pt2")
+ONNX_FROM = "2.7"  # the torch whose exporter knows what `square` does
 LARGEST = 2**31 - 1  # batch, height and width
 OPSET = 20
 INPUT, OUTPUT = "images", "probabilities"
@@ -60,6 +62,11 @@ def export(classifier: Classifier, path: Path) -> None:
     if path.suffix == ".onnx":
         for package in ("onnx", "onnxscript"):
             needed(package, "export to ONNX")
+        if TorchVersion(torch.__version__) < ONNX_FROM:
+            raise ConfigError(
+                f"export to ONNX needs torch {ONNX_FROM} or newer, not {torch.__version__}: "
+                "pip install -U 'linsep[onnx]'"
+            )
     model = Predicting(classifier).eval()
     told = {
         METADATA: json.dumps(classifier.classes_.tolist(), default=str),
@@ -75,7 +82,7 @@ def export(classifier: Classifier, path: Path) -> None:
 
 def _example(model: Predicting) -> tuple[Tensor, tuple[dict[int, Any]]]:
     """An input like those to come, and which of its sides may differ."""
-    # A largest size, because torch 2.6 takes none for one more size to refuse.
+    # With a largest size, without which torch 2.6 finds one that the model cannot take.
     sides: dict[int, Any] = {0: torch.export.Dim("n", max=LARGEST)}
     if model.table:
         return torch.zeros(2, model.table), (sides,)
