@@ -51,7 +51,9 @@ def executed(path: Path) -> NotebookNode:
     nbformat.validate(found)
     with tempfile.TemporaryDirectory() as empty:
         at = {"metadata": {"path": empty}}
-        NotebookClient(found, timeout=PATIENCE, kernel_name="python3", resources=at).execute()
+        NotebookClient(
+            found, timeout=PATIENCE, kernel_name="python3", resources=at, coalesce_streams=True
+        ).execute()
     return found
 
 

@@ -1,6 +1,6 @@
 """What the site adds to the pages in docs/, as hooks of MkDocs.
 
-- `api.md`, with every public name of the package;
+- `api.md`, with every public name of the package, and `commands.md`, with every command;
 - the pages that lie beside docs/, the notebooks with their outputs, and the sources that pages link
   to, so that no link leads out;
 - formulas in MathML, which browsers show without any script;
@@ -18,9 +18,14 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from typer import Context
+from typer.cli import get_docs_for_click
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import linsep
 import notebooks
+from linsep.cli.commands import app
 
 ROOT = Path(__file__).parent.parent
 # Files beside docs/ that have a page of the site.
@@ -36,6 +41,7 @@ LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#|mailto:)([^)#\s]+)((?:#[^)]*)?\
 BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
 TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+SOURCE = '<details class="mkdocstrings-source"'
 LANGUAGES = {".py": "python", ".toml": "toml", ".md": "markdown", ".yml": "yaml"}
 # The public names by what one wants of them; a name that is missing here fails the build.
 GROUPS = {
@@ -54,7 +60,7 @@ GROUPS = {
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that are not in docs/."""
-    pages: dict[str, str | bytes] = {"docs/api.md": reference()}
+    pages: dict[str, str | bytes] = {"docs/api.md": reference(), "docs/commands.md": commands()}
     pages |= notebooks.pages(lambda text, *at: relinked(text, *map(PurePosixPath, at)))
     for source, page in BESIDE.items():
         if not (ROOT / page).exists():
@@ -82,6 +88,7 @@ def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
 
 def on_page_content(html: str, page: Page, **_: object) -> str:
     shown = FORMULA.sub(lambda found: mathml(found[2], block=found[1] == "div"), html)
+    shown = shown.replace(SOURCE, f"{SOURCE} data-search-exclude")
     name = PurePosixPath(page.file.src_uri).stem  # for site.css, as are the labels of cells
     return f'<div class="page-{name}">{TABLE.sub(labelled, shown)}</div>'
 
@@ -160,7 +167,29 @@ def reference() -> str:
     for title, names in GROUPS.items():
         parts.append(f"## {title}")
         parts += [f"::: linsep.{name}\n    options: {{heading_level: 3}}" for name in names.split()]
+    parts.append("## With Avalanche")
+    parts.append(
+        "Import these from `linsep.avalanche`; [how to use them](coming-from.md#from-avalanche)."
+    )
+    for name in ("BFPPlugin", "from_benchmark"):
+        parts.append(f"::: linsep.avalanche.{name}\n    options: {{heading_level: 3}}")
     return "\n\n".join(parts)
+
+
+def commands() -> str:
+    """The page of all commands."""
+    root = get_command(app)
+    assert isinstance(root, TyperGroup)
+    for group in (root, *root.commands.values()):
+        if isinstance(group, TyperGroup):
+            group.commands = {k: v for k, v in group.commands.items() if not v.hidden}
+    text = get_docs_for_click(obj=root, ctx=Context(root, info_name="linsep"), name="linsep")
+    text = text[text.index("\n## ") :]  # without what holds for all of them
+    text = re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+|\* `--help`: .*\n", "", text)
+    text = re.sub(r"\[/?bold\]", "**", text)
+    text = re.sub(r"^  linsep ", "    linsep ", text, flags=re.MULTILINE)  # an example
+    start = "Every command with its arguments and flags, as `linsep COMMAND --help` prints them."
+    return f"# Commands\n\n{start}\n{text}"
 
 
 def mathml(text: str, *, block: bool) -> str:

@@ -20,8 +20,8 @@ STYLE = """
 svg{--ink:#1f2430;--soft:#5b6270;--card:#fff;--edge:#d5d9e2;--net:#3f51b5;--old:#9aa1b1;--new:#c2410c}
 @media(prefers-color-scheme:dark){svg{--ink:#e7e9ef;--soft:#a9b0c0;--card:#1b1d27;--edge:#3d4252;
 --net:#8c9eff;--old:#767d8f;--new:#ff9d5c}}
-text{font:13px Arial,Helvetica,sans-serif;fill:var(--ink)}.b{font-weight:bold}
-.s{font-size:11.5px;fill:var(--soft)}.m{text-anchor:middle}.e{text-anchor:end}.h{fill:var(--new)}
+text{font:13px Arial,Helvetica,"DejaVu Sans Condensed",sans-serif;fill:var(--ink)}
+.b{font-weight:bold}.s{font-size:11.5px;fill:var(--soft)}.m{text-anchor:middle}.e{text-anchor:end}.h{fill:var(--new)}
 path,rect{fill:none;stroke:var(--soft);stroke-width:1.5}.c{fill:var(--card);stroke:var(--edge)}
 .n{fill:var(--net);stroke:none}.o{fill:var(--old);stroke:none}.d{fill:var(--soft);stroke:none}
 path.h{fill:none;stroke:var(--new)}.w{stroke-width:2.5}.d.h,.o.h{fill:var(--new);stroke:none}

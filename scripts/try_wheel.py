@@ -15,6 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 TINY = ["--scenario", "blobs", "--epochs", "1", "--memory", "20", "--quiet"]
+SMALL = ["--over", "method=ft", "--over", "seed=0", "--epochs", "1", "--per-class", "10"]
 MAKE_PHOTOS = """
 from pathlib import Path
 from PIL import Image
@@ -44,7 +45,7 @@ def main() -> None:
         _run([linsep, "--version"], work)
         _run([linsep, "run", "--method", "er+bfp", *TINY], work)
         _run([linsep, "run", "--method", "er", *TINY], work)
-        _run([linsep, "grid", "fashion-mini", "--dry-run"], work)
+        _run([linsep, "grid", "fashion-mini", *SMALL], work)
         _run([linsep, "compare"], work)
         _run([linsep, "report", "-o", "report.html"], work)
         _run([programs / "python", "-c", MAKE_PHOTOS], work)

@@ -7,6 +7,11 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
+
+# On a machine with other work, time says nothing about a strategy.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 torch.set_num_threads(1)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import linsep
+
 ROOT = Path(__file__).parent.parent
 HOUSE = ROOT / "src" / "linsep"
 
@@ -41,6 +43,13 @@ def imported(module: str) -> set[str]:
         elif isinstance(node, ast.Import):
             named |= {alias.name for alias in node.names}
     return {name.removeprefix("linsep.") for name in named} & set(MODULES) - {module}
+
+
+def test_the_version_is_stated_once_and_heads_the_changelog() -> None:
+    newest = re.findall(r"^## \[([^\]]+)\] - ", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)[0]
+    assert newest == linsep.__version__
+    for name in ("pyproject.toml", "CITATION.cff", "Dockerfile", "mkdocs.yml"):
+        assert linsep.__version__ not in (ROOT / name).read_text("utf-8"), name
 
 
 def test_every_room_has_a_place_in_the_order() -> None:

@@ -7,12 +7,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import linsep
+from linsep.cli.commands import app
 from tests.helpers.browser import browser as browser
 from tests.helpers.browser import requests, severe
 
@@ -50,6 +54,17 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     html = (site / "api.html").read_text("utf-8")
     for name in linsep.__all__:
         assert f'id="linsep.{name}"' in html, name
+    assert 'id="linsep.avalanche.BFPPlugin"' in html
+
+
+def test_every_command_and_flag_is_in_the_reference(site: Path) -> None:
+    html = unescape((site / "commands.html").read_text("utf-8"))
+    root = get_command(app)
+    assert isinstance(root, TyperGroup)
+    for name, command in root.commands.items():
+        assert f"<code>linsep {name}</code>" in html, name
+        for flag in command.params:
+            assert flag.name == "help" or flag.opts[0] in html or str(flag.name).upper() in html
 
 
 def test_no_page_names_another_host(site: Path) -> None:
@@ -138,7 +153,7 @@ def test_code_can_be_copied(visited: Any, address: str) -> None:
     assert str(copied).strip() == "linsep run --method derpp --memory 200"
 
 
-NARROW = ("index", "api", "settings", "evidence", "methods/index", "methods/lucir")
+NARROW = ("index", "api", "commands", "settings", "evidence", "methods/index", "methods/lucir")
 
 
 def test_no_page_is_wider_than_a_phone(visited: Any, address: str) -> None:

@@ -78,7 +78,7 @@ def wide(room: Path) -> None:
 
 # What is typed, what was done before it, and words of the answer.
 COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Path], object], str]] = {
-    "no images": (("learn", "model", "nowhere"), nothing, "there is no nowhere"),
+    "no images": (("learn", "model", "nowhere"), nothing, "no folder or CSV of images at nowhere"),
     "a file": (("learn", "model", "one.png"), nothing, "folder of class folders, or a CSV"),
     "no class folders": (("learn", "model", "january/ant"), nothing, "no class folders"),
     "an empty folder": (

@@ -341,6 +341,8 @@ def test_the_report() -> None:
     assert report["groups"][1]["before"] is None
     assert report["forgotten"] == pytest.approx(first - report["groups"][0]["after"])
     assert report["images"] == 120
+    assert f"<td>0, 1</td><td>{first:.1%}</td>" in report._repr_html_()
+    assert "<td>8, 9</td><td>-</td>" in report._repr_html_()
     # Independent of the report: accuracy on the held-out rows of the course.
     test = clf.course_.tested[0].test
     right = np.mean(clf.predict(test.pixels().numpy()) == np.array(clf.columns_)[test.y])

@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
+from torch.torch_version import TorchVersion
 
 from linsep import IncrementalClassifier, LinsepError
-from linsep.classifier.export import square
+from linsep.classifier.export import ONNX_FROM, square
 from linsep.data.sources import decode
 
 from .test_estimator import QUICK, images
@@ -35,6 +36,12 @@ def taught(method: str = "derpp+bfp", net: Any = "cnn", **more: Any) -> Incremen
     return clf.partial_fit(images(20, 1), ["b", "n"] * 10)
 
 
+def can_export() -> None:
+    pytest.importorskip("onnxscript")
+    if TorchVersion(torch.__version__) < ONNX_FROM:
+        pytest.skip(f"torch {torch.__version__} cannot export to ONNX")
+
+
 def run_onnx(path: Path, x: NDArray[Any]) -> NDArray[np.float32]:
     onnxruntime = pytest.importorskip("onnxruntime")
     found: NDArray[np.float32] = onnxruntime.InferenceSession(path).run(None, {"images": x})[0]
@@ -51,7 +58,7 @@ def assert_equal_everywhere(clf: IncrementalClassifier, path: Path) -> None:
 
 
 def test_onnx_equals_the_classifier(tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript")
+    can_export()
     assert_equal_everywhere(taught(), tmp_path / "model.onnx")
 
 
@@ -75,14 +82,14 @@ def test_onnx_equals_the_classifier(tmp_path: Path) -> None:
     ids=str,
 )
 def test_onnx_equals_every_kind_of_classifier(chosen: dict[str, Any], tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript")
+    can_export()
     assert_equal_everywhere(taught(**chosen), tmp_path / "model.onnx")
 
 
 @pytest.mark.slow
 def test_a_net_of_timm(tmp_path: Path) -> None:
     pytest.importorskip("timm")
-    pytest.importorskip("onnxscript")
+    can_export()
     clf = taught(net="timm/resnet10t", image_size=32)
     assert_equal_everywhere(clf, tmp_path / "model.onnx")
 
@@ -100,7 +107,7 @@ def test_torch_export_equals_the_classifier(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_table(tmp_path: Path) -> None:
-    pytest.importorskip("onnxscript")
+    can_export()
     x = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
     clf = IncrementalClassifier(epochs=1).fit(x, [0, 1, 2] * 10)
     clf.export(tmp_path / "model.onnx")
@@ -112,7 +119,7 @@ def test_a_table(tmp_path: Path) -> None:
 def test_onnx_needs_no_torch(tmp_path: Path) -> None:
     """The file tells its classes and predicts in a process that cannot import torch or linsep."""
     pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnxscript")
+    can_export()
     clf, x = taught(), images(3, 2)
     clf.export(tmp_path / "model.onnx")
     np.save(tmp_path / "x.npy", x)
@@ -144,6 +151,17 @@ def test_without_the_packages_the_extra_is_named(
     with pytest.raises(LinsepError, match=r"pip install 'linsep\[onnx\]'") as caught:
         clf.export(tmp_path / "model.onnx")
     assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_torch_that_is_too_old_for_onnx_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxscript")
+    clf = taught()
+    monkeypatch.setattr(torch, "__version__", "2.6.0+cpu")
+    with pytest.raises(LinsepError, match=r"needs torch 2.7 or newer, not 2.6.0\+cpu: pip install"):
+        clf.export(tmp_path / "model.onnx")
     assert not list(tmp_path.iterdir())
 
 

@@ -1,6 +1,9 @@
 """Several runs in Python: the same selection, comparison and report as on the command line."""
 
+import re
 import sys
+from base64 import b64decode
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -66,10 +69,33 @@ def test_reprs_are_short_and_a_long_list_is_cut_in_a_notebook(runs: Path) -> Non
 
 @pytest.mark.slow
 def test_the_report_is_that_of_linsep_report(trained: linsep.Runs, tmp_path: Path) -> None:
-    path = trained.report(tmp_path / "new" / "mine.html")
+    report = trained.report(tmp_path / "new" / "mine.html")
     folder = str(trained[0].folder.parent)
     command("report", "--runs", folder, "-o", str(tmp_path / "theirs.html"), cwd=tmp_path)
-    assert path.read_bytes() == (tmp_path / "theirs.html").read_bytes()
+    content = Path(report).read_text("utf-8")
+    assert content == (tmp_path / "theirs.html").read_text("utf-8")
+
+    frame = report._repr_html_()
+    (shown,) = re.findall(r'srcdoc="([^"]*)"', frame)
+    assert unescape(shown) == content
+    assert 'sandbox="allow-scripts allow-downloads"' in frame  # its own origin, no notebook
+    report.path.unlink()
+    with pytest.raises(linsep.LinsepError, match=r"cannot read .*mine\.html"):
+        report._repr_html_()
+
+
+def test_a_notebook_shows_comparisons_as_tables_and_a_picture(
+    trained: linsep.Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    compared = trained.compare()
+    html = compared._repr_html_()
+    assert html.count("<table>") == 2
+    (data,) = re.findall(r'<img alt="[^"]{20,}" src="data:image/png;base64,([^"]+)">', html)
+    assert b64decode(data).startswith(b"\x89PNG")
+    monkeypatch.setattr("linsep.notebook.shown.find_spec", lambda name: None)
+    assert "<img" not in compared._repr_html_()
+    assert compared._repr_html_().count("<table>") == 2
 
 
 def test_plot_draws_each_methods_average(trained: linsep.Runs) -> None:
@@ -88,15 +114,15 @@ def test_plot_draws_each_methods_average(trained: linsep.Runs) -> None:
 def test_a_frame_has_a_row_for_each_run(runs: Path) -> None:
     pytest.importorskip("pandas")
     found = linsep.runs(runs=runs)
-    frame = found.to_frame()
+    frame = found.to_pandas()
     assert list(frame.index) == [run.name for run in found]
     assert frame.groupby("method")["class_il.faa"].mean()["er+bfp"] == 61
-    long = found.compare().to_frame()
+    long = found.compare().to_pandas()
     row = long[(long.method == "er+bfp") & (long.metric == "faa") & (long.setting == "class_il")]
     assert row["difference"].item() == 10
 
 
 def test_without_pandas_the_extra_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(linsep.LinsepError, match=r"to_frame needs pandas: pip install 'linsep\[p"):
-        linsep.runs(runs=runs).to_frame()
+    with pytest.raises(linsep.LinsepError, match=r"to_pandas needs pandas: pip install 'linsep\[p"):
+        linsep.runs(runs=runs).to_pandas()

@@ -114,6 +114,7 @@ def test_reprs_are_short_and_html_is_escaped(folder: Path, tmp_path: Path) -> No
     assert repr(run).startswith(f"SavedRun({folder.name!r}, FAA ")
     assert len(repr(run)) < 120
     assert run._repr_html_().count("<tr>") == 3 + 3  # metrics, and accuracies over two tasks
+    assert run._repr_html_().count('src="data:image/png') == 1
     odd = linsep.load(make_run(tmp_path, faa=50.0, label="<b>&"))
     assert "<b>&" not in odd._repr_html_()
     assert "&lt;b&gt;&amp;" in odd._repr_html_()

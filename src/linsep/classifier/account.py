@@ -5,6 +5,7 @@ Knows lessons and columns, and the label of each column. Changes nothing.
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,21 @@ def held_out(images: Images, share: float, seed: list[int]) -> tuple[Images, Ima
     return images.take((~held).nonzero()[:, 0]), images.take(held.nonzero()[:, 0])
 
 
-def report(course: Course, lesson: Lesson, columns: list[Any]) -> dict[str, Any]:
+class LessonReport(dict[str, Any]):
+    """What is known after a lesson; a notebook shows the accuracy on each group of classes."""
+
+    def _repr_html_(self) -> str:
+        head, rows = "<th>classes</th><th>before this lesson</th><th>after it</th>", []
+        for group in self["groups"]:
+            shares = (group[when] for when in ("before", "after"))
+            known = ["-" if share is None else f"{share:.1%}" for share in shares]
+            cells = (", ".join(map(str, group["classes"])), *known)
+            rows.append("".join(f"<td>{escape(cell)}</td>" for cell in cells))
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def report(course: Course, lesson: Lesson, columns: list[Any]) -> LessonReport:
     """What is known after a lesson, and how well, by the rows that were held out."""
     learner, tested = course.learner, course.tested
     assert learner is not None
@@ -47,7 +62,7 @@ def report(course: Course, lesson: Lesson, columns: list[Any]) -> dict[str, Any]
     now = list(map(_known, lesson.after))
     names = [[columns[c] for c in group.classes] for group in tested]
     drops = [b - a for b, a in zip(past, now, strict=True) if b is not None and a is not None]
-    return {
+    return LessonReport({
         "images": len(lesson.task.train) + len(lesson.group.test),
         "new": [columns[c] for c in lesson.task.classes],
         "groups": [
@@ -57,7 +72,7 @@ def report(course: Course, lesson: Lesson, columns: list[Any]) -> dict[str, Any]
         "forgotten": float(np.mean(drops)) if drops else None,
         "ece": {"before": error[0], "after": error[1]},
         "temperature": fitted,
-    }
+    })  # fmt: skip
 
 
 def _known(value: float) -> float | None:

@@ -17,6 +17,7 @@ from .. import __version__
 from ..data.augment import Augment
 from ..errors import ConfigError, LinsepError, StateError
 from . import manifest
+from .account import LessonReport
 from .columns import Columns
 from .course import Course
 from .frozen import head_only, reading
@@ -105,7 +106,9 @@ def restored(
     classifier.classes_ = np.unique(np.asarray(known))
     classifier.history_ = [entry.model_dump() for entry in told.history]
     last = classifier.history_[-1]
-    classifier.report_ = {k: v for k, v in last.items() if k not in ("when", "lesson")}
+    classifier.report_ = LessonReport(
+        {k: v for k, v in last.items() if k not in ("when", "lesson")}
+    )
     if told.features is not None:
         classifier.n_features_in_ = told.features
     if told.feature_names is not None:

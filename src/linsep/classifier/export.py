@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.torch_version import TorchVersion
 
 from .. import __version__
 from ..data.augment import Augment
@@ -36,6 +37,8 @@ from .course import Course
 from .inputs import Form
 
 SUFFIXES = (".onnx", ".pt2")
+ONNX_FROM = "2.7"  # the torch whose exporter knows what `square` does
+LARGEST = 2**31 - 1  # batch, height and width
 OPSET = 20
 INPUT, OUTPUT = "images", "probabilities"
 ONE = 2**22  # what Pillow writes a weight of 1 as
@@ -59,6 +62,11 @@ def export(classifier: Classifier, path: Path) -> None:
     if path.suffix == ".onnx":
         for package in ("onnx", "onnxscript"):
             needed(package, "export to ONNX")
+        if TorchVersion(torch.__version__) < ONNX_FROM:
+            raise ConfigError(
+                f"export to ONNX needs torch {ONNX_FROM} or newer, not {torch.__version__}: "
+                "pip install -U 'linsep[onnx]'"
+            )
     model = Predicting(classifier).eval()
     told = {
         METADATA: json.dumps(classifier.classes_.tolist(), default=str),
@@ -72,16 +80,17 @@ def export(classifier: Classifier, path: Path) -> None:
     files.write(path, content)
 
 
-def _example(model: Predicting) -> tuple[Tensor, dict[str, Any]]:
+def _example(model: Predicting) -> tuple[Tensor, tuple[dict[int, Any]]]:
     """An input like those to come, and which of its sides may differ."""
-    sides: dict[int, Any] = {0: torch.export.Dim("n")}
+    # With a largest size, without which torch 2.6 finds one that the model cannot take.
+    sides: dict[int, Any] = {0: torch.export.Dim("n", max=LARGEST)}
     if model.table:
-        return torch.zeros(2, model.table), {"x": sides}
+        return torch.zeros(2, model.table), (sides,)
     height, width = model.size
     if model.side is not None:
-        sides |= {1: torch.export.Dim("h", min=1), 2: torch.export.Dim("w", min=1)}
+        sides |= {i: torch.export.Dim(side, min=1, max=LARGEST) for i, side in ((1, "h"), (2, "w"))}
         height, width = model.side + 3, model.side + 5
-    return torch.zeros(2, height, width, model.channels, dtype=torch.uint8), {"x": sides}
+    return torch.zeros(2, height, width, model.channels, dtype=torch.uint8), (sides,)
 
 
 def _onnx(model: Predicting, told: dict[str, str]) -> bytes:

@@ -29,6 +29,7 @@ from ..storage import files
 from ..storage.folder import MODEL as WEIGHTS
 from ..storage.lease import Lease
 from . import manifest
+from .account import LessonReport
 from .described import Opened, described, restored
 from .manifest import MEMORY, NAME, File
 from .predictive import Predictive
@@ -42,7 +43,7 @@ class Savable(Predictive):
 
     announced_: bool
     history_: list[dict[str, Any]]
-    report_: dict[str, Any]
+    report_: LessonReport
 
     def save(self, path: str | Path, *, memory: bool = True) -> None:
         """Write the classifier to a folder, in place of one that is there.

@@ -163,7 +163,7 @@ def _given(images: Path) -> tuple[Any, list[str] | None]:
     if images.is_dir():
         return images, None
     if not images.exists():
-        raise DataError(f"there is no {images}")
+        raise DataError(f"there is no folder or CSV of images at {images}")
     if images.suffix.lower() != ".csv":
         raise DataError(f"{images}: should be a folder of class folders, or a CSV (.csv)")
     from ..data.sources.table import read_rows

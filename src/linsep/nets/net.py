@@ -67,7 +67,8 @@ class Blocks(Backbone):
         outputs = {}
         for name, block in self.blocks.items():
             x = outputs[name] = block(x)
-        return outputs | {"features": pooled(x)}
+        outputs["features"] = pooled(x)
+        return outputs
 
 
 def pooled(z: Tensor) -> Tensor:

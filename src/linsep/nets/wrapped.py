@@ -77,7 +77,8 @@ class Wrapped(Backbone):
                 hook.remove()
         if missed := [name for name in self.taps if name not in caught]:
             raise ConfigError(f"layers: {missed[0]!r} takes no part in what the net computes")
-        return caught | {"features": z}
+        caught["features"] = z
+        return caught
 
 
 def _pool(name: str, z: object, module: nn.Module, shape: Shape) -> Pool:

@@ -6,6 +6,7 @@ Knows the store's records and hands them on. Knows no statistics and draws nothi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, overload
@@ -65,9 +66,9 @@ class Runs(Sequence[SavedRun]):
     def __len__(self) -> int:
         return len(self._runs)
 
-    def to_frame(self) -> Any:
+    def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each run: its settings, status and metrics."""
-        pandas = needed("pandas", "to_frame")
+        pandas = needed("pandas", "to_pandas")
         rows = [dict(run.record.facts) for run in self]
         return pandas.DataFrame(rows, index=[run.name for run in self])
 
@@ -82,8 +83,8 @@ class Runs(Sequence[SavedRun]):
 
         return arms(gather(run.record for run in self), setting, axes)
 
-    def report(self, path: str | PathLike[str] = "report.html") -> Path:
-        """Write the HTML report that `linsep report` writes, and return its path."""
+    def report(self, path: str | PathLike[str] = "report.html") -> Report:
+        """Write the HTML report that `linsep report` writes; a notebook shows it."""
         from ..report.gather import gather
         from ..report.page import page
 
@@ -92,7 +93,7 @@ class Runs(Sequence[SavedRun]):
         with reporting(f"cannot write {target}"):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(content, encoding="utf-8")
-        return target
+        return Report(target)
 
     def __repr__(self) -> str:
         done = sum(run.finished for run in self)
@@ -107,6 +108,20 @@ class Runs(Sequence[SavedRun]):
 
     def _listing(self, most: int) -> Table:
         return listing([run.record for run in self._runs[:most]])
+
+
+@dataclass(frozen=True)
+class Report(PathLike[str]):
+    """A report that was written: its path, and in a notebook the page itself."""
+
+    path: Path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    def _repr_html_(self) -> str:
+        with reporting(f"cannot read {self.path}"):
+            return shown.framed(self.path.read_text("utf-8"))
 
 
 class Compared:
@@ -139,9 +154,9 @@ class Compared:
         """What a reader should know beside the tables."""
         return notes(self.comparison)
 
-    def to_frame(self) -> Any:
+    def to_pandas(self) -> Any:
         """A pandas DataFrame with a row for each method and metric, all digits kept."""
-        pandas = needed("pandas", "to_frame")
+        pandas = needed("pandas", "to_pandas")
         table = long(self.comparison)
         return pandas.DataFrame(list(table.rows), columns=list(table.columns))
 
@@ -152,7 +167,13 @@ class Compared:
         return "\n".join([*(table.to_text() for table in self._tables()), *self.notes])
 
     def _repr_html_(self) -> str:
-        return shown.block("", self._tables(), self.notes)
+        image = shown.picture(self._plot, "Average accuracy of each method after each task")
+        return shown.block("", self._tables(), self.notes, image)
+
+    def _plot(self, axes: Any) -> object:
+        return Runs(SavedRun(r) for a in self.comparison.arms for r in a.runs.values()).plot(
+            axes=axes
+        )
 
     def _tables(self) -> list[Table]:
         return [table for table in (self.summary, self.differences) if table.rows]

@@ -61,5 +61,6 @@ def _labelled(axes: Any, title: str) -> Any:
     axes.set_xlabel("tasks learned")
     axes.set_ylabel("accuracy, %")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend()
+    if axes.lines:
+        axes.legend()
     return axes

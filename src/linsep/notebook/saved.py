@@ -270,10 +270,13 @@ class SavedRun:
             [spelled, *(self.metrics[setting][name] for name in REPORTED)]
             for setting, spelled in SETTINGS.items()
         ]
-        tables = [Table(["in %", *titles], rows)]
+        tables, image = [Table(["in %", *titles], rows)], ""
         if len(self.results.get("groups", ())) in range(1, MOST_TASKS + 1):
             tables.append(self._accuracy_table())
-        return shown.block(self.name, tables)
+            image = shown.picture(
+                lambda axes: self.plot(axes=axes), "Accuracy on each task after each task"
+            )
+        return shown.block(self.name, tables, image=image)
 
     def _accuracy_table(self) -> Table:
         rows: list[list[Value]] = [
