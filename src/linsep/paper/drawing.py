@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 INK, PALE = "#222222", "#dddddd"
+FONTS = "Arial, Helvetica, 'DejaVu Sans Condensed', sans-serif"
 ACCENT, DIM = "#0072b2", "#767676"
 Scale = Callable[[float], float]  # where a value is drawn
 
@@ -12,7 +13,7 @@ def opened(width: int, height: int, title: str) -> list[str]:
     """The first lines: its size, its title for those who cannot see it, and a white ground."""
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="Arial, sans-serif" font-size="13">',
+        f'viewBox="0 0 {width} {height}" font-family="{FONTS}" font-size="13">',
         f"<title>{escape(title)}</title>",
         f'<rect width="{width}" height="{height}" rx="6" fill="#ffffff"/>',
     ]
