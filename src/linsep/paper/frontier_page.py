@@ -121,8 +121,8 @@ def _outcome(found: Frontier) -> str:
     words = (
         ("it is better" if gap.mean > 0 else "it is worse") if decided else "that decides nothing"
     )
-    found_gap = _interval(tests[0].pairs)
-    return f"{best} came first. On the test images it is {found_gap} from {title(RIVAL)}: {words}."
+    on_test = f"On the test images it differs from {title(RIVAL)} by {_interval(tests[0].pairs)}"
+    return f"{best} came first. {on_test}: {words}."
 
 
 def _search(candidates: Sequence[Candidate]) -> str:
