@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+from linsep.compare.titles import title
 from linsep.paper.best_sum import SEARCH
 from linsep.paper.evidence import SEEDS, Runs
-from linsep.paper.frontier import FORMS, FRESH, NORMS, PARTS, RIVAL, Frontier, frontier
+from linsep.paper.frontier import CHOSEN, FORMS, FRESH, NORMS, PARTS, RIVAL, Frontier, frontier
 from linsep.paper.frontier_page import notes, page
 from linsep.paper.frontier_picture import LINE, picture
 from linsep.storage.store import Store
@@ -178,6 +179,25 @@ def test_the_search_is_judged_by_the_mean_over_its_seeds(monkeypatch: pytest.Mon
     assert best.mean == pytest.approx(30 + fmean([0.0, 0.1]) + fmean([0, 1]))
     assert best.passes == 4.5
     assert f"{best.title} came first; it has not been run" in page(found)
+
+
+@pytest.mark.parametrize(
+    ("faa", "words"), [(60.0, "it is better"), (20.0, "it is worse"), (39.4, "decides nothing")]
+)
+def test_the_winner_is_judged_on_test_images(
+    faa: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = Runs([]).parts[CHOSEN][0]["method"]
+    found = searched(monkeypatch, {(CHOSEN, chosen): (faa, 4.0), ("main", RIVAL): (40.0, 4.0)})
+    # made_up adds a point to the chosen one's odd seeds: 3 and 5 of five.
+    assert f"{faa - 40 + 2 / 5:+.2f} points" in page(found)
+    assert f": {words}." in page(found).replace("that decides", "decides")
+
+
+def test_the_chosen_sum_is_the_best_of_the_search(found: Frontier) -> None:
+    (settings, *_) = Runs([]).parts[CHOSEN]
+    assert found.searched
+    assert title(settings["method"]) == found.candidates[0].title
 
 
 def test_a_search_that_lacks_a_run_has_no_winner(monkeypatch: pytest.MonkeyPatch) -> None:
