@@ -17,7 +17,7 @@ from linsep.paper.best_sum import SEARCH
 from linsep.paper.evidence import SEEDS, Runs
 from linsep.paper.frontier import CHOSEN, FORMS, FRESH, NORMS, PARTS, RIVAL, Frontier, frontier
 from linsep.paper.frontier_page import notes, page
-from linsep.paper.frontier_picture import LINE, picture
+from linsep.paper.frontier_picture import LINE, WIDTH, picture
 from linsep.storage.store import Store
 
 ROOT = Path(__file__).parents[2]
@@ -149,6 +149,7 @@ def test_names_in_the_picture_do_not_overlap(found: Frontier) -> None:
     drawn = picture(found)
     heights = [float(y) for y in re.findall(r'<text x="564\.0" y="([0-9.]+)"', drawn)]
     assert len(heights) == sum(one.method != "jt" for one in found.sums)
+    assert max(564 + 7.4 * len(one.title) for one in found.sums) < WIDTH  # bold, in a wide font
     assert all(b - a >= LINE - 0.11 for a, b in pairwise(heights))
 
 

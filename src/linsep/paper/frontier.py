@@ -30,8 +30,8 @@ NORMS = {
 # On a second data set: a part, and the part that it is compared with. They are not on the frontier.
 ELSEWHERE = {"cifar100 re-estimated": ("cifar100", "Split CIFAR-100")}
 FORMS = {
-    "shared draw": "one draw for all terms",
-    "shared draw re-estimated": "one draw for all terms, BatchNorm re-estimated",
+    "shared draw": "one draw",
+    "shared draw re-estimated": "one draw, BatchNorm re-estimated (fast)",
     "every second step": "every second step", "rows": "on {bfp.on} rows only",
     "stored features": "stored features",
 }  # fmt: skip

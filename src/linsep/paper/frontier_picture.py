@@ -10,7 +10,7 @@ from ..compare.titles import is_bound
 from .drawing import ACCENT, DIM, INK, PALE, Scale, axis, opened, text
 from .frontier import Frontier, Sum
 
-WIDTH, LEFT, PLOT, TOP, BOTTOM = 900, 56, 480, 54, 52  # pixels
+WIDTH, LEFT, PLOT, TOP, BOTTOM = 960, 56, 480, 54, 52  # pixels
 LEAST, LINE = 300, 17  # height of the plot at least, and of a line of text
 
 
