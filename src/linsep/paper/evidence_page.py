@@ -6,6 +6,7 @@ the paper's tables is read from them. Knows findings. Reads no run.
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from shlex import quote
 from textwrap import wrap
 
 from ..compare.tables import Table
@@ -30,6 +31,7 @@ def page(found: Sequence[Finding], runs: Runs) -> str:
     template = files("linsep.paper").joinpath("evidence.md").read_text(encoding="utf-8")
     return template.format(
         verdicts=verdicts(found).to_markdown(),
+        tests=_tests(found),
         disagreements=_disagreements(found),
         fewest=FEWEST,
         parts=_parts(runs.counts()),
@@ -64,16 +66,20 @@ def _ours(outcome: Outcome) -> tuple[str, ...]:
 
 
 def verdicts(found: Sequence[Finding]) -> Table:
-    """A row for each test, with the verdict on its claim."""
-    heads = ("claim", "verdict", "test", "difference (95 %)", "pairs", "p (Holm)", "paper")
-    rows = []
+    return Table(("claim", "verdict"), [[one.claim.text, one.verdict] for one in found])
+
+
+def _tests(found: Sequence[Finding]) -> str:
+    """Each claim with its verdict, its tests and the parts of the protocol that have their runs."""
+    heads = ("test", "difference (95 %)", "pairs", "p (Holm)", "paper", "outcome")
+    lines = []
     for finding in found:
-        for i, outcome in enumerate(finding.outcomes):
-            first = (finding.claim.text, finding.verdict) if i == 0 else ("", "")
-            sides = outcome.contrast.arm, outcome.contrast.against
-            parts = ", ".join(dict.fromkeys(side.part for side in sides))
-            rows.append([*first, *_cells(outcome), OUTCOMES[outcome.verdict], parts])
-    return Table((*heads, "outcome", "parts"), rows)
+        rows = [[*_cells(one), OUTCOMES[one.verdict]] for one in finding.outcomes]
+        sides = [s for o in finding.outcomes for s in (o.contrast.arm, o.contrast.against)]
+        parts = " ".join(dict.fromkeys(f"--part {quote(side.part)}" for side in sides))
+        lines += [f"**{finding.claim.text}** {finding.verdict.capitalize()}. Runs: `{parts}`.\n"]
+        lines += [Table(heads, rows).to_markdown()]
+    return "\n".join(lines)
 
 
 def listed(found: Sequence[Finding]) -> str:
