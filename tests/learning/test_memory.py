@@ -524,6 +524,7 @@ def work(kind: type[Reservoir], capacity: int, batch: int) -> tuple[int, int, li
         memory.observe(images, logits, accepting)  # type: ignore[arg-type]
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # else Python 3.12 counts none the first time
     sys.settrace(trace)
     try:
         insert()
