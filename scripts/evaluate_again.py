@@ -98,8 +98,9 @@ def trained_alike(settings: Settings, runs: Path, opened: dict[str, Any]) -> Pat
 def evaluate(settings: Settings, runs: Path, opened: dict[str, Any]) -> str:
     """Write the run's folder beside the others; returns what was done."""
     prepared = prepare(from_settings(settings), lenient=True, opened=opened)
-    if RunFolder(runs / prepared.name).finished:
-        return f"{prepared.name}: there already"
+    mine = RunFolder(runs / prepared.name)
+    if mine.finished or mine.begun:
+        return f"{prepared.name}: there already{'' if mine.finished else ', half-finished'}"
     trained = trained_alike(settings, runs, opened)
     if trained is None:
         return f"{prepared.name}: no run that was trained alike"

@@ -85,6 +85,18 @@ def test_what_was_not_trained_alike_is_not_used(tmp_path: Path) -> None:
     assert "no run that was trained alike" in script.evaluate(other, tmp_path, {})
 
 
+def test_a_half_finished_run_is_left_alone(tmp_path: Path) -> None:
+    script = loaded("scripts/evaluate_again.py")
+    trained(merged(BASE, {"method": "er"}), tmp_path)
+    fresh = merged(BASE, {"method": "er", "evaluation": {"batchnorm": "reestimated"}})
+    with Session(prepare(from_settings(fresh)), tmp_path) as session:
+        next(iter(session))
+        session.save()
+    before = (session.folder / "state.pt").read_bytes()
+    assert script.evaluate(fresh, tmp_path, {}).endswith("there already, half-finished")
+    assert (session.folder / "state.pt").read_bytes() == before
+
+
 def test_kept_runs_have_what_pages_need_and_no_more(tmp_path: Path) -> None:
     keep = loaded("scripts/keep_results.py")
     folder = trained(merged(BASE, {"method": "er"}), tmp_path / "runs")
