@@ -3,7 +3,7 @@
     python scripts/evaluate_again.py RUNS --part "shared draw re-estimated" --data DIR
 
 Which BatchNorm statistics a network is tested with, by which rule it predicts and whether its head
-is aligned first (`+wa`) do not change training. So for each run of a part of the evidence's
+is aligned or fitted anew first (`+wa`, `+refit`) do not change training. So for each run of a part of the evidence's
 protocol this looks in RUNS for one that was trained alike and has the snapshots of all tasks. It
 fills the memory with the same rows once more, takes the weights after each task from the snapshots
 and the losses from the events, and tests. The folder it writes is the one that training would have
@@ -12,6 +12,7 @@ given, bit for bit, except that its cost.json has no seconds.
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -37,6 +38,7 @@ from linsep.storage.folder import COST, TIMING, RunFolder
 from linsep.storage.session import Session
 
 Settings = Mapping[str, Any]
+ANOTHER_HEAD = re.compile(r"\+(wa|refit)$")  # what changes prediction and no training
 
 
 class Repeated(Run):
@@ -84,11 +86,11 @@ def trained_alike(settings: Settings, runs: Path, opened: dict[str, Any]) -> Pat
     evaluation = dict(settings.get("evaluation", {}))
     evaluation.pop("batchnorm", None)
     for method, tested in product(
-        dict.fromkeys((settings["method"], settings["method"].removesuffix("+wa"))),
+        dict.fromkeys((settings["method"], ANOTHER_HEAD.sub("", settings["method"]))),
         (evaluation, {}),
     ):
         like = {**settings, "method": method, "evaluation": tested}
-        with suppress(ConfigError):  # +wa goes with its own rule only
+        with suppress(ConfigError):  # they go with their own rule only
             folder = runs / prepare(from_settings(like), lenient=True, opened=opened).name
             if RunFolder(folder).finished and len(weights(folder)) == tasks(folder):
                 return folder

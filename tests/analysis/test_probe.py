@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import linsep
-from linsep.analysis.logistic import Logistic, fit_logistic
 from linsep.analysis.probe import PORTIONS, draw_rows, probe, probe_draws
+from linsep.learning.logistic import Logistic, fit_logistic
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -71,6 +71,7 @@ def test_onnx_equals_the_classifier(tmp_path: Path) -> None:
         {"method": "lucir"},  # cosines
         {"method": "bic"},  # a corrected head
         {"method": "derpp+wa"},  # an aligned one
+        {"method": "derpp+refit"},  # one that was fitted anew
         {"method": "bic", "settings": {"evaluation": {"rule": "logits"}}},
         {"net": OWN},
         {"freeze": "backbone"},

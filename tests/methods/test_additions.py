@@ -1,7 +1,7 @@
 """What is added to methods beside backward terms: a step against plain torch, and the laws."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,9 +13,10 @@ from torch.testing import assert_close
 
 import linsep
 from linsep import testing
+from linsep.data.images import Images
 from linsep.errors import ConfigError
 from linsep.learning.method import Method
-from linsep.learning.predictors import Aligned
+from linsep.learning.predictors import Aligned, Refitted
 from linsep.learning.run import EpochEnd, Run, StepEnd, TaskEnd
 from linsep.learning.terms import Step
 from linsep.methods import METHODS, TERMS, assemble
@@ -42,14 +43,25 @@ def test_laws_hold_for_every_method_with_all_that_it_takes(base: str) -> None:
         law(method)
 
 
-@pytest.mark.parametrize("name", ["er+ser", "er+lode", "er+star", "er+wa", "derpp+bfp+ser+lode"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "er+ser",
+        "er+lode",
+        "er+star",
+        "er+wa",
+        "derpp+bfp+refit",
+        "lucir+refit",
+        "derpp+bfp+ser+lode",
+    ],
+)
 def test_laws_hold_for_each_alone(name: str) -> None:
     for law in testing.LAWS:
         law(assemble(name, {}))
 
 
 def test_every_other_addition_was_on_the_way() -> None:
-    assert OTHERS == ["ser", "lode", "star", "ema", "wa"]
+    assert OTHERS == ["ser", "lode", "star", "ema", "wa", "refit"]
     made = testing.with_others(assemble("derpp", {}))
     assert {s.name for s in made.summands} >= {"ser", "star", "lode_within", "lode_between"}
     assert made.predictor is Aligned
@@ -97,6 +109,10 @@ def test_star_resumes_where_rows_are_right() -> None:
         ("icarl+wa", "aligns a plain linear head, and this method predicts by another rule"),
         ("lucir+wa", "aligns a plain linear head"),
         ("bic+wa", "aligns a plain linear head"),
+        ("ft+refit", "fits a head to stored rows, and this method keeps none"),
+        ("icarl+refit", "this sum has another rule already"),
+        ("er+wa+refit", "this sum has another rule already"),
+        ("er+refit+wa", "aligns a plain linear head, and this method predicts by another rule"),
         ("ft+star", "replays, and this method keeps no memory"),
         ("gdumb+star", "replays draws, and this method makes none"),
         ("er+ser+ser", "names the term 'ser' twice"),
@@ -411,6 +427,72 @@ def test_training_does_not_notice_weight_alignment(base: str) -> None:
             if event.task:
                 old = [c for c in others if c < min(new)]
                 assert_close(lengths[list(new)].mean(), lengths[old].mean())
+
+
+# --- a head fitted anew ---------------------------------------------------------------------------
+
+
+def refitted(features: Tensor, y: Sequence[int], c: float, classes: int = 4) -> Refitted:
+    """The rule after a task whose stored rows have these features and labels."""
+    rule = Refitted(Spec((1, 2, 2), (1, 2, 2), classes, {"features": features.shape[1]}), c=c)
+    moment: Any = SimpleNamespace(look=lambda images: Output(features, features, {}))
+    rule.fit(moment, Images.of(torch.zeros(len(y), 1, 1, 1, dtype=torch.uint8), torch.tensor(y)))
+    return rule
+
+
+@pytest.mark.parametrize("c", [0.03, 1.0])
+def test_the_refitted_head_is_scikit_learn_s_on_standardised_features(c: float) -> None:
+    linear: Any = pytest.importorskip("sklearn.linear_model")
+    scaled: Any = pytest.importorskip("sklearn.preprocessing").StandardScaler()
+    y = [0, 1, 3] * 20  # of class 2 nothing is stored
+    g = torch.Generator().manual_seed(0)
+    z = torch.randn(60, 5, generator=g) * torch.tensor([1.0, 10, 0.1, 3, 0]) + 7  # one is dead
+    z[:, 0] += torch.tensor(y)
+    rule = refitted(z, y, c)
+    new = torch.randn(40, 5, generator=g) * 3 + 7
+    new[:, 4] = 7
+    x = scaled.fit_transform(z.double().numpy())
+    other = linear.LogisticRegression(C=c, tol=1e-9, max_iter=10_000).fit(x, y)
+    expected = torch.from_numpy(other.predict_proba(scaled.transform(new.double().numpy())))
+    scores = rule(Output(new, new, {}))
+    assert_close(scores.double().softmax(1)[:, [0, 1, 3]], expected, rtol=0, atol=1e-4)
+    assert (scores.argmax(1) != 2).all()
+    weight, bias = rule.as_linear(LinearHead(5, 4))
+    assert_close(new @ weight.T + bias, scores)
+
+
+def test_a_refitted_head_of_one_class_or_none_prefers_what_is_stored() -> None:
+    z = torch.randn(3, 2)
+    assert refitted(z, [1, 1, 1], 0.1)(Output(z, z, {})).argmax(1).tolist() == [1, 1, 1]
+    assert refitted(z[:0], [], 0.1)(Output(z, z, {})).isfinite().all()
+
+
+@pytest.mark.parametrize("base", ["derpp", "bic", "gdumb"])
+def test_training_does_not_notice_a_refitted_head(base: str) -> None:
+    plain, fitted = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+refit", {}))
+    for _, event in zip(plain, fitted, strict=True):
+        a, b = plain.learner.state_dict(), fitted.learner.state_dict()
+        for part in ("net", "memory", "teacher", "terms", "optimizers"):
+            assert same(a[part], b[part]), part
+        if isinstance(event, TaskEnd):
+            stored = fitted.learner.memory.images()
+            scores = fitted.learner.predict(stored)
+            assert set(scores.argmax(1).tolist()) <= set(stored.y.tolist())
+
+
+def test_a_refitted_head_does_not_lean_to_the_newest_classes() -> None:
+    """To the trained head all stored rows look new; the other one still tells them apart."""
+    config = linsep.Config(scenario="blobs", method="er+refit", memory=40, training={"epochs": 2})
+    run = linsep.build(config)
+    for _ in run:
+        pass
+    learner, new = run.learner, list(run.scenario.tasks[-1].classes)
+    head, stored = learner.net.head, learner.memory.images()
+    assert isinstance(head, LinearHead)
+    with torch.no_grad():
+        head.bias[new] += 100.0
+    assert torch.isin(learner.look(stored).logits.argmax(1), torch.tensor(new)).all()
+    assert (learner.predict(stored).argmax(1) == stored.y).float().mean() > 0.9
 
 
 def test_a_method_is_not_changed_by_what_is_added_to_it() -> None:

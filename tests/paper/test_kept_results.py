@@ -44,6 +44,7 @@ def trained(settings: dict[str, Any], runs: Path) -> RunFolder:
             {"method": "derpp+bfp", "preset": "authors"},
             {"method": "derpp+bfp+wa", "preset": "authors", "evaluation": {"rule": "method"}},
         ),
+        ({"method": "derpp+bfp"}, {"method": "derpp+bfp+refit"}),
         (
             {"method": "derpp+fd", "evaluation": {"rule": "method"}},
             {"method": "derpp+fd+wa", "evaluation": {"rule": "method", "batchnorm": "reestimated"}},

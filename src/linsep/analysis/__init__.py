@@ -2,7 +2,7 @@
 
     spectrum    singular values, effective rank, proj-acc(k)         section 3.2, figure 2
     cka         similarity of features before and after a task       section 4.6, figure 5
-    probe       linear probing; its regression is in `logistic`      section 4.4, figure 4
+    probe       linear probing, by logistic regression               section 4.4, figure 4
     tsne        features before and after a task on one plane        figure 1
     projection  what the backward projection A learned               section 3.3
 

@@ -18,11 +18,11 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from ..compare.statistics import mean
+from ..learning.logistic import Logistic, fit_logistic, mean_and_deviation
 from ..storage.snapshots import Snapshot
 from .features import Features, Rule, Split
 from .kinds import Analysis, Content, Number, Place, Row, Shape
-from .logistic import Logistic, fit_logistic
-from .matrix import ROWS, check_features, check_labels
+from .matrix import check_features, check_labels
 
 Rows = tuple[Tensor, Tensor]  # features (n, d) and labels (n,)
 SPLITS: tuple[Split, Split] = ("train", "test")
@@ -76,7 +76,7 @@ def probe(
         raise ValueError(f"test rows of classes without training rows: {strange[:10]}")
     rows = draw_rows(train_y, portion, rng)
     x, y = train_z.detach().cpu()[rows].float(), train_y.cpu().long()[rows]
-    mean, deviation = _mean_and_deviation(x)
+    mean, deviation = mean_and_deviation(x)
     x = x.sub_(mean).div_(deviation)
     target = torch.searchsorted(labels, y)
     fit = fit_logistic(x, target, len(labels), c=c)
@@ -91,15 +91,6 @@ def probe(
         predicted=predicted,
         fit=fit,
     )
-
-
-def _mean_and_deviation(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Per column, in float64; a deviation that is nothing but rounding becomes 1."""
-    blocks = torch.split(x, ROWS)
-    mean = torch.stack([b.sum(0, dtype=torch.float64) for b in blocks]).sum(0) / len(x)
-    squares = torch.stack([(b.double() - mean).square().sum(0) for b in blocks]).sum(0)
-    deviation = (squares / len(x)).sqrt()
-    return mean, deviation.masked_fill(deviation <= 1e-9 * mean.abs(), 1.0)
 
 
 def probe_draws(

@@ -26,7 +26,7 @@ from torch.torch_version import TorchVersion
 from .. import __version__
 from ..data.augment import Augment
 from ..errors import ConfigError, unknown
-from ..learning.predictors import Aligned, NearestMean, Predictor
+from ..learning.predictors import Aligned, NearestMean, Predictor, Refitted
 from ..nets.heads import CorrectedHead
 from ..nets.net import Net, Output
 from ..nets.wrapped import Wrapped
@@ -239,8 +239,10 @@ class Nearness(nn.Module):
         return -(both - 2 * z @ self.means.T).clamp(min=0).sqrt().float()
 
 
-class AlignedLogits(nn.Module):
-    def __init__(self, predictor: Aligned) -> None:
+class PredictorScores(nn.Module):
+    """A rule that is plain arithmetic on the outputs, as it is."""
+
+    def __init__(self, predictor: Predictor) -> None:
         super().__init__()
         self.predictor = copy.deepcopy(predictor).cpu()
 
@@ -252,8 +254,8 @@ class AlignedLogits(nn.Module):
 def _rule(predictor: Predictor) -> nn.Module:
     if isinstance(predictor, NearestMean):
         return Nearness(predictor.means)
-    if isinstance(predictor, Aligned):
-        return AlignedLogits(predictor)
+    if isinstance(predictor, (Aligned, Refitted)):
+        return PredictorScores(predictor)
     if type(predictor) is not Predictor:
         raise ConfigError(f"cannot export the rule of prediction {type(predictor).__name__}")
     return Logits()

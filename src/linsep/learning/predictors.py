@@ -10,7 +10,10 @@ from torch import Tensor, nn
 from ..data.images import Images
 from ..nets.heads import DecidesLinearly, LinearHead
 from ..nets.net import Output, Spec
+from .logistic import fit_logistic, mean_and_deviation
 from .terms import Moment, Passes
+
+NEVER = -1e4  # the score of a class that no stored row shows: less than any that one does
 
 
 class Predictor(nn.Module):
@@ -94,3 +97,42 @@ class Aligned(Predictor):
             length = weight.norm(dim=1)
             old, new = (length[list(classes)].mean() for classes in (task.earlier, task.classes))
             self.scale[list(task.classes)] = old / new
+
+
+class Refitted(Predictor):
+    """A linear head of its own, fitted to the features of the stored rows after each task.
+
+    By logistic regression on standardised features, with the penalty |W|^2 / (2 C) on the sum of
+    the losses. The net keeps the head that it was trained with.
+    """
+
+    passes = Passes(forward=1)
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, spec: Spec, *, c: float) -> None:
+        super().__init__(spec)
+        self.c = c
+        self.register_buffer("weight", torch.zeros(spec.classes, spec.features))
+        self.register_buffer("bias", torch.zeros(spec.classes))
+
+    def forward(self, out: Output) -> Tensor:
+        return F.linear(out.features.float(), self.weight, self.bias)
+
+    def as_linear(self, head: DecidesLinearly) -> tuple[Tensor, Tensor]:
+        return self.weight, self.bias
+
+    def fit(self, moment: Moment, exemplars: Images) -> None:
+        labels, target = exemplars.y.unique(return_inverse=True)  # (K,) sorted, (n,)
+        self.weight.zero_()
+        self.bias.fill_(NEVER)
+        self.bias[labels] = 0.0
+        if len(labels) < 2:
+            return  # nothing to tell apart
+        z = moment.look(exemplars).features.cpu().double()  # (n, d)
+        mean, deviation = mean_and_deviation(z)
+        x = (z - mean) / deviation
+        found = fit_logistic(x, target, len(labels), c=self.c, gap=1e-10)
+        weight = found.weight / deviation  # (K, d), of the features as they are
+        self.weight[labels] = weight.to(self.weight)
+        self.bias[labels] = (found.bias - weight @ mean).to(self.bias)

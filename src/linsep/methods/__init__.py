@@ -26,6 +26,7 @@ from .joint import ft, jt
 from .lode import lode
 from .lucir import lucir
 from .lwf import lwf
+from .refit import refit
 from .replay import der, derpp, er
 from .ser import ser
 from .si import si
@@ -71,6 +72,7 @@ TERMS: dict[str, About] = {
     "star": About(star, "replayed outputs hold if weights move", "Eskandar et al., 2025"),
     "ema": About(ema, "averaged weights predict", "Soutif-Cormerais et al., 2023"),
     "wa": About(wa, "new rows of the head as long as old ones", "Zhao et al., 2020"),
+    "refit": About(refit, "a head fitted to the stored rows predicts", "Kang et al., 2020"),
 }
 
 
