@@ -44,6 +44,7 @@ def made_up(
                 records[id(settings)] = SimpleNamespace(facts=facts)
     monkeypatch.setattr(runs, "run", lambda settings: records.get(id(settings)))
     monkeypatch.setattr("linsep.paper.frontier.Runs", lambda _: runs)
+    monkeypatch.setattr("linsep.paper.frontier.newest", lambda record: 0.2)
     return frontier([])
 
 

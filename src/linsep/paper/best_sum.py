@@ -14,7 +14,10 @@ from ..compare.titles import title
 from ..storage.store import Record
 from .evidence import Runs
 
-SEARCH = {"search": "", "search re-estimated": ", BatchNorm re-estimated"}  # parts, in words
+# Parts of the protocol, and what sets their sums apart: those of the search, and trained heads
+# beside those that are fitted anew, on the same held-out images.
+SEARCH = {"search": "", "search re-estimated": ", BatchNorm re-estimated"}
+HELD_OUT = {"held-out heads": "", "held-out heads, one draw": ", one draw"}
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,10 @@ class Candidate:
         return fmean(self.faa.values())
 
 
-def candidates(runs: Runs) -> list[Candidate]:
+def candidates(runs: Runs, parts: Mapping[str, str]) -> list[Candidate]:
     """Those that were run with every seed, the best first; equal ones as the protocol has them."""
     found: dict[str, dict[int, Record | None]] = {}
-    for part, words in SEARCH.items():
+    for part, words in parts.items():
         for settings in runs.parts[part]:
             mine = found.setdefault(title(settings["method"]) + words, {})
             mine[settings["seed"]] = runs.run(settings)

@@ -2,12 +2,13 @@
 
 A sum is a method of the protocol with the settings of its part. It is compared with a rival seed by
 seed: on this page with DER++ w/ BFP, the paper's best; a way to normalise with the same method as
-it is; a cheaper form of BFP with the whole. Holm's correction is over all of these tests.
+it is; a head fitted anew with the trained one; a cheaper form of BFP with the whole. Holm's
+correction is over all of these tests.
 
 Knows the protocol and stored runs. Draws nothing and writes nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -16,8 +17,9 @@ from ..compare import budgets
 from ..compare.statistics import Paired, Summary, all_paired, holm, summarise
 from ..compare.titles import is_bound, title
 from ..settings.layers import flat
+from ..storage.folder import RunFolder
 from ..storage.store import Record
-from .best_sum import Candidate, candidates, complete
+from .best_sum import HELD_OUT, SEARCH, Candidate, candidates, complete
 from .evidence import SEEDS, Runs
 
 RIVAL, CHOSEN = "derpp+bfp", "chosen"
@@ -27,8 +29,15 @@ NORMS = {
     "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
     "group norm": "GroupNorm", "continual norm": "continual normalisation",
 }  # fmt: skip
-# On a second data set: a part, and the part that it is compared with. They are not on the frontier.
-ELSEWHERE = {"cifar100 re-estimated": ("cifar100", "Split CIFAR-100")}
+REFIT = "+refit"
+# Parts with a head fitted anew, and those with the same nets and the head that they trained.
+HEADS = {
+    "refit": "main", "refit re-estimated": "reestimated", "refit, one draw": "shared draw",
+    "refit, group norm": "group norm",
+}  # fmt: skip
+# On a second data set, which is not on the frontier: parts that are compared, and with which.
+ELSEWHERE, WHERE = "cifar100", ", Split CIFAR-100"
+ELSEWHERE_NORM, ELSEWHERE_HEAD = "cifar100 re-estimated", "cifar100 refit"
 FORMS = {
     "shared draw": "one draw",
     "shared draw re-estimated": "one draw, BatchNorm re-estimated (fast)",
@@ -41,6 +50,7 @@ PARTS = {
     "aligned": "", CHOSEN: "",
     **{part: f", {words}" for part, words in (NORMS | FORMS).items()},
 }  # fmt: skip
+PARTS |= {part: PARTS[trained] for part, trained in HEADS.items()}
 
 
 @dataclass(frozen=True)
@@ -69,11 +79,19 @@ class Sum:
     def kept(self) -> float:
         return fmean(self.values("cost.bytes").values())
 
+    @property
+    def newest(self) -> float:
+        """Share of the test images that are taken for classes of the last task."""
+        return fmean(map(newest, self.runs.values()))
+
     def values(self, fact: str) -> dict[int, float]:
         return {seed: float(run.facts[fact] or 0.0) for seed, run in self.runs.items()}
 
     def summary(self, fact: str) -> Summary:
         return summarise(list(self.values(fact).values()))
+
+
+Contest = tuple[Sum, Sum | None]  # a sum and its rival, if that has been run
 
 
 @dataclass(frozen=True)
@@ -106,9 +124,11 @@ class Frontier:
     leading: Sequence[Sum]  # on the frontier, from the cheapest
     against_rival: Sequence[Compared]
     norms: Sequence[Compared]
+    heads: Sequence[Compared]
     forms: Sequence[Compared]
     candidates: Sequence[Candidate]  # of the search for the best sum, the best first
     searched: bool  # whether all of them have been judged
+    held_out: Sequence[Candidate]  # heads on held-out images
     # The form that was thought of late: on seeds that had not been seen, and on all.
     confirmed: tuple[Paired, Paired] | None
 
@@ -124,33 +144,51 @@ def frontier(records: Iterable[Record]) -> Frontier:
     best = main.get(RIVAL)
     contrasts = [(one, best) for one in ranked if best not in (None, one)]
     norms = [(one, main.get(one.method)) for one in ranked if one.part in NORMS]
-    norms += _elsewhere(runs)
+    norms += _elsewhere(ELSEWHERE_NORM, f", {NORMS['reestimated']}{WHERE}", runs)
+    heads = _heads(done.values()) + _elsewhere(ELSEWHERE_HEAD, WHERE, runs)
     forms = [(one, best) for one in ranked if one.part in FORMS]
     # A form of BFP stands against DER++ w/ BFP in the first list too: one test, counted once.
-    tests = {(id(a), id(b)): (a, b) for a, b in [*contrasts, *norms] if b is not None}
+    tests = {(id(a), id(b)): (a, b) for a, b in [*contrasts, *norms, *heads] if b}
     found = dict(zip(tests, _compared(list(tests.values())), strict=True))
 
-    def those(pairs: Sequence[tuple[Sum, Sum | None]]) -> list[Compared]:
+    def those(pairs: Sequence[Contest]) -> list[Compared]:
         return [found[id(a), id(b)] for a, b in pairs if b is not None]
 
     return Frontier(
         ranked,
         [one for one in every if not one.complete],
         [rivals[i] for i in budgets.frontier(points)],
-        those(contrasts), those(norms), those(forms),
-        candidates(runs), complete(runs), _confirmed(runs),
+        those(contrasts), those(norms), those(heads), those(forms),
+        candidates(runs, SEARCH), complete(runs), candidates(runs, HELD_OUT), _confirmed(runs),
     )  # fmt: skip
 
 
-def _elsewhere(runs: Runs) -> list[tuple[Sum, Sum | None]]:
-    """BatchNorm re-estimated on the second data set, beside the same methods as they are."""
-    found: list[tuple[Sum, Sum | None]] = []
-    for part, (base, where) in ELSEWHERE.items():
-        plain = {one.method: one for one in _sums(base, f", {where}", runs) if one.complete}
-        words = f", {NORMS['reestimated']}, {where}"
-        mine = [one for one in _sums(part, words, runs) if one.complete]
-        found += [(one, plain.get(one.method)) for one in mine]
-    return found
+def newest(record: Record) -> float:
+    """Share of a run's test images that are taken for classes of its last task."""
+    results = RunFolder(record.folder).results()
+    counts = results["confusion"]  # by class, and by the class that was predicted
+    last = sum(row[c] for row in counts for c in results["groups"][-1])
+    return float(last / sum(map(sum, counts)))
+
+
+def _heads(done: Collection[Sum]) -> list[Contest]:
+    """A head fitted anew beside the trained one; and, with such heads, BFP beside none."""
+    by = {(one.part, one.method): one for one in done}
+    fitted = [one for one in done if one.part in HEADS]
+    found = [(one, by.get((HEADS[one.part], one.method.removesuffix(REFIT)))) for one in fitted]
+    return [*found, *((one, by.get((one.part, _without_bfp(one.method)))) for one in fitted)]
+
+
+def _without_bfp(method: str) -> str:
+    """'' for a method that has none."""
+    return method.replace("+bfp", "") if "+bfp" in method else ""
+
+
+def _elsewhere(part: str, words: str, runs: Runs) -> list[Contest]:
+    """A part on the second data set, beside the same methods as they are."""
+    plain = {one.method: one for one in _sums(ELSEWHERE, WHERE, runs) if one.complete}
+    mine = [one for one in _sums(part, words, runs) if one.complete]
+    return [(one, plain.get(one.method.removesuffix(REFIT))) for one in mine]
 
 
 def _confirmed(runs: Runs) -> tuple[Paired, Paired] | None:

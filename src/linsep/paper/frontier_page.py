@@ -11,11 +11,12 @@ from ..compare.tables import Interval, Spread, Table, Value
 from ..compare.titles import title
 from .best_sum import Candidate
 from .evidence import SEEDS, SIGNIFICANT
-from .frontier import CHEAP, CHOSEN, LATER, RIVAL, Compared, Frontier, Sum
+from .frontier import CHEAP, CHOSEN, LATER, REFIT, RIVAL, Compared, Frontier, Sum
 
 FIGURE = "figures/frontier.svg"
 DIFFERENCE = "difference (95 %)"
 CHANCE = "p (Holm)"
+NEWEST = "newest"
 
 
 def page(found: Frontier) -> str:
@@ -25,6 +26,9 @@ def page(found: Frontier) -> str:
         rival=title(RIVAL),
         table=table(found).to_markdown(),
         norms=_against(found.norms, "norm"),
+        heads=_against(found.heads, "head"),
+        heads_verdict=_heads_verdict(found.heads),
+        held_out=_search(found.held_out),
         forms=_against(found.forms, "form"),
         cheap=round(100 * CHEAP),
         verdict=_verdict(found.forms),
@@ -42,8 +46,9 @@ def table(found: Frontier) -> Table:
     for one in found.sums:
         leads = "yes" if one in found.leading else ""
         rows.append([*_cells(one), *_test(compared.get(id(one))), leads])
-    heads = ["sum", "passes", "kB kept", "Class-IL FAA", "Task-IL FAA", DIFFERENCE, CHANCE]
-    spare = [["kB kept"], ["Task-IL FAA"], [CHANCE], [DIFFERENCE]]
+    heads = ["sum", "passes", "kB kept", "Class-IL FAA", "Task-IL FAA", NEWEST]
+    heads += [DIFFERENCE, CHANCE]
+    spare = [["kB kept"], ["Task-IL FAA"], [CHANCE], [NEWEST], [DIFFERENCE]]
     return Table([*heads, "frontier"], rows, spare=spare)
 
 
@@ -58,7 +63,11 @@ def notes(found: Frontier) -> list[str]:
 def _cells(one: Sum) -> list[Value]:
     faa = [one.summary(fact) for fact in ("class_il.faa", "task_il.faa")]
     shown = [Spread(found.mean, found.std) for found in faa]
-    return [one.title, one.passes, round(one.kept / 1000), *shown]
+    return [one.title, one.passes, round(one.kept / 1000), *shown, _percent(one.newest)]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _test(compared: Compared | None) -> list[Value]:
@@ -72,13 +81,31 @@ def _against(several: Sequence[Compared], what: str) -> str:
     """A table of sums beside the rivals that they change something of."""
     if not several:
         return "Not run yet.\n"
-    heads = [what, "compared with", "passes", "Class-IL FAA", DIFFERENCE, CHANCE]
+    heads = [what, "compared with", "passes", "Class-IL FAA", NEWEST, DIFFERENCE, CHANCE]
     rows: list[list[Value]] = []
     for c in several:
         faa = c.one.summary("class_il.faa")
-        passes = f"{100 * c.share:.0f} %"
-        rows.append([c.one.title, c.rival.title, passes, Spread(faa.mean, faa.std), *_test(c)])
+        cells = c.rival.title, _percent(c.share), Spread(faa.mean, faa.std)
+        rows.append([c.one.title, *cells, _newest(c), *_test(c)])
     return Table(heads, rows).to_markdown()
+
+
+def _newest(compared: Compared) -> str:
+    """'70 to 30 %': from the rival's share to one's own."""
+    return f"{100 * compared.rival.newest:.0f} to {_percent(compared.one.newest)}"
+
+
+def _heads_verdict(heads: Sequence[Compared]) -> str:
+    """On how many of the same nets another head is better."""
+    pairs = [c for c in heads if c.one.method.removesuffix(REFIT) == c.rival.method]
+    if not pairs:
+        return "It has not been run yet."
+    gaps = [c.pairs.difference for c in pairs]
+    higher = sum(gap.mean > 0 for gap in gaps)
+    above = sum(gap.low is not None and gap.low > 0 for gap in gaps)
+    below = sum(gap.high is not None and gap.high < 0 for gap in gaps)
+    several = f"Of the {len(pairs)} rows below that share their networks, {higher} have a higher"
+    return f"{several} mean with it; {above} of their intervals are above zero, and {below} below."
 
 
 def _verdict(forms: Sequence[Compared]) -> str:
