@@ -69,7 +69,9 @@ def test_differences_are_those_of_a_paired_t_test(found: Frontier) -> None:
 
 def test_nothing_on_the_frontier_is_beaten(found: Frontier) -> None:
     rivals = [one for one in found.sums if one.method != "jt"]  # a bound, not a competitor
-    points = {one.title: (one.passes, one.summary("class_il.faa").mean) for one in rivals}
+    points = {
+        one.title: (float(f"{one.passes:.2f}"), one.summary("class_il.faa").mean) for one in rivals
+    }
     for one in rivals:
         cost, faa = points[one.title]
         beaten = any(c <= cost and a > faa for c, a in points.values())

@@ -139,7 +139,8 @@ def frontier(records: Iterable[Record]) -> Frontier:
     done = {(one.part, one.method, one.words): one for one in every if one.complete}
     ranked = sorted(done.values(), key=lambda one: -one.summary("class_il.faa").mean)
     rivals = [one for one in ranked if not is_bound(one.method)]
-    points = [(one.passes, one.summary("class_il.faa").mean) for one in rivals]
+    # A pass of the memory at each task's end is too little to be dearer: costs as they are shown.
+    points = [(round(one.passes, 2), one.summary("class_il.faa").mean) for one in rivals]
     main = {one.method: one for one in ranked if one.part == "main"}
     best = main.get(RIVAL)
     contrasts = [(one, best) for one in ranked if best not in (None, one)]
