@@ -15,7 +15,17 @@ from scipy.stats import ttest_rel
 from linsep.compare.titles import title
 from linsep.paper.best_sum import SEARCH
 from linsep.paper.evidence import SEEDS, Runs
-from linsep.paper.frontier import CHOSEN, FORMS, FRESH, NORMS, PARTS, RIVAL, Frontier, frontier
+from linsep.paper.frontier import (
+    CHOSEN,
+    FORMS,
+    FRESH,
+    NORMS,
+    PARTS,
+    RIVAL,
+    Frontier,
+    frontier,
+    newest,
+)
 from linsep.paper.frontier_page import notes, page
 from linsep.paper.frontier_picture import LINE, WIDTH, picture
 from linsep.storage.store import Store
@@ -100,6 +110,39 @@ def test_the_second_data_set_is_compared_with_itself(monkeypatch: pytest.MonkeyP
     )  # fmt: skip
     assert only.pairs.difference.mean == pytest.approx(-2.0)
     assert only.one not in found.sums  # other data have no place on this frontier
+
+
+def test_heads_stand_beside_those_of_the_same_nets(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {("main", m): (30.0, 4.0) for m in ("er", "derpp", RIVAL)}
+    given |= {("refit", f"{m}+refit"): (36.0, 4.0) for m in ("er", "derpp", RIVAL)}
+    given |= {
+        ("shared draw", RIVAL): (20.0, 2.0),
+        ("refit, one draw", f"{RIVAL}+refit"): (38.0, 2.0),
+    }
+    given |= {("cifar100", "er"): (12.0, 2.0), ("cifar100 refit", "er+refit"): (10.0, 2.0)}
+    found = made_up(monkeypatch, given)
+    gaps = {(c.one.title, c.rival.title): c.pairs.difference.mean for c in found.heads}
+    own = 2 / 5  # made_up adds a point to odd seeds outside of the main comparison: 3 and 5
+    assert gaps == pytest.approx({
+        ("ER w/ Refit", "ER"): 6 + own,
+        ("DER++ w/ Refit", "DER++"): 6 + own,
+        ("DER++ w/ BFP, Refit", "DER++ w/ BFP"): 6 + own,
+        ("DER++ w/ BFP, Refit", "DER++ w/ Refit"): 0,  # what BFP adds where both heads are refitted
+        ("DER++ w/ BFP, Refit, one draw", "DER++ w/ BFP, one draw"): 18,
+        ("ER w/ Refit, Split CIFAR-100", "ER, Split CIFAR-100"): -2,
+    })  # fmt: skip
+    # All but BFP's share their nets: four have a higher mean, and one has a lower one.
+    assert "Of the 5 rows below that share their networks, 4 have a higher mean" in page(found)
+
+
+def test_the_share_of_the_newest_classes_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 10 images 3 + 1 are taken for class 2 or 3, whatever they are."""
+    results = {"groups": [[0, 1], [2, 3]], "confusion": [[2, 1, 3, 0], [0, 3, 0, 0]]}
+    results["confusion"] += [[0, 0, 0, 1], [0, 0, 0, 0]]
+    monkeypatch.setattr("linsep.paper.frontier.RunFolder.results", lambda self: results)
+    assert newest(SimpleNamespace(folder=tmp_path)) == pytest.approx(4 / 10)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data.images import Images
+from ..data.tasks import Task
 from ..nets.heads import DecidesLinearly, LinearHead
 from ..nets.net import Output, Spec
 from .logistic import fit_logistic, mean_and_deviation
@@ -18,8 +19,6 @@ NEVER = -1e4  # the score of a class that no stored row shows: less than any tha
 
 class Predictor(nn.Module):
     """The net's own logits."""
-
-    passes = Passes()  # through the net when it is fitted, as multiples of the exemplars
 
     def __init__(self, spec: Spec) -> None:
         super().__init__()
@@ -34,11 +33,14 @@ class Predictor(nn.Module):
     def fit(self, moment: Moment, exemplars: Images) -> None:
         """Called after every task, once the memory has settled, with the rows it has."""
 
+    def passes(self, task: Task) -> Passes:
+        """What `fit` passes through the net after a task, as multiples of the exemplars."""
+        return Passes()
+
 
 class NearestMean(Predictor):
     """iCaRL's rule: the closest mean of a class's exemplars, all features on the unit sphere."""
 
-    passes = Passes(forward=1)
     means: Tensor
 
     def __init__(self, spec: Spec) -> None:
@@ -63,6 +65,9 @@ class NearestMean(Predictor):
         for c in exemplars.y.unique().tolist():
             rows = (exemplars.y == c).to(z.device)
             self.means[c] = F.normalize(z[rows].mean(0), dim=0)
+
+    def passes(self, task: Task) -> Passes:
+        return Passes(forward=1)
 
 
 class Aligned(Predictor):
@@ -100,13 +105,12 @@ class Aligned(Predictor):
 
 
 class Refitted(Predictor):
-    """A linear head of its own, fitted to the features of the stored rows after each task.
+    """A linear head of its own, fitted to the features of the stored rows after each later task.
 
     By logistic regression on standardised features, with the penalty |W|^2 / (2 C) on the sum of
     the losses. The net keeps the head that it was trained with.
     """
 
-    passes = Passes(forward=1)
     weight: Tensor
     bias: Tensor
 
@@ -123,6 +127,13 @@ class Refitted(Predictor):
         return self.weight, self.bias
 
     def fit(self, moment: Moment, exemplars: Images) -> None:
+        if not moment.task.earlier:  # the trained head has seen all there is, and leans nowhere
+            head = moment.net.head
+            assert isinstance(head, DecidesLinearly)
+            weight, bias = head.as_linear()
+            self.weight.copy_(weight)
+            self.bias.copy_(bias)
+            return
         labels, target = exemplars.y.unique(return_inverse=True)  # (K,) sorted, (n,)
         self.weight.zero_()
         self.bias.fill_(NEVER)
@@ -136,3 +147,6 @@ class Refitted(Predictor):
         weight = found.weight / deviation  # (K, d), of the features as they are
         self.weight[labels] = weight.to(self.weight)
         self.bias[labels] = (found.bias - weight @ mean).to(self.bias)
+
+    def passes(self, task: Task) -> Passes:
+        return Passes(forward=bool(task.earlier))

@@ -11,7 +11,7 @@ from ..compare.tables import Interval, Spread, Table, Value
 from ..compare.titles import title
 from .best_sum import Candidate
 from .evidence import SEEDS, SIGNIFICANT
-from .frontier import CHEAP, CHOSEN, LATER, REFIT, RIVAL, Compared, Frontier, Sum
+from .frontier import CHEAP, LATER, REFIT, RIVAL, Compared, Frontier, Sum
 
 FIGURE = "figures/frontier.svg"
 DIFFERENCE = "difference (95 %)"
@@ -29,11 +29,12 @@ def page(found: Frontier) -> str:
         heads=_against(found.heads, "head"),
         heads_verdict=_heads_verdict(found.heads),
         held_out=_search(found.held_out),
+        best_head=_outcome(found.held_out, found) if found.held_out else "",
         forms=_against(found.forms, "form"),
         cheap=round(100 * CHEAP),
         verdict=_verdict(found.forms),
         confirmed=_confirmed(found),
-        outcome=_outcome(found),
+        outcome=_outcome(found.candidates, found) if found.searched else "It is not finished.",
         search=_search(found.candidates),
         missing=_missing(found.missing),
     )
@@ -136,12 +137,10 @@ def _interval(pairs: Paired) -> str:
     return f"{gap.mean:+.2f} points ({gap.low:+.2f} to {gap.high:+.2f})"
 
 
-def _outcome(found: Frontier) -> str:
-    """How the search ended."""
-    if not found.searched:
-        return "The search is not finished."
-    best = found.candidates[0].title
-    tests = [c for c in found.against_rival if c.one.part == CHOSEN]
+def _outcome(candidates: Sequence[Candidate], found: Frontier) -> str:
+    """Which candidate came first on held-out images, and what it is on the test images."""
+    best = candidates[0].title
+    tests = [c for c in found.against_rival if c.one.title == best]
     if not tests:
         return f"{best} came first; it has not been run on the test images yet."
     gap, decided = tests[0].pairs.difference, tests[0].chance < SIGNIFICANT
