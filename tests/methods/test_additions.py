@@ -435,11 +435,16 @@ def test_training_does_not_notice_weight_alignment(base: str) -> None:
 def refitted(features: Tensor, y: Sequence[int], c: float, classes: int = 4) -> Refitted:
     """The rule after a task whose stored rows have these features and labels."""
     rule = Refitted(Spec((1, 2, 2), (1, 2, 2), classes, {"features": features.shape[1]}), c=c)
-    moment: Any = SimpleNamespace(
-        look=lambda images: Output(features, features, {}), task=SimpleNamespace(earlier=(0,))
-    )
-    rule.fit(moment, Images.of(torch.zeros(len(y), 1, 1, 1, dtype=torch.uint8), torch.tensor(y)))
+    stored = blank(y)
+    task = SimpleNamespace(seen=tuple(range(classes)), train=blank([classes - 1]))
+    moment: Any = SimpleNamespace(look=lambda images: Output(features, features, {}), task=task)
+    rule.fit(moment, stored)
     return rule
+
+
+def blank(labels: Sequence[int]) -> Images:
+    x = torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8)
+    return Images.of(x, torch.tensor(labels, dtype=torch.int64))
 
 
 @pytest.mark.parametrize("c", [0.03, 1.0])
@@ -482,6 +487,19 @@ def test_training_does_not_notice_a_refitted_head(base: str) -> None:
             assert set(predicted.tolist()) <= set(stored.y.tolist())
             if not event.task:  # nothing is old yet, and the trained head decides
                 assert torch.equal(predicted, plain.learner.predict(stored).argmax(1))
+
+
+def test_after_a_task_that_shows_every_class_the_trained_head_predicts() -> None:
+    rule, head = Refitted(Spec((1, 2, 2), (1, 2, 2), 3, {"features": 2}), c=0.1), LinearHead(2, 3)
+    z = torch.randn(5, 2)
+    for shown, trained in (([2, 0, 1], True), ([2, 0], False)):
+        task: Any = SimpleNamespace(seen=(0, 1, 2), train=blank(shown))
+        moment: Any = SimpleNamespace(
+            look=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
+        )
+        rule.fit(moment, blank([0, 1, 2, 0, 1]))
+        assert torch.allclose(rule(Output(z, z, {})), head(z)) == trained
+        assert rule.passes(task).forward == (not trained)
 
 
 def test_a_refitted_head_does_not_lean_to_the_newest_classes() -> None:

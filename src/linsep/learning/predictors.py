@@ -105,10 +105,11 @@ class Aligned(Predictor):
 
 
 class Refitted(Predictor):
-    """A linear head of its own, fitted to the features of the stored rows after each later task.
+    """A linear head of its own, fitted to the features of the stored rows after each task.
 
     By logistic regression on standardised features, with the penalty |W|^2 / (2 C) on the sum of
-    the losses. The net keeps the head that it was trained with.
+    the losses. After a task with images of all classes seen, as the first one is, it is the trained
+    head's copy. The net keeps the head that it was trained with.
     """
 
     weight: Tensor
@@ -127,7 +128,7 @@ class Refitted(Predictor):
         return self.weight, self.bias
 
     def fit(self, moment: Moment, exemplars: Images) -> None:
-        if not moment.task.earlier:  # the trained head has seen all there is, and leans nowhere
+        if _shows_all(moment.task):
             head = moment.net.head
             assert isinstance(head, DecidesLinearly)
             weight, bias = head.as_linear()
@@ -149,4 +150,9 @@ class Refitted(Predictor):
         self.bias[labels] = (found.bias - weight @ mean).to(self.bias)
 
     def passes(self, task: Task) -> Passes:
-        return Passes(forward=bool(task.earlier))
+        return Passes(forward=not _shows_all(task))
+
+
+def _shows_all(task: Task) -> bool:
+    """Whether a task has images of every class seen, so that a head trained on them can judge."""
+    return set(task.seen) <= set(task.train.y.unique().tolist())

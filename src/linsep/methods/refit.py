@@ -13,13 +13,13 @@ from ..settings.sections import Rate
 
 
 def refit(*, c: Rate = 0.1) -> Addition:
-    """Predict by a head that is fitted anew to the stored rows' features after each later task.
+    """Predict by a head that is fitted anew to the stored rows' features after each task.
 
         c * sum over stored rows of CE(W z + b, y) + |W|^2 / 2   is least,   z standardised
 
     The memory has about as many rows of each class, so this head leans to none of them, as the
-    trained one does to the newest; after the first task that one predicts. Training does not
-    notice: the net keeps its own head.
+    trained one does to the newest. After a task that shows all classes seen, as the first one does,
+    the trained head predicts. Training does not notice: the net keeps its own head.
     """
     return partial(_refitted, c=c)
 

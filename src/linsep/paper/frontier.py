@@ -33,7 +33,7 @@ REFIT = "+refit"
 # Parts with a head fitted anew, and those with the same nets and the head that they trained.
 HEADS = {
     "refit": "main", "refit re-estimated": "reestimated", "refit, one draw": "shared draw",
-    "refit, group norm": "group norm",
+    "refit, fast": "shared draw re-estimated", "refit, group norm": "group norm",
 }  # fmt: skip
 # On a second data set, which is not on the frontier: parts that are compared, and with which.
 ELSEWHERE, WHERE = "cifar100", ", Split CIFAR-100"
