@@ -1,6 +1,6 @@
 """Measure the classifier on real CIFAR-10: accuracy, calibration, novelty, cost.
 
-    python scripts/measure_classifier.py DATA [--seeds 3] [--method derpp+bfp] [--epochs 20]
+    python scripts/measure_classifier.py DATA [--seeds 3] [--method derpp+bfp+refit] [--epochs 20]
 
 Five calls of two classes, 100 training images each, ResNet-18 of width 8, against a plain
 fine-tuning loop and against retraining on everything; all 10 000 test images. Prints one line of
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--method", default="derpp+bfp")
+    parser.add_argument("--method", default="derpp+bfp+refit")
     parser.add_argument("--memory", type=int, default=200)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--lr", type=float, help="by default as the method suggests")

@@ -57,7 +57,8 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    method : a method of linsep, perhaps with an added term.
+    method : a method of linsep, perhaps with added terms. The default is DER++ with BFP and a head
+        that is fitted anew for predictions.
     net : the network: a name, as for `linsep run`, or a module of your own that turns images into
         features; by default a ResNet-18 for images and a small MLP for tables of numbers.
     freeze : "backbone" trains the head only, on features that are computed once for each image.
@@ -76,7 +77,7 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: str = "derpp+bfp",
+        method: str = "derpp+bfp+refit",
         net: str | nn.Module | None = None,
         *,
         freeze: str | None = None,
