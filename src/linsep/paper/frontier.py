@@ -34,6 +34,7 @@ REFIT = "+refit"
 HEADS = {
     "refit": "main", "refit re-estimated": "reestimated", "refit, one draw": "shared draw",
     "refit, fast": "shared draw re-estimated", "refit, group norm": "group norm",
+    "chosen refit": CHOSEN,
 }  # fmt: skip
 # On a second data set, which is not on the frontier: parts that are compared, and with which.
 ELSEWHERE, WHERE = "cifar100", ", Split CIFAR-100"

@@ -11,7 +11,7 @@ from ..compare.tables import Interval, Spread, Table, Value
 from ..compare.titles import title
 from .best_sum import Candidate
 from .evidence import SEEDS, SIGNIFICANT
-from .frontier import CHEAP, LATER, REFIT, RIVAL, Compared, Frontier, Sum
+from .frontier import CHEAP, FRESH, HEADS, LATER, REFIT, RIVAL, Compared, Frontier, Sum
 
 FIGURE = "figures/frontier.svg"
 DIFFERENCE = "difference (95 %)"
@@ -34,7 +34,10 @@ def page(found: Frontier) -> str:
         cheap=round(100 * CHEAP),
         verdict=_verdict(found.forms),
         confirmed=_confirmed(found),
-        outcome=_outcome(found.candidates, found) if found.searched else "It is not finished.",
+        fast_refit=_fast_refit(found),
+        outcome=_outcome(found.candidates, found)
+        if found.searched
+        else "The search is not finished.",
         search=_search(found.candidates),
         missing=_missing(found.missing),
     )
@@ -123,6 +126,14 @@ def _confirmed(found: Frontier) -> str:
         return f"{FAST}, which has not been done yet."
     later, every = map(_interval, found.confirmed)
     return f"{FAST}: there it differs from {title(RIVAL)} by {later}, and over all ten by {every}."
+
+
+def _fast_refit(found: Frontier) -> str:
+    """The same form with a head fitted anew, beside the whole."""
+    tests = [c for c in found.against_rival if HEADS.get(c.one.part) == FRESH]
+    if not tests:
+        return "That has not been run yet."
+    return f"It then differs from {title(RIVAL)} by {_interval(tests[0].pairs)}."
 
 
 FAST = (
