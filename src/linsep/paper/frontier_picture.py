@@ -13,7 +13,7 @@ from ..compare.titles import is_bound
 from .drawing import ACCENT, DIM, PALE, Scale, axis, opened, text
 from .frontier import HEADS, Frontier, Sum
 
-WIDTH, LEFT, PLOT, TOP, BOTTOM = 960, 56, 480, 54, 52  # pixels
+WIDTH, LEFT, PLOT, TOP, BOTTOM = 1000, 56, 480, 54, 52  # pixels
 HEIGHT, LINE = 420, 17  # of the plot, and of a line of text
 NAMED = ("main", *HEADS)
 
