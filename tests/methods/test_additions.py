@@ -1,7 +1,7 @@
 """What is added to methods beside backward terms: a step against plain torch, and the laws."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -388,6 +388,17 @@ def test_rows_that_are_wrong_do_not_matter_to_star() -> None:
 # --- WA ------------------------------------------------------------------------------------------
 
 
+def unnoticed(base: str, added: str) -> Iterator[tuple[Run, Run, int]]:
+    """A run without and with another rule of prediction, after each task; they train alike."""
+    plain, other = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+{added}", {}))
+    for _, event in zip(plain, other, strict=True):
+        a, b = plain.learner.state_dict(), other.learner.state_dict()
+        for part in ("net", "memory", "teacher", "terms", "optimizers"):
+            assert same(a[part], b[part]), part
+        if isinstance(event, TaskEnd):
+            yield plain, other, event.task
+
+
 def test_weight_alignment_by_hand() -> None:
     """Old rows of length 3 and 5, new ones of 6 and 10: the new ones are halved, biases stay."""
     head = LinearHead(2, 5)
@@ -411,22 +422,17 @@ def test_weight_alignment_by_hand() -> None:
 
 @pytest.mark.parametrize("base", ["derpp", "ewc", "gdumb"])
 def test_training_does_not_notice_weight_alignment(base: str) -> None:
-    plain, aligned = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+wa", {}))
-    for _, event in zip(plain, aligned, strict=True):
-        a, b = plain.learner.state_dict(), aligned.learner.state_dict()
-        for part in ("net", "memory", "teacher", "terms", "optimizers"):
-            assert same(a[part], b[part]), part
-        if isinstance(event, TaskEnd):
-            new = aligned.scenario.tasks[event.task].classes
-            scale = b["predictor"]["scale"]
-            head = aligned.learner.net.head
-            assert isinstance(head, LinearHead)
-            lengths = scale * head.weight.detach().norm(dim=1)
-            others = [c for c in range(6) if c not in new]
-            assert (scale[others] == 1).all()
-            if event.task:
-                old = [c for c in others if c < min(new)]
-                assert_close(lengths[list(new)].mean(), lengths[old].mean())
+    for _, aligned, task in unnoticed(base, "wa"):
+        new = aligned.scenario.tasks[task].classes
+        scale = aligned.learner.state_dict()["predictor"]["scale"]
+        head = aligned.learner.net.head
+        assert isinstance(head, LinearHead)
+        lengths = scale * head.weight.detach().norm(dim=1)
+        others = [c for c in range(6) if c not in new]
+        assert (scale[others] == 1).all()
+        if task:
+            old = [c for c in others if c < min(new)]
+            assert_close(lengths[list(new)].mean(), lengths[old].mean())
 
 
 # --- a head fitted anew ---------------------------------------------------------------------------
@@ -476,17 +482,12 @@ def test_a_refitted_head_of_one_class_or_none_prefers_what_is_stored() -> None:
 
 @pytest.mark.parametrize("base", ["derpp", "bic", "gdumb"])
 def test_training_does_not_notice_a_refitted_head(base: str) -> None:
-    plain, fitted = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+refit", {}))
-    for _, event in zip(plain, fitted, strict=True):
-        a, b = plain.learner.state_dict(), fitted.learner.state_dict()
-        for part in ("net", "memory", "teacher", "terms", "optimizers"):
-            assert same(a[part], b[part]), part
-        if isinstance(event, TaskEnd):
-            stored = fitted.learner.memory.images()
-            predicted = fitted.learner.predict(stored).argmax(1)
-            assert set(predicted.tolist()) <= set(stored.y.tolist())
-            if not event.task:  # nothing is old yet, and the trained head decides
-                assert torch.equal(predicted, plain.learner.predict(stored).argmax(1))
+    for plain, fitted, task in unnoticed(base, "refit"):
+        stored = fitted.learner.memory.images()
+        predicted = fitted.learner.predict(stored).argmax(1)
+        assert set(predicted.tolist()) <= set(stored.y.tolist())
+        if not task:  # nothing is old yet, and the trained head decides
+            assert torch.equal(predicted, plain.learner.predict(stored).argmax(1))
 
 
 def test_after_a_task_that_shows_every_class_the_trained_head_predicts() -> None:
