@@ -172,6 +172,17 @@ def test_fast_is_confirmed_on_seeds_that_were_not_seen(monkeypatch: pytest.Monke
     assert made_up(monkeypatch, {("main", RIVAL): (40.0, 4.0)}).confirmed is None
 
 
+def test_a_head_is_confirmed_on_seeds_that_were_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {("main", "er"): (30.0, 2.0), ("refit", "er+refit"): (37.0, 2.0)}
+    assert made_up(monkeypatch, given).confirmed_head is None
+    found = made_up(monkeypatch, given | {("refit, fresh seeds", "er+refit"): (36.0, 2.0)})
+    assert found.confirmed_head is not None
+    later, every = (pairs.difference for pairs in found.confirmed_head)
+    assert [later.n, every.n] == [5, 10]
+    assert [later.mean, every.mean] == pytest.approx([6 + 3 / 5, 6.5 + 5 / 10])
+    assert f"ER w/ Refit differs from ER by {later.mean:+.2f} points" in page(found)
+
+
 def test_a_sum_without_all_seeds_is_not_run_yet(found: Frontier) -> None:
     assert all(set(one.runs) == set(SEEDS) for one in found.sums)
     assert not {one.title for one in found.sums} & {one.title for one in found.missing}

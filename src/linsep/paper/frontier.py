@@ -24,6 +24,7 @@ from .evidence import SEEDS, Runs
 
 RIVAL, CHOSEN = "derpp+bfp", "chosen"
 FRESH, LATER = "shared draw re-estimated", (7, 8, 9, 10, 11)  # a form, and seeds to confirm it
+FRESH_HEAD = ("refit", "refit, fresh seeds")
 CHEAP = 0.6  # of the rival's passes, at most, for a form that deserves a name of its own
 NORMS = {
     "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
@@ -93,6 +94,7 @@ class Sum:
 
 
 Contest = tuple[Sum, Sum | None]  # a sum and its rival, if that has been run
+Confirmed = tuple[Paired, Paired]  # on seeds that had not been seen, and on all
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,8 @@ class Frontier:
     candidates: Sequence[Candidate]  # of the search for the best sum, the best first
     searched: bool  # whether all of them have been judged
     held_out: Sequence[Candidate]  # heads on held-out images
-    # The form that was thought of late: on seeds that had not been seen, and on all.
-    confirmed: tuple[Paired, Paired] | None
+    confirmed: Confirmed | None  # the form that was thought of late
+    confirmed_head: Confirmed | None  # a head fitted anew, for ER
 
 
 def frontier(records: Iterable[Record]) -> Frontier:
@@ -161,7 +163,9 @@ def frontier(records: Iterable[Record]) -> Frontier:
         [one for one in every if not one.complete],
         [rivals[i] for i in budgets.frontier(points)],
         those(contrasts), those(norms), those(heads), those(forms),
-        candidates(runs, SEARCH), complete(runs), candidates(runs, HELD_OUT), _confirmed(runs),
+        candidates(runs, SEARCH), complete(runs), candidates(runs, HELD_OUT),
+        _confirmed(runs, (RIVAL, [FRESH]), (RIVAL, ["main"])),
+        _confirmed(runs, ("er+refit", FRESH_HEAD), ("er", ["main"])),
     )  # fmt: skip
 
 
@@ -193,16 +197,17 @@ def _elsewhere(part: str, words: str, runs: Runs) -> list[Contest]:
     return [(one, plain.get(one.method.removesuffix(REFIT))) for one in mine]
 
 
-def _confirmed(runs: Runs) -> tuple[Paired, Paired] | None:
-    sides = []
-    for part in (FRESH, "main"):
-        mine = (settings for settings in runs.parts[part] if settings["method"] == RIVAL)
+def _confirmed(runs: Runs, *sides: tuple[str, Collection[str]]) -> Confirmed | None:
+    """Two methods, each with its parts, on the seeds of `LATER` and on all; None if one lacks."""
+    values = []
+    for method, parts in sides:
+        mine = [s for part in parts for s in runs.parts[part] if s["method"] == method]
         found = {settings["seed"]: runs.run(settings) for settings in mine}
         if None in found.values():
             return None
-        sides.append({n: float(r.facts["class_il.faa"] or 0.0) for n, r in found.items() if r})
-    later = [{seed: side[seed] for seed in LATER} for side in sides]
-    first, second = all_paired([(later[0], later[1]), (sides[0], sides[1])])
+        values.append({n: float(r.facts["class_il.faa"] or 0.0) for n, r in found.items() if r})
+    later = [{seed: side[seed] for seed in LATER} for side in values]
+    first, second = all_paired([(later[0], later[1]), (values[0], values[1])])
     return first, second
 
 

@@ -28,6 +28,7 @@ def page(found: Frontier) -> str:
         norms=_against(found.norms, "norm"),
         heads=_against(found.heads, "head"),
         heads_verdict=_heads_verdict(found.heads),
+        confirmed_head=_confirmed_head(found),
         held_out=_search(found.held_out),
         best_head=_outcome(found.held_out, found) if found.held_out else "",
         forms=_against(found.forms, "form"),
@@ -126,6 +127,14 @@ def _confirmed(found: Frontier) -> str:
         return f"{FAST}, which has not been done yet."
     later, every = map(_interval, found.confirmed)
     return f"{FAST}: there it differs from {title(RIVAL)} by {later}, and over all ten by {every}."
+
+
+def _confirmed_head(found: Frontier) -> str:
+    if found.confirmed_head is None:
+        return ""
+    later, every = map(_interval, found.confirmed_head)
+    seeds = f"On seeds {LATER[0]} to {LATER[-1]}, of which nothing had been seen with it"
+    return f"{seeds}, ER w/ Refit differs from ER by {later}, and over all ten seeds by {every}."
 
 
 def _fast_refit(found: Frontier) -> str:
