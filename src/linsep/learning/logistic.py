@@ -50,7 +50,7 @@ def fit_logistic(
     one vector w, the difference of two rows, which is the same as doubling the penalty.
     """
     if classes < 2 or int(y.min()) == int(y.max()):
-        raise ValueError("a probe needs rows of at least two classes")
+        raise ValueError("a regression needs rows of at least two classes")
     if int(y.max()) >= classes:
         raise ValueError(f"labels: {int(y.max())} is beyond {classes} classes")
     if not c > 0 or not gap > 0:

@@ -128,9 +128,8 @@ class Refitted(Predictor):
         return self.weight, self.bias
 
     def fit(self, moment: Moment, exemplars: Images) -> None:
-        if _shows_all(moment.task):
-            head = moment.net.head
-            assert isinstance(head, DecidesLinearly)
+        head = moment.net.head
+        if _shows_all(moment.task) and isinstance(head, DecidesLinearly):
             weight, bias = head.as_linear()
             self.weight.copy_(weight)
             self.bias.copy_(bias)
