@@ -243,18 +243,24 @@ def test_the_search_is_judged_by_the_mean_over_its_seeds(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("faa", "words"), [(60.0, "it is better"), (20.0, "it is worse"), (39.4, "decides nothing")]
+    ("faa", "words"),
+    [
+        (60.0, "it is better"),
+        (20.0, "it is worse"),
+        (39.4, "decides nothing"),
+        (40.4, "its interval excludes zero, but corrected for all tests on this page, p is"),
+    ],
 )
 def test_the_winner_is_judged_on_test_images(
     faa: float, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = Runs([]).parts[CHOSEN][0]["method"]
-    first = {("search", chosen): (30.0, 4.0)}
+    first = {("search", chosen): (30.0, 4.0), ("ablation", "er+fd"): (39.6, 3.0)}  # a second test
     test = {(CHOSEN, chosen): (faa, 4.0), ("main", RIVAL): (40.0, 4.0)}
     found = searched(monkeypatch, first | test)
     # made_up adds a point to the chosen one's odd seeds: 3 and 5 of five.
     assert f"{faa - 40 + 2 / 5:+.2f} points" in page(found)
-    assert f": {words}." in page(found).replace("that decides", "decides")
+    assert f": {words}" in page(found).replace("that decides", "decides")
 
 
 def test_the_chosen_sum_is_the_best_of_the_search(found: Frontier) -> None:

@@ -25,6 +25,7 @@ from .evidence import SEEDS, Runs
 RIVAL, CHOSEN = "derpp+bfp", "chosen"
 FRESH, LATER = "shared draw re-estimated", (7, 8, 9, 10, 11)  # a form, and seeds to confirm it
 FRESH_HEAD = ("refit", "refit, fresh seeds")
+BEST, FRESH_BEST = "derpp+fd+ser+refit", ("chosen refit", "chosen refit, fresh seeds")
 CHEAP = 0.6  # of the rival's passes, at most, for a form that deserves a name of its own
 NORMS = {
     "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
@@ -134,6 +135,7 @@ class Frontier:
     held_out: Sequence[Candidate]  # heads on held-out images
     confirmed: Confirmed | None  # the form that was thought of late
     confirmed_head: Confirmed | None  # a head fitted anew, for ER
+    confirmed_best: Confirmed | None  # the best sum with such a head, beside the rival
 
 
 def frontier(records: Iterable[Record]) -> Frontier:
@@ -166,6 +168,7 @@ def frontier(records: Iterable[Record]) -> Frontier:
         candidates(runs, SEARCH), complete(runs), candidates(runs, HELD_OUT),
         _confirmed(runs, (RIVAL, [FRESH]), (RIVAL, ["main"])),
         _confirmed(runs, ("er+refit", FRESH_HEAD), ("er", ["main"])),
+        _confirmed(runs, (BEST, FRESH_BEST), (RIVAL, ["main"])),
     )  # fmt: skip
 
 

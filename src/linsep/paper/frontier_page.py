@@ -11,7 +11,19 @@ from ..compare.tables import Interval, Spread, Table, Value
 from ..compare.titles import title
 from .best_sum import Candidate
 from .evidence import SEEDS, SIGNIFICANT
-from .frontier import CHEAP, FRESH, HEADS, LATER, REFIT, RIVAL, Compared, Frontier, Sum
+from .frontier import (
+    BEST,
+    CHEAP,
+    FRESH,
+    HEADS,
+    LATER,
+    REFIT,
+    RIVAL,
+    Compared,
+    Confirmed,
+    Frontier,
+    Sum,
+)
 
 FIGURE = "figures/frontier.svg"
 DIFFERENCE = "difference (95 %)"
@@ -28,7 +40,8 @@ def page(found: Frontier) -> str:
         norms=_against(found.norms, "norm"),
         heads=_against(found.heads, "head"),
         heads_verdict=_heads_verdict(found.heads),
-        confirmed_head=_confirmed_head(found),
+        confirmed_head=_afresh(found.confirmed_head, "er+refit", "er"),
+        confirmed_best=_afresh(found.confirmed_best, BEST, RIVAL),
         held_out=_search(found.held_out),
         best_head=_outcome(found.held_out, found) if found.held_out else "",
         forms=_against(found.forms, "form"),
@@ -129,12 +142,14 @@ def _confirmed(found: Frontier) -> str:
     return f"{FAST}: there it differs from {title(RIVAL)} by {later}, and over all ten by {every}."
 
 
-def _confirmed_head(found: Frontier) -> str:
-    if found.confirmed_head is None:
+def _afresh(confirmed: Confirmed | None, one: str, other: str) -> str:
+    """What seeds say that a sum had not been seen with; nothing if they were not run."""
+    if confirmed is None:
         return ""
-    later, every = map(_interval, found.confirmed_head)
-    seeds = f"On seeds {LATER[0]} to {LATER[-1]}, of which nothing had been seen with it"
-    return f"{seeds}, ER w/ Refit differs from ER by {later}, and over all ten seeds by {every}."
+    later, every = map(_interval, confirmed)
+    seeds = f"On seeds {LATER[0]} to {LATER[-1]}, which it had not been seen with"
+    both = f"{title(one)} differs from {title(other)}"
+    return f"{seeds}, {both} by {later}, and over all ten by {every}."
 
 
 def _fast_refit(found: Frontier) -> str:
@@ -163,12 +178,18 @@ def _outcome(candidates: Sequence[Candidate], found: Frontier) -> str:
     tests = [c for c in found.against_rival if c.one.title == best]
     if not tests:
         return f"{best} came first; it has not been run on the test images yet."
-    gap, decided = tests[0].pairs.difference, tests[0].chance < SIGNIFICANT
-    words = (
-        ("it is better" if gap.mean > 0 else "it is worse") if decided else "that decides nothing"
-    )
     on_test = f"On the test images it differs from {title(RIVAL)} by {_interval(tests[0].pairs)}"
-    return f"{best} came first. {on_test}: {words}."
+    return f"{best} came first. {on_test}: {_decided(tests[0])}."
+
+
+def _decided(test: Compared) -> str:
+    gap = test.pairs.difference
+    if test.chance < SIGNIFICANT:
+        return "it is better" if gap.mean > 0 else "it is worse"
+    if gap.low is not None and gap.high is not None and gap.low * gap.high > 0:
+        corrected = f"corrected for all tests on this page, p is {test.chance:.2f}"
+        return f"its interval excludes zero, but {corrected}"
+    return "that decides nothing"
 
 
 def _search(candidates: Sequence[Candidate]) -> str:
