@@ -6,8 +6,8 @@ Which BatchNorm statistics a network is tested with, by which rule it predicts a
 is aligned or fitted anew first (`+wa`, `+refit`) do not change training. So for each run of a part
 of the evidence's protocol this looks in RUNS for one that was trained alike and has the snapshots
 of all tasks. It fills the memory with the same rows once more, takes the weights after each task
-from the snapshots and the losses from the events, and tests. The folder it writes is the one that training would have
-given, bit for bit, except that its cost.json has no seconds.
+from the snapshots and the losses from the events, and tests. The folder it writes is the one that
+training would have given, bit for bit, except that its cost.json has no seconds.
 """
 
 import argparse
