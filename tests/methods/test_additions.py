@@ -443,7 +443,10 @@ def refitted(features: Tensor, y: Sequence[int], c: float, classes: int = 4) -> 
     rule = Refitted(Spec((1, 2, 2), (1, 2, 2), classes, {"features": features.shape[1]}), c=c)
     stored = blank(y)
     task = SimpleNamespace(seen=tuple(range(classes)), train=blank([classes - 1]))
-    moment: Any = SimpleNamespace(look=lambda images: Output(features, features, {}), task=task)
+    net = SimpleNamespace(head=LinearHead(features.shape[1], classes))
+    moment: Any = SimpleNamespace(
+        look=lambda images: Output(features, features, {}), task=task, net=net
+    )
     rule.fit(moment, stored)
     return rule
 
