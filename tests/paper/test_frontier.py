@@ -16,9 +16,11 @@ from linsep.compare.titles import title
 from linsep.paper.best_sum import SEARCH
 from linsep.paper.evidence import SEEDS, Runs
 from linsep.paper.frontier import (
+    BEST,
     CHOSEN,
     FORMS,
     FRESH,
+    FRESH_BEST,
     NORMS,
     PARTS,
     RIVAL,
@@ -267,6 +269,12 @@ def test_the_chosen_sum_is_the_best_of_the_search(found: Frontier) -> None:
     (settings, *_) = Runs([]).parts[CHOSEN]
     assert found.searched
     assert title(settings["method"]) == found.candidates[0].title
+
+
+def test_the_sum_that_is_confirmed_is_the_best_of_the_held_out_heads(found: Frontier) -> None:
+    assert title(BEST) == found.held_out[0].title
+    for part in FRESH_BEST:
+        assert {settings["method"] for settings in Runs([]).parts[part]} == {BEST}
 
 
 def test_a_search_that_lacks_a_run_has_no_winner(monkeypatch: pytest.MonkeyPatch) -> None:
