@@ -96,7 +96,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(stage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = Path(shutil.copytree(stage, tmp_path / "here", copy_function=_copied))
+    copied = shutil.copytree(stage, tmp_path / "here", symlinks=True, copy_function=_copied)
+    folder = Path(copied)
     monkeypatch.setenv("LINSEP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.chdir(folder)

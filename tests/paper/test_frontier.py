@@ -120,6 +120,8 @@ def test_heads_stand_beside_those_of_the_same_nets(monkeypatch: pytest.MonkeyPat
     given |= {
         ("shared draw", RIVAL): (20.0, 2.0),
         ("refit, one draw", f"{RIVAL}+refit"): (38.0, 2.0),
+        ("refit, sums", "derpp+ser+refit"): (37.0, 2.0),
+        ("chosen refit", BEST): (39.0, 2.0),
     }
     given |= {("cifar100", "er"): (12.0, 2.0), ("cifar100 refit", "er+refit"): (10.0, 2.0)}
     found = made_up(monkeypatch, given)
@@ -131,9 +133,11 @@ def test_heads_stand_beside_those_of_the_same_nets(monkeypatch: pytest.MonkeyPat
         ("DER++ w/ BFP, Refit", "DER++ w/ BFP"): 6 + own,
         ("DER++ w/ BFP, Refit", "DER++ w/ Refit"): 0,  # what BFP adds where both heads are refitted
         ("DER++ w/ BFP, Refit, one draw", "DER++ w/ BFP, one draw"): 18,
+        ("DER++ w/ SER, Refit", "DER++ w/ Refit"): 1,
+        ("DER++ w/ FD, SER, Refit", "DER++ w/ SER, Refit"): 2,
         ("ER w/ Refit, Split CIFAR-100", "ER, Split CIFAR-100"): -2,
     })  # fmt: skip
-    # All but BFP's share their nets: four have a higher mean, and one has a lower one.
+    # Five share their nets: four have a higher mean, and one has a lower one.
     assert "Of the 5 rows below that share their networks, 4 have a higher mean" in page(found)
 
 
@@ -151,7 +155,7 @@ def test_the_share_of_the_newest_classes_by_hand(
     ("passes", "faa", "named"),
     [(2.0, 40.0, True), (2.0, 30.0, False), (2.5, 40.0, False)],
 )
-def test_a_form_deserves_a_name(
+def test_a_form_gets_a_preset(
     passes: float, faa: float, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most 60 % of the passes, and an interval that does not exclude equality."""
@@ -159,7 +163,7 @@ def test_a_form_deserves_a_name(
     found = made_up(monkeypatch, given)
     assert [c.one.part for c in found.forms] == ["every second step"]
     assert set(FORMS) >= {"every second step"}
-    assert ("These do: DER++ w/ BFP, every second step." in page(found)) == named
+    assert ("This holds for DER++ w/ BFP, every second step." in page(found)) == named
 
 
 def test_fast_is_confirmed_on_seeds_that_were_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,6 +224,24 @@ def test_the_page_is_what_the_results_give(found: Frontier) -> None:
     docs = ROOT / "docs"
     assert (docs / "frontier.md").read_text(encoding="utf-8") == page(found)
     assert (docs / "figures" / "frontier.svg").read_text(encoding="utf-8") == picture(found)
+
+
+def test_the_readme_says_what_the_results_give(found: Frontier) -> None:
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    (adds,) = (
+        c.pairs.difference
+        for c in found.heads
+        if (c.one.title, c.rival.title) == ("DER++ w/ BFP, Refit", "DER++ w/ Refit")
+    )
+    assert found.confirmed_cheap is not None
+    assert found.confirmed_best is not None
+    cheap, best = (c[1].difference for c in (found.confirmed_cheap, found.confirmed_best))
+    for gap, words in (
+        (cheap, "({:+.1f} points, {:+.1f} to {:+.1f}, over ten seeds) for less than half"),
+        (best, "Refit beats it ({:+.1f}, {:+.1f} to {:+.1f})"),
+        (adds, "is undecided ({:+.1f}, {:+.1f} to {:+.1f}, over five)"),
+    ):
+        assert words.format(gap.mean, gap.low, gap.high).replace("-", "−") in readme
 
 
 def searched(

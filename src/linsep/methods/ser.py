@@ -27,6 +27,6 @@ def ser(*, weight: Weight = 0.2) -> Summand:
 
     f gives the logits of the net that learns, f_old those of its frozen copy from the end of the
     previous task; the rows are the stream's. The paper's other half, stored logits of replayed
-    rows, is what `der` and `derpp` do: `derpp+ser` is the method as published.
+    rows, is what `der` and `derpp` do; docs/methods/ser.md has the options of the whole.
     """
     return Summand("ser", weight, StreamLogits)

@@ -24,9 +24,9 @@ from .evidence import SEEDS, Runs
 
 RIVAL, CHOSEN = "derpp+bfp", "chosen"
 FRESH, LATER = "shared draw re-estimated", (7, 8, 9, 10, 11)  # a form, and seeds to confirm it
-FRESH_HEAD = ("refit", "refit, fresh seeds")
+CHEAP_HEAD, FRESH_HEAD = "er+refit", ("refit", "refit, fresh seeds")
 BEST, FRESH_BEST = "derpp+fd+ser+refit", ("chosen refit", "chosen refit, fresh seeds")
-CHEAP = 0.6  # of the rival's passes, at most, for a form that deserves a name of its own
+CHEAP = 0.6  # of the rival's passes, at most, for a form that gets a preset
 NORMS = {
     "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
     "group norm": "GroupNorm", "continual norm": "continual normalisation",
@@ -36,7 +36,7 @@ REFIT = "+refit"
 HEADS = {
     "refit": "main", "refit re-estimated": "reestimated", "refit, one draw": "shared draw",
     "refit, fast": "shared draw re-estimated", "refit, group norm": "group norm",
-    "chosen refit": CHOSEN,
+    "refit, sums": "sums", "chosen refit": CHOSEN,
 }  # fmt: skip
 # On a second data set, which is not on the frontier: parts that are compared, and with which.
 ELSEWHERE, WHERE = "cifar100", ", Split CIFAR-100"
@@ -135,6 +135,7 @@ class Frontier:
     held_out: Sequence[Candidate]  # heads on held-out images
     confirmed: Confirmed | None  # the form that was thought of late
     confirmed_head: Confirmed | None  # a head fitted anew, for ER
+    confirmed_cheap: Confirmed | None  # ER with it, beside the rival
     confirmed_best: Confirmed | None  # the best sum with such a head, beside the rival
 
 
@@ -167,7 +168,8 @@ def frontier(records: Iterable[Record]) -> Frontier:
         those(contrasts), those(norms), those(heads), those(forms),
         candidates(runs, SEARCH), complete(runs), candidates(runs, HELD_OUT),
         _confirmed(runs, (RIVAL, [FRESH]), (RIVAL, ["main"])),
-        _confirmed(runs, ("er+refit", FRESH_HEAD), ("er", ["main"])),
+        _confirmed(runs, (CHEAP_HEAD, FRESH_HEAD), ("er", ["main"])),
+        _confirmed(runs, (CHEAP_HEAD, FRESH_HEAD), (RIVAL, ["main"])),
         _confirmed(runs, (BEST, FRESH_BEST), (RIVAL, ["main"])),
     )  # fmt: skip
 
@@ -181,16 +183,20 @@ def newest(record: Record) -> float:
 
 
 def _heads(done: Collection[Sum]) -> list[Contest]:
-    """A head fitted anew beside the trained one; and, with such heads, BFP beside none."""
-    by = {(one.part, one.method): one for one in done}
-    fitted = [one for one in done if one.part in HEADS]
-    found = [(one, by.get((HEADS[one.part], one.method.removesuffix(REFIT)))) for one in fitted]
-    return [*found, *((one, by.get((one.part, _without_bfp(one.method)))) for one in fitted)]
+    """A head fitted anew beside the trained one; and, with such heads, a sum less each part."""
+    trained = {(one.part, one.method): one for one in done}
+    fitted = {(one.words, one.method): one for one in done if one.part in HEADS}
+    return [
+        *((a, trained.get((HEADS[a.part], a.method.removesuffix(REFIT)))) for a in fitted.values()),
+        *((a, fitted.get((a.words, less))) for a in fitted.values() for less in _less(a.method)),
+    ]
 
 
-def _without_bfp(method: str) -> str:
-    """'' for a method that has none."""
-    return method.replace("+bfp", "") if "+bfp" in method else ""
+def _less(method: str) -> list[str]:
+    """'derpp+bfp+ser+refit' -> ['derpp+ser+refit', 'derpp+bfp+refit']."""
+    parts = method.removesuffix(REFIT).split("+")
+    kept = (parts[:i] + parts[i + 1 :] for i in range(1, len(parts)))
+    return ["+".join(some) + REFIT for some in kept]
 
 
 def _elsewhere(part: str, words: str, runs: Runs) -> list[Contest]:

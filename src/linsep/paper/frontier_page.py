@@ -14,6 +14,7 @@ from .evidence import SEEDS, SIGNIFICANT
 from .frontier import (
     BEST,
     CHEAP,
+    CHEAP_HEAD,
     FRESH,
     HEADS,
     LATER,
@@ -40,7 +41,8 @@ def page(found: Frontier) -> str:
         norms=_against(found.norms, "norm"),
         heads=_against(found.heads, "head"),
         heads_verdict=_heads_verdict(found.heads),
-        confirmed_head=_afresh(found.confirmed_head, "er+refit", "er"),
+        confirmed_head=_afresh(found.confirmed_head, CHEAP_HEAD, "er"),
+        confirmed_cheap=_afresh(found.confirmed_cheap, CHEAP_HEAD, RIVAL),
         confirmed_best=_afresh(found.confirmed_best, BEST, RIVAL),
         held_out=_search(found.held_out),
         best_head=_outcome(found.held_out, found) if found.held_out else "",
@@ -131,7 +133,11 @@ def _verdict(forms: Sequence[Compared]) -> str:
     if not forms:
         return "None has been run yet."
     good = [c.one.title for c in forms if c.share <= CHEAP and not c.loses]
-    return f"These do: {'; '.join(good)}." if good else "None of those that were run does."
+    return (
+        f"This holds for {'; '.join(good)}."
+        if good
+        else "This holds for none of those that were run."
+    )
 
 
 def _confirmed(found: Frontier) -> str:
@@ -143,11 +149,11 @@ def _confirmed(found: Frontier) -> str:
 
 
 def _afresh(confirmed: Confirmed | None, one: str, other: str) -> str:
-    """What seeds say that a sum had not been seen with; nothing if they were not run."""
+    """What seeds say that a sum was not chosen by; nothing if they were not run."""
     if confirmed is None:
         return ""
     later, every = map(_interval, confirmed)
-    seeds = f"On seeds {LATER[0]} to {LATER[-1]}, which it had not been seen with"
+    seeds = f"On seeds {LATER[0]} to {LATER[-1]}, which had not been used for it"
     both = f"{title(one)} differs from {title(other)}"
     return f"{seeds}, {both} by {later}, and over all ten by {every}."
 
