@@ -112,8 +112,8 @@ def _check_rule(name: str, method: Method, alone: Method) -> None:
     """A term that only changes predictions would do nothing, and nobody would notice."""
     if method.predictor is not alone.predictor:
         raise ConfigError(
-            "evaluation.rule: 'logits', as the preset authors has it, leaves out how "
-            f"{name!r} predicts; set evaluation.rule=method"
+            f"evaluation.rule: 'logits' leaves out how {name!r} predicts; set "
+            "evaluation.rule=method (the preset authors has 'logits')"
         )
 
 
@@ -159,11 +159,23 @@ def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:
 def _options(
     named: Parts, preset: Mapping[str, Any], given: Mapping[str, Any], lenient: bool
 ) -> dict[str, dict[str, Any]]:
-    strays = [part for part in given if part not in named.recipes]
-    if strays and not lenient:
-        raise ConfigError(f"{strays[0]}: is no part of the method {named.name!r}")
+    if not lenient:
+        _check_parts(named, given)
     layers = merged(preset, given)
     return {p: complete(recipe, layers.get(p, {}), p) for p, recipe in named.recipes.items()}
+
+
+def check_options(config: Config) -> None:
+    """Refuse options of a part that the method does not have."""
+    from .methods import parts
+
+    _check_parts(parts(config.method, config.own, config.held), config.options)
+
+
+def _check_parts(named: Parts, given: Iterable[str]) -> None:
+    for part in given:
+        if part not in named.recipes:
+            raise ConfigError(f"{part}: is no part of the method {named.name!r}")
 
 
 def _training(wanted: sections.Training, given: Mapping[str, Any]) -> sections.Training:

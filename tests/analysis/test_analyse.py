@@ -468,7 +468,7 @@ def test_tables_gather_seeds(runs: Path) -> None:
     ]
     found = {r.folder: c for r, c in zip(records, contents, strict=True)}
     shown = table("probe", arms, found)
-    assert shown.columns == ["method", "seeds", "trained head", "100 %"]
+    assert shown.columns == ["method", "seeds", "own head", "100 %"]
     ((method, seeds, head, probe),) = shown.rows
     assert (method, seeds) == ("DER++ w/ BFP", 2)
     assert head.mean == pytest.approx(30.0)  # type: ignore[union-attr]

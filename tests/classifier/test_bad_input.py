@@ -103,6 +103,10 @@ COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Path], object], str]] = {
     "unknown method": (("learn", "new", "january", "--method", "derp"), nothing, "did you mean"),
     "unknown net": (("learn", "new", "january", "--net", "resnet81"), nothing, "did you mean"),
     "unknown field": (("learn", "new", "january", "--set", "a.b=1"), nothing, "unknown section"),
+    "an option of another part": (
+        ("learn", "new", "january", "--method", "er", "--set", "refit.c=5"), nothing,
+        "refit: is no part of the method 'er'",
+    ),
     "unknown device": (("learn", "new", "january", "--device", "tpu"), nothing, "device"),
     "no epochs": (("learn", "new", "january", "--epochs", "0"), nothing, "training.epochs"),
     "rate of zero": (("learn", "new", "january", "--lr", "0"), nothing, "training.lr"),

@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from linsep.classifier import manifest, saved
 from linsep.classifier.estimator import IncrementalClassifier
 from linsep.classifier.note import interrupted
 from linsep.classifier.teaching import Teaching
 from linsep.errors import DivergedError, HeldError, StateError
+from linsep.learning.run import TaskEnd
 from tests.helpers.made_data import noise
 
 QUICK = {"gdumb": {"epochs": 3}, "bic": {"bias_epochs": 5}}
@@ -143,6 +145,20 @@ def test_a_lesson_that_diverged_is_not_kept(tmp_path: Path) -> None:
     with wild, pytest.raises(DivergedError):
         list(wild)
     assert interrupted(tmp_path) is None
+
+
+def test_weights_that_are_no_numbers_are_a_divergence(tmp_path: Path) -> None:
+    """Of the last step, whose loss was a number still."""
+    with teaching(tmp_path, FIRST) as lesson:
+        events = iter(lesson)
+        while not isinstance(next(events), TaskEnd):
+            pass
+        assert lesson.lesson is not None
+        next(lesson.lesson.run.learner.net.parameters()).data.fill_(torch.nan)
+        with pytest.raises(DivergedError, match="smaller lr"):
+            list(events)
+    assert interrupted(tmp_path) is None
+    assert not (tmp_path / "model.json").exists()
 
 
 @pytest.fixture

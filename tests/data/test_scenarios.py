@@ -231,6 +231,10 @@ def test_views_of_several_sources() -> None:
     chosen = both.select([3])
     assert numbers(chosen) == [3, 9, 503, 509, 3]
     assert [n for part in both.chunks(7) for n in numbers(part)] == numbers(both)
+    assert [len(part) for part in both.chunks(7, fewest=3)] == [7, 7, 7, 4]
+    assert [len(part) for part in both.chunks(7, fewest=5)] == [7, 7, 11]  # 4 are too few
+    assert [len(part) for part in both.chunks(1, fewest=30)] == [25]
+    assert [n for part in both.chunks(7, fewest=5) for n in numbers(part)] == numbers(both)
     again = join([both, b])
     assert len(again.sources) == 2
     assert numbers(again) == numbers(both) + numbers(b)

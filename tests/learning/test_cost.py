@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import astuple
+from fractions import Fraction
+from math import lcm
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from linsep import testing
 from linsep.data.images import Batch
 from linsep.data.tasks import Task
 from linsep.errors import ConfigError
-from linsep.learning.cost import Cost, cost_of
+from linsep.learning.cost import Cost, cost_of, shares
 from linsep.learning.method import BoundStage, Method, Summand
 from linsep.learning.run import Run
 from linsep.learning.terms import CrossEntropy, Needs, Passes, Step, Term
@@ -112,6 +114,20 @@ def test_steps_that_a_term_sits_out_cost_less(every: int) -> None:
         pass
     assert counted.passes() == astuple(cost.run)
     assert cost.run.frozen < toy("derpp+bfp")[1].run.frozen
+
+
+@pytest.mark.parametrize("periods", [{1}, {1, 2}, {2, 3}, {1, 4, 6}, {2, 4, 8}, {5, 6, 7}])
+def test_periods_are_due_as_often_as_counting_says(periods: set[int]) -> None:
+    steps = lcm(*periods)
+    counted = Counter(frozenset(p for p in periods if not n % p) for n in range(steps))
+    assert shares(periods) == {due: Fraction(n, steps) for due, n in counted.items()}
+
+
+def test_a_long_period_is_no_work() -> None:
+    """10^9 steps would take minutes to count."""
+    _, cost = toy("derpp+bfp", {"bfp": {"every": 10**9}})
+    assert cost.step.frozen == pytest.approx(0.0, abs=1e-6)
+    assert cost.run.frozen > 0  # the first step of an epoch
 
 
 @pytest.mark.parametrize("name", sums())

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 import linsep
 from linsep import testing
 from linsep.data.images import Images
-from linsep.errors import ConfigError
+from linsep.errors import ConfigError, DivergedError
 from linsep.learning.method import Method
 from linsep.learning.predictors import Aligned, Refitted
 from linsep.learning.run import EpochEnd, Run, StepEnd, TaskEnd
@@ -442,7 +442,8 @@ def refitted(features: Tensor, y: Sequence[int], c: float, classes: int = 4) -> 
     """The rule after a task whose stored rows have these features and labels."""
     rule = Refitted(Spec((1, 2, 2), (1, 2, 2), classes, {"features": features.shape[1]}), c=c)
     stored = blank(y)
-    task = SimpleNamespace(seen=tuple(range(classes)), train=blank([classes - 1]))
+    seen = tuple(sorted(set(y)))
+    task = SimpleNamespace(index=1, seen=seen, earlier=(0,), train=blank([classes - 1]))
     net = SimpleNamespace(head=LinearHead(features.shape[1], classes))
     moment: Any = SimpleNamespace(
         look=lambda images: Output(features, features, {}), task=task, net=net
@@ -460,7 +461,7 @@ def blank(labels: Sequence[int]) -> Images:
 def test_the_refitted_head_is_scikit_learn_s_on_standardised_features(c: float) -> None:
     linear: Any = pytest.importorskip("sklearn.linear_model")
     scaled: Any = pytest.importorskip("sklearn.preprocessing").StandardScaler()
-    y = [0, 1, 3] * 20  # of class 2 nothing is stored
+    y = [0, 1, 3] * 20  # class 2 has not been seen
     g = torch.Generator().manual_seed(0)
     z = torch.randn(60, 5, generator=g) * torch.tensor([1.0, 10, 0.1, 3, 0]) + 7  # one is dead
     z[:, 0] += torch.tensor(y)
@@ -477,10 +478,15 @@ def test_the_refitted_head_is_scikit_learn_s_on_standardised_features(c: float) 
     assert_close(new @ weight.T + bias, scores)
 
 
-def test_a_refitted_head_of_one_class_or_none_prefers_what_is_stored() -> None:
+def test_a_refitted_head_of_one_class_prefers_it() -> None:
     z = torch.randn(3, 2)
     assert refitted(z, [1, 1, 1], 0.1)(Output(z, z, {})).argmax(1).tolist() == [1, 1, 1]
-    assert refitted(z[:0], [], 0.1)(Output(z, z, {})).isfinite().all()
+
+
+def test_features_that_are_no_numbers_are_a_divergence() -> None:
+    z = torch.tensor([[1.0, 2.0], [torch.nan, 0.0], [0.0, 1.0]])
+    with pytest.raises(DivergedError, match=r"features of stored rows .* a smaller training\.lr"):
+        refitted(z, [0, 1, 3], 0.1)
 
 
 @pytest.mark.parametrize("base", ["derpp", "bic", "gdumb"])
@@ -493,17 +499,31 @@ def test_training_does_not_notice_a_refitted_head(base: str) -> None:
             assert torch.equal(predicted, plain.learner.predict(stored).argmax(1))
 
 
-def test_after_a_task_that_shows_every_class_the_trained_head_predicts() -> None:
+def test_after_a_task_that_shows_enough_of_every_class_the_trained_head_predicts() -> None:
     rule, head = Refitted(Spec((1, 2, 2), (1, 2, 2), 3, {"features": 2}), c=0.1), LinearHead(2, 3)
     z = torch.randn(5, 2)
-    for shown, trained in (([2, 0, 1], True), ([2, 0], False)):
-        task: Any = SimpleNamespace(seen=(0, 1, 2), train=blank(shown))
+    for shown, earlier, trained in (
+        ([2, 0, 1], (0, 1), True),
+        ([2, 0], (0, 1), False),
+        ([2, 0, 1, 2], (0, 1), True),  # half as many of 0 and 1 as of 2
+        ([2, 0, 1, 2, 2], (0, 1), False),  # less than half
+        ([2, 0, 1, 2, 2], (), True),  # a first task: nothing is old
+    ):
+        task: Any = SimpleNamespace(seen=(0, 1, 2), earlier=earlier, train=blank(shown))
         moment: Any = SimpleNamespace(
             look=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
         )
         rule.fit(moment, blank([0, 1, 2, 0, 1]))
         assert torch.allclose(rule(Output(z, z, {})), head(z)) == trained
         assert rule.passes(task).forward == (not trained)
+
+
+def test_a_class_without_stored_rows_is_left_to_the_trained_head() -> None:
+    rule, head = Refitted(Spec((1, 2, 2), (1, 2, 2), 3, {"features": 2}), c=0.1), LinearHead(2, 3)
+    task, z = SimpleNamespace(seen=(0, 1, 2), earlier=(0, 1), train=blank([2])), torch.randn(2, 2)
+    moment: Any = SimpleNamespace(task=task, net=SimpleNamespace(head=head))
+    rule.fit(moment, blank([0, 2]))  # none of class 1, and nothing is looked at
+    assert_close(rule(Output(z, z, {})), head(z))
 
 
 def test_a_refitted_head_does_not_lean_to_the_newest_classes() -> None:

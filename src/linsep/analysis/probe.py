@@ -204,7 +204,7 @@ def rows(content: Content) -> Iterator[Row]:
     for one in content["final"]:
         by_portion.setdefault(one["portion"], []).append(100 * one["accuracy"])
     probes = {f"{100 * portion:g} %": mean(values) for portion, values in by_portion.items()}
-    yield (), {"trained head": 100 * content["head"], **probes}
+    yield (), {"own head": 100 * content["head"], **probes}
 
 
 TITLE = "linear probing of the final features, accuracy in %"

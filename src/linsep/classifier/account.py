@@ -5,14 +5,16 @@ Knows lessons and columns, and the label of each column. Changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..data.images import Images
-from ..errors import ConfigError
+from ..errors import ConfigError, DivergedError
 from .calibration import calibration_error, probabilities, temperature
 from .course import Course, Lesson
 
@@ -52,6 +54,8 @@ def report(course: Course, lesson: Lesson, columns: list[Any]) -> LessonReport:
     learner, tested = course.learner, course.tested
     assert learner is not None
     rows = [(learner.predict(g.test).cpu(), g.test.y) for g in tested if len(g.test)]
+    some = lesson.task.train.take(torch.arange(min(len(lesson.task.train), 8)))
+    _check([scores for scores, _ in rows] or [learner.predict(some).cpu()])
     fitted = 1.0
     error: list[float | None] = [None, None]
     if rows:
@@ -73,6 +77,12 @@ def report(course: Course, lesson: Lesson, columns: list[Any]) -> LessonReport:
         "ece": {"before": error[0], "after": error[1]},
         "temperature": fitted,
     })  # fmt: skip
+
+
+def _check(scores: Iterable[Tensor]) -> None:
+    """Refuse a network that steps too long have left without an answer; -inf is one: not seen."""
+    if any((one.isnan() | (one == torch.inf)).any() for one in scores):
+        raise DivergedError("the network's answers are no longer numbers; try a smaller lr")
 
 
 def _known(value: float) -> float | None:

@@ -99,10 +99,10 @@ class Teaching:
                 if isinstance(event, TaskEnd) or self._due():
                     self.save()
                 yield event
+            self.classifier._learned(self.lesson, self.columns, self.key)
         except DivergedError:  # it would again
             forget(self.folder)
             raise
-        self.classifier._learned(self.lesson, self.columns, self.key)
         self.lease.check()
         saved.write(self.folder, self.classifier, memory=True)
         forget(self.folder)

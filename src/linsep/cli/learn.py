@@ -215,7 +215,8 @@ def _conclude(classifier: IncrementalClassifier, model: Path) -> None:
         if report["temperature"] == 1.0:
             error = f"{100 * ece['before']:.1f} %; too few images were held out to correct it"
         say(console, f"Calibration error: {error}")
-    say(console, f"{model} knows {len(classifier.classes_)} classes.")
+    count = len(classifier.classes_)
+    say(console, f"{model} knows {count} class{'es' if count > 1 else ''}.")
 
 
 def known_table(report: Mapping[str, Any]) -> Table:

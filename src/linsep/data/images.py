@@ -61,8 +61,12 @@ class Images:
     def select(self, classes: Iterable[int]) -> Images:
         return self.take(torch.isin(self.y, torch.tensor(list(classes))).nonzero()[:, 0])
 
-    def chunks(self, size: int) -> Iterator[Images]:
-        return (self.take(rows) for rows in torch.arange(len(self)).split(size))
+    def chunks(self, size: int, fewest: int = 1) -> Iterator[Images]:
+        """So many rows at a time; if less than `fewest` are left, they join those before them."""
+        parts = list(torch.arange(len(self)).split(max(size, fewest)))
+        if len(parts) > 1 and len(parts[-1]) < fewest:
+            parts[-2:] = [torch.cat(parts[-2:])]
+        return map(self.take, parts)
 
     def pixels(self) -> Tensor:
         """The images themselves, (n, c, h, w): the only copy this file ever makes."""

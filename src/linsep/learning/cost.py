@@ -6,8 +6,10 @@ terms, rules, stages and memories declare, and no image is passed. docs/cost.md 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from itertools import combinations
 from math import lcm
 from typing import Any
 
@@ -106,13 +108,15 @@ class _Rehearsal:
         """Count a stage; return what a whole step of it passes, on average."""
         training, rule = self.learner.training, self.learner.method.rule
         sizes = list(map(len, batches(torch.arange(len(at.rows)), training.batch_size)))
-        period, alike = lcm(*(bound.needs.every for bound in at.terms.values())), Counter[_Place]()
+        periods = {bound.needs.every for bound in at.terms.values()}
+        alike = Counter[_Place]()
         left = epochs(at.stage, training) if len(at.rows) else 0
         while left:
             settled = not at.stage.observes or self.drawn == self.learner.draw_rows
             times = left if settled else 1  # epochs that are alike from here on
             for number, rows in enumerate(sizes):
-                alike[rows, self.drawn, number % period] += times
+                due = frozenset(every for every in periods if not number % every)
+                alike[rows, self.drawn, due] += times
                 if at.stage.observes:
                     self._offer(rows * times)
             left -= times
@@ -120,8 +124,13 @@ class _Rehearsal:
         for place, steps in alike.items():
             self.run += step_passes(at.terms, rule, learns, *place) * steps
         rows = min(training.batch_size, len(at.rows))
-        several = [step_passes(at.terms, rule, learns, rows, self.drawn, n) for n in range(period)]
-        return sum(several, Passes()) * (1 / period)
+        return sum(
+            (
+                step_passes(at.terms, rule, learns, rows, self.drawn, due) * float(share)
+                for due, share in shares(periods).items()
+            ),
+            Passes(),
+        )
 
     def _reaches_backbone(self, at: BoundStage) -> bool:
         inside = set(map(id, self.learner.net.backbone.parameters()))
@@ -148,14 +157,31 @@ class _Rehearsal:
         return Output(logits, logits[:, :1], {})
 
 
-_Place = tuple[int, int, int]  # rows of the stream and of a draw, and the step's number
+_Due = frozenset[int]  # the periods, in steps, of the terms that work in a step
+_Place = tuple[int, int, _Due]  # rows of the stream and of a draw, and which terms work
+
+
+def shares(periods: Collection[int]) -> dict[_Due, Fraction]:
+    """The share of steps in which some periods are due and the others are not.
+
+    By inclusion and exclusion, so periods may be long: of 2 and 3, both are due in 1/6 of the
+    steps, and 2 alone in 1/2 - 1/6.
+    """
+    several = [
+        frozenset(some) for n in range(len(periods) + 1) for some in combinations(periods, n)
+    ]
+    exact = {
+        due: sum(Fraction((-1) ** len(more - due), lcm(*more)) for more in several if due <= more)
+        for due in several
+    }
+    return {due: Fraction(share) for due, share in exact.items() if share}
 
 
 def step_passes(
-    terms: Mapping[str, BoundTerm], rule: Rule, learns: bool, rows: int, drawn: int, number: int
+    terms: Mapping[str, BoundTerm], rule: Rule, learns: bool, rows: int, drawn: int, due: _Due
 ) -> Passes:
     """The images that pass in one step, as its terms and the rule declare it."""
-    working = {name: bound for name, bound in terms.items() if not number % bound.needs.every}
+    working = {name: bound for name, bound in terms.items() if bound.needs.every in due}
     streamed = any(b.needs.frozen_rows in ("both", "stream") for b in working.values())
     found = Passes(forward=rows, frozen=rows * streamed)
     for names in rule.rounds(list(working)):

@@ -27,6 +27,7 @@ from .terms import Moment, Pass, Step, Term
 from .updates import Optimizers
 
 SHARED = "replay"  # the name of the draw that all terms share
+STATISTICS = 16  # images that BatchNorm's statistics are estimated from at once, at least
 
 
 class Learner(Model):
@@ -175,7 +176,7 @@ class Learner(Model):
         weights has no others.
         """
         if self.stand_in is not None:
-            rows = self.balanced(task).chunks(self.evaluation.chunk)
+            rows = self.balanced(task).chunks(self.evaluation.chunk, fewest=STATISTICS)
             self.stand_in.settle(self.net, map(self.inputs, rows))
         self.predictor.fit(self._moment(task, self.shown), self.memory.images())
 

@@ -39,7 +39,10 @@ class Summand:
         if self.name in {s.name for s in method.summands}:
             raise ConfigError(f"this method already has a term named {self.name!r}")
         if self.from_memory and not method.memories:
-            raise ConfigError(f"term {self.name!r} replays, and this method keeps no memory")
+            raise ConfigError(
+                f"term {self.name!r} replays, and this method keeps no memory; add it to one that "
+                "does, such as er"
+            )
         if self.from_memory and not method.draws:
             raise ConfigError(
                 f"term {self.name!r} replays draws, and this method makes none: its stored rows "

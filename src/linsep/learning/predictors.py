@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from ..data.images import Images
 from ..data.tasks import Task
+from ..errors import DivergedError
 from ..nets.heads import DecidesLinearly, LinearHead
 from ..nets.net import Output, Spec
 from .logistic import fit_logistic, mean_and_deviation
@@ -108,8 +109,8 @@ class Refitted(Predictor):
     """A linear head of its own, fitted to the features of the stored rows after each task.
 
     By logistic regression on standardised features, with the penalty |W|^2 / (2 C) on the sum of
-    the losses. After a task with images of all classes seen, as the first one is, it is the trained
-    head's copy. The net keeps the head that it was trained with.
+    the losses. It is the trained head's copy after a task that head can judge by, and where a class
+    seen has no stored row. The net keeps the head that it was trained with.
     """
 
     weight: Tensor
@@ -128,8 +129,9 @@ class Refitted(Predictor):
         return self.weight, self.bias
 
     def fit(self, moment: Moment, exemplars: Images) -> None:
-        head = moment.net.head
-        if _shows_all(moment.task) and isinstance(head, DecidesLinearly):
+        head, task = moment.net.head, moment.task
+        lacking = set(task.seen) - set(exemplars.y.tolist())
+        if (lacking or _shows_all(task)) and isinstance(head, DecidesLinearly):
             weight, bias = head.as_linear()
             self.weight.copy_(weight)
             self.bias.copy_(bias)
@@ -141,6 +143,11 @@ class Refitted(Predictor):
         if len(labels) < 2:
             return  # nothing to tell apart
         z = moment.look(exemplars).features.cpu().double()  # (n, d)
+        if not z.isfinite().all():
+            raise DivergedError(
+                f"the features of stored rows are no longer numbers after task {task.index + 1}; "
+                "try a smaller training.lr or a smaller weight"
+            )
         mean, deviation = mean_and_deviation(z)
         x = (z - mean) / deviation
         found = fit_logistic(x, target, len(labels), c=self.c, gap=1e-10)
@@ -153,5 +160,9 @@ class Refitted(Predictor):
 
 
 def _shows_all(task: Task) -> bool:
-    """Whether a task has images of every class seen, so that a head trained on them can judge."""
-    return set(task.seen) <= set(task.train.y.unique().tolist())
+    """Whether a head trained on a task can judge: it is the first, or has enough of every class.
+
+    Enough is half as many images as of the class with most.
+    """
+    counts = task.train.y.bincount(minlength=max(task.seen) + 1)
+    return not task.earlier or 2 * int(counts[list(task.seen)].min()) >= max(int(counts.max()), 1)

@@ -18,15 +18,21 @@ def refit(*, c: Rate = 0.1) -> Addition:
         c * sum over stored rows of CE(W z + b, y) + |W|^2 / 2   is least,   z standardised
 
     The memory has about as many rows of each class, so this head leans to none of them, as the
-    trained one does to the newest. After a task that shows all classes seen, as the first one does,
-    the trained head predicts. Training does not notice: the net keeps its own head.
+    trained one does to the newest. The trained head predicts after the first task, after one with
+    about as many images of every class seen, and where a class seen has no stored row. Training
+    does not notice: the net keeps its own head.
     """
     return partial(_refitted, c=c)
 
 
 def _refitted(method: Method, *, c: float) -> Method:
     if not method.memories:
-        raise ConfigError("term 'refit' fits a head to stored rows, and this method keeps none")
+        raise ConfigError(
+            "term 'refit' fits a head to stored rows, and this method keeps none; add it to one "
+            "that does, such as er"
+        )
     if method.predictor is not Predictor:
-        raise ConfigError("term 'refit' predicts by a head, and this sum has another rule already")
+        raise ConfigError(
+            "term 'refit' predicts by a head, and this sum has another rule already; leave one out"
+        )
     return replace(method, predictor=partial(Refitted, c=c))

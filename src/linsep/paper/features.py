@@ -91,7 +91,7 @@ def probes(several: Sequence[Analysed]) -> Table:
     """Figure 4: the trained head beside linear probes of the final features."""
     names = [_percent(portion) for portion in PORTIONS]
     rows = [
-        [one.title, *(_spread(one.overall("probe", name)) for name in ("trained head", *names))]
+        [one.title, *(_spread(one.overall("probe", name)) for name in ("own head", *names))]
         for one in several
         if one.found["probe"]
     ]

@@ -1,4 +1,4 @@
-"""Linear probes of the features beside the trained head: figure 4 of the paper."""
+"""Linear probes of the features beside the own head: figure 4 of the paper."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -55,14 +55,14 @@ def _portions(block: Block) -> Figure | None:
         "A linear classifier trained on frozen features of a portion of all training images. "
         f"Stars: the head that the run trained.{spread_note([lines], over)}"
     )
-    panels = {"linear probe": lines, "trained head": heads}
+    panels = {"linear probe": lines, "own head": heads}
     data = table(panels, panel="classifier", x="portion", y="accuracy %")
     title = block.titled("Linear probing of the final features")
     return Figure(block.named("probe"), title, caption, draw, data, "whole")
 
 
 def _rounds(arm: ArmRuns) -> Figure | None:
-    """After every task, on every task seen: a linear probe against the trained head."""
+    """After every task, on every task seen: a linear probe against the own head."""
     rounds = [one["rounds"] for one in arm.analyses("probe") if one["rounds"]]
     if not rounds:
         return None
@@ -74,11 +74,11 @@ def _rounds(arm: ArmRuns) -> Figure | None:
             found[r["task"]][: len(r[kind])] = r[kind]
         return found
 
-    kinds = {"linear probe": "probe", "trained head": "head"}
+    kinds = {"linear probe": "probe", "own head": "head"}
     found = {name: [matrix(one, kind) for one in rounds] for name, kind in kinds.items()}
     mean = ", mean over seeds" if arm.averaged else ""
     caption = (
         f"Accuracy in % on each task's test images, among the classes seen so far{mean}: what a "
-        "linear classifier could still tell apart, and what the trained head does."
+        "linear classifier could still tell apart, and what the own head does."
     )
     return heat_maps(arm, "separability", caption, found)

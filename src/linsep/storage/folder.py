@@ -41,10 +41,12 @@ ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safeten
 COST, ORIGIN = "cost.json", "origin.json"
 COMPRESSED = {EVENTS: f"{EVENTS}.gz"}  # what may stand in for a file
 STATES = "state.pt", "state.previous.pt"  # the newest first
+FLOAT32 = 1e39  # no float32 is larger; losses and settings may grow to it
 DEEPEST = 20  # tables and lists within each other in a config
 
 Text = Annotated[str, Field(max_length=10_000), AfterValidator(printable)]
 Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
+Loss = Annotated[float, Field(allow_inf_nan=False, ge=-FLOAT32, le=FLOAT32)]
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
 Place = Annotated[int, Field(ge=0, le=10**9)]
 Setting = Literal["class_il", "task_il"]
@@ -61,7 +63,8 @@ def plain(value: Any, depth: int = 0) -> Any:
         return [plain(inner, depth + 1) for inner in value]
     if isinstance(value, str):
         return printable(value)
-    if value is not None and not (isinstance(value, int | float) and abs(value) < 2**63):
+    most = FLOAT32 if isinstance(value, float) else 2**63
+    if value is not None and not (isinstance(value, int | float) and abs(value) < most):
         raise ValueError("should be text, true or false, or a number of at most 63 bits")
     return value
 
@@ -95,7 +98,7 @@ class EpochEnd(TypedDict):
     stage: Text
     epoch: Place
     steps: Place
-    losses: dict[Text, Number]
+    losses: dict[Text, Loss]
 
 
 @_checked
