@@ -61,6 +61,15 @@ def test_a_damaged_cost_is_named(tmp_path: Path) -> None:
     assert Store(tmp_path).records()[0]["status"] == "damaged"
 
 
+def test_a_damaged_cost_is_derived_again(tmp_path: Path) -> None:
+    folder = straight(tmp_path)
+    declared = RunFolder(folder).cost()
+    (folder / "cost.json").write_text('{"passes": "x"}')
+    with Session(prepared(), tmp_path):
+        pass
+    assert RunFolder(folder).cost() == declared
+
+
 def test_a_part_that_cannot_be_counted_costs_no_results(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

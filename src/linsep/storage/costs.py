@@ -23,10 +23,12 @@ TRAINING = ("epoch_end", "EpochEnd")  # lines of timings that are not about test
 
 
 def add(prepared: Prepared, folder: RunFolder) -> None:
-    """Note the cost of a finished run that was made before costs were, if that can be done."""
-    if not folder.has(COST):
-        with suppress(LinsepError):  # a net that cannot be built here, a folder of others
-            write(prepared, prepared.build(), folder)
+    """Note the cost of a finished run that lacks it or has it damaged, if that can be done."""
+    with suppress(LinsepError):  # a damaged one
+        if folder.cost():
+            return
+    with suppress(LinsepError):  # a net that cannot be built here, a folder of others
+        write(prepared, prepared.build(), folder)
 
 
 def write(prepared: Prepared, run: Run, folder: RunFolder) -> None:
