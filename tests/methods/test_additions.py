@@ -518,12 +518,21 @@ def test_after_a_task_that_shows_enough_of_every_class_the_trained_head_predicts
         assert rule.passes(task).forward == (not trained)
 
 
-def test_a_class_without_stored_rows_is_left_to_the_trained_head() -> None:
-    rule, head = Refitted(Spec((1, 2, 2), (1, 2, 2), 3, {"features": 2}), c=0.1), LinearHead(2, 3)
-    task, z = SimpleNamespace(seen=(0, 1, 2), earlier=(0, 1), train=blank([2])), torch.randn(2, 2)
-    moment: Any = SimpleNamespace(task=task, net=SimpleNamespace(head=head))
-    rule.fit(moment, blank([0, 2]))  # none of class 1, and nothing is looked at
-    assert_close(rule(Output(z, z, {})), head(z))
+@pytest.mark.parametrize(("classes", "trained"), [(9, True), (10, False), (11, False)])
+def test_if_too_many_classes_lack_rows_the_trained_head_predicts(
+    classes: int, trained: bool
+) -> None:
+    """More than a tenth: here class 1 lacks them, and is else never predicted."""
+    head, z = LinearHead(2, classes), torch.randn(classes - 1, 2)
+    rule = Refitted(Spec((1, 2, 2), (1, 2, 2), classes, {"features": 2}), c=0.1)
+    task = SimpleNamespace(seen=tuple(range(classes)), earlier=(0, 1), train=blank([2]))
+    moment: Any = SimpleNamespace(
+        look=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
+    )
+    rule.fit(moment, blank([0, *range(2, classes)]))
+    scores = rule(Output(z, z, {}))
+    assert torch.allclose(scores, head(z)) == trained
+    assert trained or (scores.argmax(1) != 1).all()
 
 
 def test_a_refitted_head_does_not_lean_to_the_newest_classes() -> None:

@@ -15,6 +15,7 @@ from ..nets.net import Output, Spec
 from .logistic import fit_logistic, mean_and_deviation
 from .terms import Moment, Passes
 
+MOST_LACKING = 0.1  # of the classes seen may have no stored row where a head is fitted anew
 NEVER = -1e4  # the score of a class that no stored row shows: less than any that one does
 
 
@@ -109,8 +110,9 @@ class Refitted(Predictor):
     """A linear head of its own, fitted to the features of the stored rows after each task.
 
     By logistic regression on standardised features, with the penalty |W|^2 / (2 C) on the sum of
-    the losses. It is the trained head's copy after a task that head can judge by, and where a class
-    seen has no stored row. The net keeps the head that it was trained with.
+    the losses. It is the trained head's copy after a task that head can judge by, and where stored
+    rows lack more than a tenth of the classes seen; any that lack rows else are never predicted.
+    The net keeps the head that it was trained with.
     """
 
     weight: Tensor
@@ -131,7 +133,8 @@ class Refitted(Predictor):
     def fit(self, moment: Moment, exemplars: Images) -> None:
         head, task = moment.net.head, moment.task
         lacking = set(task.seen) - set(exemplars.y.tolist())
-        if (lacking or _shows_all(task)) and isinstance(head, DecidesLinearly):
+        poor = len(lacking) > MOST_LACKING * len(task.seen)
+        if (poor or _shows_all(task)) and isinstance(head, DecidesLinearly):
             weight, bias = head.as_linear()
             self.weight.copy_(weight)
             self.bias.copy_(bias)

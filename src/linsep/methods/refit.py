@@ -19,8 +19,8 @@ def refit(*, c: Rate = 0.1) -> Addition:
 
     The memory has about as many rows of each class, so this head leans to none of them, as the
     trained one does to the newest. The trained head predicts after the first task, after one with
-    about as many images of every class seen, and where a class seen has no stored row. Training
-    does not notice: the net keeps its own head.
+    about as many images of every class seen, and where stored rows lack more than a tenth of the
+    classes. Training does not notice: the net keeps its own head.
     """
     return partial(_refitted, c=c)
 

@@ -20,6 +20,7 @@ from .frontier import (
     LATER,
     REFIT,
     RIVAL,
+    WHERE,
     Compared,
     Confirmed,
     Frontier,
@@ -41,6 +42,7 @@ def page(found: Frontier) -> str:
         norms=_against(found.norms, "norm"),
         heads=_against(found.heads, "head"),
         heads_verdict=_heads_verdict(found.heads),
+        head_elsewhere=_head_elsewhere(found.heads),
         confirmed_head=_afresh(found.confirmed_head, CHEAP_HEAD, "er"),
         confirmed_cheap=_afresh(found.confirmed_cheap, CHEAP_HEAD, RIVAL),
         confirmed_best=_afresh(found.confirmed_best, BEST, RIVAL),
@@ -126,6 +128,21 @@ def _heads_verdict(heads: Sequence[Compared]) -> str:
     below = sum(gap.high is not None and gap.high < 0 for gap in gaps)
     several = f"Of the {len(pairs)} rows below that share their networks, {higher} have a higher"
     return f"{several} mean with it; {above} of their intervals are above zero, and {below} below."
+
+
+def _head_elsewhere(heads: Sequence[Compared]) -> str:
+    """What another head does where each class has few stored rows, in both settings."""
+    rows = [c for c in heads if c.one.words == WHERE]
+    if not rows:
+        return "It has not been run on Split CIFAR-100 yet."
+    said = []
+    for c in rows:
+        lost = c.one.summary("task_il.faa").mean - c.rival.summary("task_il.faa").mean
+        gap = c.pairs.difference.mean
+        both = f"{gap:+.2f} points in Class-IL and {lost:+.2f} in Task-IL"
+        said.append(f"{title(c.rival.method)} by {both}")
+    few = "On Split CIFAR-100 a class has about five stored rows, which is little to fit a head to"
+    return f"{few}: it changes {', and '.join(said)}."
 
 
 def _verdict(forms: Sequence[Compared]) -> str:
