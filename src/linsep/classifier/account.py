@@ -80,7 +80,7 @@ def report(course: Course, lesson: Lesson, columns: list[Any]) -> LessonReport:
 
 
 def _check(scores: Iterable[Tensor]) -> None:
-    """Refuse a network that steps too long have left without an answer; -inf is one: not seen."""
+    """Refuse a network that has diverged; a score of -inf is that of a class not seen."""
     if any((one.isnan() | (one == torch.inf)).any() for one in scores):
         raise DivergedError("the network's answers are no longer numbers; try a smaller lr")
 

@@ -111,8 +111,8 @@ class Refitted(Predictor):
 
     By logistic regression on standardised features, with the penalty |W|^2 / (2 C) on the sum of
     the losses. It is the trained head's copy after a task that head can judge by, and where stored
-    rows lack more than a tenth of the classes seen; any that lack rows else are never predicted.
-    The net keeps the head that it was trained with.
+    rows lack more than a tenth of the classes seen; otherwise a class without rows is never
+    predicted. The net keeps the head that it was trained with.
     """
 
     weight: Tensor

@@ -1,4 +1,4 @@
-"""Linear probes of the features beside the own head: figure 4 of the paper."""
+"""Linear probes of the features beside the head that the run predicts by: figure 4 of the paper."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -62,7 +62,7 @@ def _portions(block: Block) -> Figure | None:
 
 
 def _rounds(arm: ArmRuns) -> Figure | None:
-    """After every task, on every task seen: a linear probe against the own head."""
+    """After every task, on every task seen: a linear probe against the run's own head."""
     rounds = [one["rounds"] for one in arm.analyses("probe") if one["rounds"]]
     if not rounds:
         return None
@@ -79,6 +79,6 @@ def _rounds(arm: ArmRuns) -> Figure | None:
     mean = ", mean over seeds" if arm.averaged else ""
     caption = (
         f"Accuracy in % on each task's test images, among the classes seen so far{mean}: what a "
-        "linear classifier could still tell apart, and what the own head does."
+        "linear classifier could still tell apart, and what the run's own head does."
     )
     return heat_maps(arm, "separability", caption, found)
