@@ -15,6 +15,7 @@ METHODS = {
 TERMS = {
     "bfp": "BFP", "bfp2": "BFP-2", "fd": "FD", "ser": "SER", "lode": "LODE", "star": "STAR",
     "wa": "WA", "ema": "EMA", "refit": "Refit",
+    "transport": "Transport",
 }  # fmt: skip
 SCENARIOS = {
     "split-cifar10": "Split CIFAR-10", "split-cifar100": "Split CIFAR-100",

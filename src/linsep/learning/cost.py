@@ -98,7 +98,8 @@ class _Rehearsal:
                 self.step = step
         if not any(stage.settled for stage in stages):
             self._settle(blank)
-        self.run += learner.predictor.passes(task) * len(self.memory)
+        past = learner.previous is not None
+        self.run += learner.predictor.passes(task, len(self.memory), past)
         if "features" in learner.memory.columns:  # as the memory refreshes them
             self.run += Passes(forward=len(self.memory))
         for term in learner.terms.values():

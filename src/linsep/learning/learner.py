@@ -6,6 +6,7 @@ often, is the run's business.
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -67,9 +68,15 @@ class Learner(Model):
         super().__init__(net, method.predictor(self.spec), augment, evaluation, compute, self.spec)
         for term in self.terms.values():
             term.to(self.device)
-        self.teacher = frozen(self.net) if any(n.before for n in needs) else None
         stands_in = method.average is not None or evaluation.batchnorm == "reestimated"
         self.stand_in = StandIn(self.net, method.average) if stands_in else None
+        looks_back = self.predictor.looks_back and self.net.learns("backbone")
+        teaches = any(n.before for n in needs) or (looks_back and not stands_in)
+        self.teacher = frozen(self.net) if teaches else None
+        # The network that predicted before this task, where a predictor asks for it.
+        self.previous = None
+        if looks_back:
+            self.previous = frozen(self.shown) if stands_in else self.teacher
         self.memory = make_memory(memory, self.spec, _union(n.columns for n in needs))
         if compute.compile:
             self.net.compile()
@@ -111,8 +118,9 @@ class Learner(Model):
             with self.randomness.initialising(f"term/{name}/end", task.index):
                 term.end_task(self._moment(task))
         self.memory.refresh(self.look)
-        if self.teacher is not None:
-            self.teacher.load_state_dict(self.net.state_dict())
+        for past, present in ((self.teacher, self.net), (self.previous, self.shown)):
+            if past is not None:
+                past.load_state_dict(present.state_dict())
 
     # --- a step: draw, step, observe -------------------------------------------------------------
 
@@ -178,7 +186,10 @@ class Learner(Model):
         if self.stand_in is not None:
             rows = self.balanced(task).chunks(self.evaluation.chunk, fewest=STATISTICS)
             self.stand_in.settle(self.net, map(self.inputs, rows))
-        self.predictor.fit(self._moment(task, self.shown), self.memory.images())
+        moment = self._moment(task, self.shown)
+        if self.previous is not None:
+            moment = replace(moment, before=partial(self.look, net=self.previous))
+        self.predictor.fit(moment, self.memory.images())
 
     def balanced(self, task: Task) -> Images:
         """What BatchNorm's statistics are estimated on: as many rows of each class seen."""
@@ -197,6 +208,7 @@ class Learner(Model):
             "seen": self.seen,
             "optimizers": self.optimizers.state_dict(),
             **({} if self.stand_in is None else {"stand_in": self.stand_in.state_dict()}),
+            **({} if self._own_previous is None else {"previous": self._own_previous.state_dict()}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -207,6 +219,8 @@ class Learner(Model):
             term.load_state_dict(state["terms"][name])
         if self.stand_in is not None and "stand_in" in state:  # else of a time before there was one
             self.stand_in.load_state_dict(state["stand_in"])
+        if self._own_previous is not None:  # between tasks it is the one that predicts
+            self._own_previous.load_state_dict(state.get("previous") or self.shown.state_dict())
         self.predictor.load_state_dict(state["predictor"])
         self.memory.load_state_dict(state["memory"])
         self.seen.copy_(state["seen"])
@@ -216,7 +230,13 @@ class Learner(Model):
     # --- the inside ------------------------------------------------------------------------------
 
     def _moment(self, task: Task, net: Net | None = None) -> Moment:
-        return Moment(task, net or self.net, partial(self.look, net=net), self.inputs)
+        look = partial(self.look, net=net)
+        return Moment(task, net or self.net, look, self.inputs, terms=tuple(self.terms.values()))
+
+    @property
+    def _own_previous(self) -> Net | None:
+        """The previous network that is kept for the predictor alone."""
+        return None if self.previous is self.teacher else self.previous
 
     @cached_property
     def optimizers(self) -> Optimizers:

@@ -16,11 +16,13 @@ from .logistic import fit_logistic, mean_and_deviation
 from .terms import Moment, Passes
 
 MOST_LACKING = 0.1  # of the classes seen may have no stored row where a head is fitted anew
-NEVER = -1e4  # the score of a class that no stored row shows: less than any that one does
+NEVER = -1e30  # the score of a class that nothing is known of: less than any other's
 
 
 class Predictor(nn.Module):
     """The net's own logits."""
+
+    looks_back = False  # whether `fit` compares with the network that predicted before this task
 
     def __init__(self, spec: Spec) -> None:
         super().__init__()
@@ -35,9 +37,37 @@ class Predictor(nn.Module):
     def fit(self, moment: Moment, exemplars: Images) -> None:
         """Called after every task, once the memory has settled, with the rows it has."""
 
-    def passes(self, task: Task) -> Passes:
-        """What `fit` passes through the net after a task, as multiples of the exemplars."""
+    def passes(self, task: Task, stored: int, past: bool) -> Passes:
+        """What `fit` passes through the net after a task, with so many stored images.
+
+        `past`: whether the network that predicted before this task is there to compare with.
+        """
         return Passes()
+
+
+class LinearRule(Predictor):
+    """A linear head of its own, beside the one that the net is trained with."""
+
+    weight: Tensor  # (C, d)
+    bias: Tensor  # (C,)
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec)
+        self.register_buffer("weight", torch.zeros(spec.classes, spec.features))
+        self.register_buffer("bias", torch.full((spec.classes,), NEVER))
+
+    def forward(self, out: Output) -> Tensor:
+        return F.linear(out.features.float(), self.weight, self.bias)
+
+    def as_linear(self, head: DecidesLinearly) -> tuple[Tensor, Tensor]:
+        return self.weight, self.bias
+
+    def decide_by(self, classes: Tensor, weight: Tensor, bias: Tensor) -> None:
+        """Decide among these classes alone by w z + b."""
+        self.weight.zero_()
+        self.bias.fill_(NEVER)
+        self.weight[classes] = weight.to(self.weight)
+        self.bias[classes] = bias.to(self.bias)
 
 
 class NearestMean(Predictor):
@@ -68,8 +98,8 @@ class NearestMean(Predictor):
             rows = (exemplars.y == c).to(z.device)
             self.means[c] = F.normalize(z[rows].mean(0), dim=0)
 
-    def passes(self, task: Task) -> Passes:
-        return Passes(forward=1)
+    def passes(self, task: Task, stored: int, past: bool) -> Passes:
+        return Passes(forward=stored)
 
 
 class Aligned(Predictor):
@@ -106,7 +136,7 @@ class Aligned(Predictor):
             self.scale[list(task.classes)] = old / new
 
 
-class Refitted(Predictor):
+class Refitted(LinearRule):
     """A linear head of its own, fitted to the features of the stored rows after each task.
 
     By logistic regression on standardised features, with the penalty |W|^2 / (2 C) on the sum of
@@ -115,36 +145,21 @@ class Refitted(Predictor):
     predicted. The net keeps the head that it was trained with.
     """
 
-    weight: Tensor
-    bias: Tensor
-
     def __init__(self, spec: Spec, *, c: float) -> None:
         super().__init__(spec)
         self.c = c
-        self.register_buffer("weight", torch.zeros(spec.classes, spec.features))
-        self.register_buffer("bias", torch.zeros(spec.classes))
-
-    def forward(self, out: Output) -> Tensor:
-        return F.linear(out.features.float(), self.weight, self.bias)
-
-    def as_linear(self, head: DecidesLinearly) -> tuple[Tensor, Tensor]:
-        return self.weight, self.bias
 
     def fit(self, moment: Moment, exemplars: Images) -> None:
         head, task = moment.net.head, moment.task
         lacking = set(task.seen) - set(exemplars.y.tolist())
         poor = len(lacking) > MOST_LACKING * len(task.seen)
         if (poor or _shows_all(task)) and isinstance(head, DecidesLinearly):
-            weight, bias = head.as_linear()
-            self.weight.copy_(weight)
-            self.bias.copy_(bias)
+            self.decide_by(torch.arange(len(self.bias)), *head.as_linear())
             return
         labels, target = exemplars.y.unique(return_inverse=True)  # (K,) sorted, (n,)
-        self.weight.zero_()
-        self.bias.fill_(NEVER)
-        self.bias[labels] = 0.0
-        if len(labels) < 2:
-            return  # nothing to tell apart
+        if len(labels) < 2:  # nothing to tell apart
+            self.decide_by(labels, torch.zeros_like(self.weight[labels]), torch.zeros(len(labels)))
+            return
         z = moment.look(exemplars).features.cpu().double()  # (n, d)
         if not z.isfinite().all():
             raise DivergedError(
@@ -155,11 +170,10 @@ class Refitted(Predictor):
         x = (z - mean) / deviation
         found = fit_logistic(x, target, len(labels), c=self.c, gap=1e-10)
         weight = found.weight / deviation  # (K, d), of the features as they are
-        self.weight[labels] = weight.to(self.weight)
-        self.bias[labels] = (found.bias - weight @ mean).to(self.bias)
+        self.decide_by(labels, weight, found.bias - weight @ mean)
 
-    def passes(self, task: Task) -> Passes:
-        return Passes(forward=not _shows_all(task))
+    def passes(self, task: Task, stored: int, past: bool) -> Passes:
+        return Passes(forward=0 if _shows_all(task) else stored)
 
 
 def _shows_all(task: Task) -> bool:

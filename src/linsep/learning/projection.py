@@ -38,7 +38,8 @@ class BackwardProjection(nn.Module):
     >>> loss.backward()
     >>> optimizer.step()
 
-    Call `reset()` at the start of each task.
+    Call `reset()` at the start of each task. With `cycle`, a second affine map `ahead` is trained
+    beside p, from old to new features, and each learns to undo the other (Xu and Krawczyk, 2026).
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class BackwardProjection(nn.Module):
         kind: Kind = "linear",
         init: Init = "default",
         scale: Scale = "root_d",
+        cycle: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(features, int) or features < 1:
@@ -67,6 +69,7 @@ class BackwardProjection(nn.Module):
                 self.project = nn.Sequential(*layers)
             case _:
                 raise ConfigError(f"no projection of kind {kind!r}: linear, identity or mlp")
+        self.ahead = nn.Linear(features, features) if cycle else None
         self.reset()
 
     @torch.no_grad()
@@ -83,7 +86,15 @@ class BackwardProjection(nn.Module):
     def forward(self, new: Tensor, old: Tensor) -> Tensor:
         if not len(new):
             raise DataError("BackwardProjection: no rows to match, whose mean would be NaN")
-        return feature_match(self.project(new), old, self.scale)
+        back = self.project(new)
+        loss = feature_match(back, old, self.scale)
+        return loss if self.ahead is None else loss + self._cycle(self.ahead, new, back, old)
+
+    def _cycle(self, ahead: nn.Module, new: Tensor, back: Tensor, old: Tensor) -> Tensor:
+        """Old to new, and there and back from either side; the network learns from none of it."""
+        new, back, onwards = new.detach(), back.detach(), ahead(old)
+        matches = (onwards, new), (ahead(back), new), (self.project(onwards.detach()), old)
+        return torch.stack([feature_match(*pair, self.scale) for pair in matches]).sum()
 
     def optimizer(self, lr: float = 0.1, momentum: float = 0.9) -> Optimizer | None:
         parameters = list(self.parameters())
@@ -112,6 +123,7 @@ class BackwardFeatures(Term):
         scale: Scale = "root_d",
         every: int = 1,
         teacher: Teacher = "frozen",
+        cycle: bool = False,
     ) -> None:
         super().__init__(spec)
         self.layers = tuple(layers)
@@ -122,7 +134,7 @@ class BackwardFeatures(Term):
                 raise ConfigError(f"layers: {unknown('layer', layer, spec.widths)}")
         # A list, since a module's name must not contain the dots that a layer's may.
         self.maps = nn.ModuleList(
-            BackwardProjection(spec.widths[t], kind, init, scale) for t in self.layers
+            BackwardProjection(spec.widths[t], kind, init, scale, cycle) for t in self.layers
         )
         self.on, self.lr, self.momentum, self.reset = on, lr, momentum, reset
         self.every, self.stored = every, teacher == "stored"
@@ -138,9 +150,11 @@ class BackwardFeatures(Term):
 
     def projection(self, layer: str) -> nn.Module:
         """The map that takes a layer's new outputs to its old ones."""
-        found = self.maps[self.layers.index(layer)]
-        assert isinstance(found, BackwardProjection)
-        return found.project
+        return self._map(layer).project
+
+    def ahead(self, layer: str) -> nn.Linear | None:
+        """The map that takes a layer's old outputs to its new ones, if `cycle` trains one."""
+        return self._map(layer).ahead
 
     def begin_task(self, task: Task) -> None:
         for projection in self.maps if self.reset else ():
@@ -166,6 +180,11 @@ class BackwardFeatures(Term):
     def optimizer(self) -> Optimizer | None:
         parameters = list(self.parameters())
         return SGD(parameters, lr=self.lr, momentum=self.momentum) if parameters else None
+
+    def _map(self, layer: str) -> BackwardProjection:
+        found = self.maps[self.layers.index(layer)]
+        assert isinstance(found, BackwardProjection)
+        return found
 
     def _passes(self, step: Step) -> list[Pass]:
         wanted = {"both": (step.stream, step.replay), "stream": (step.stream,)}

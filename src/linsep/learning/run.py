@@ -222,8 +222,6 @@ class Run:
         """Test chunk by chunk. Scores are not kept: a run that resumes here makes them again."""
         self.confusion.zero_()
         total, chunk, self.tested = self.workload.tests[self.cursor.task], 0, 0
-        if self.cursor.step:  # resumed here, perhaps from a state of an earlier version
-            self.learner.settle(self.scenario.tasks[self.cursor.task])
         for i, group in enumerate(self.scenario.groups[: now + 1]):
             parts = []
             for images in group.test.chunks(self.learner.evaluation.chunk):

@@ -4,7 +4,7 @@ Knows the step's passes. Knows no memory, optimiser loop or randomness: what a t
 declares beforehand, and gets as data. Terms that only one method has live beside its recipe.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -102,6 +102,8 @@ class Moment:
     net: Net
     look: Callable[[Images], Output]  # what the net says of images as they are, without gradient
     inputs: Callable[[Images], Tensor]  # the images as the net reads them at prediction
+    before: Callable[[Images], Output] | None = None  # the net that predicted before this task
+    terms: Sequence["Term"] = ()  # of the method
 
 
 class Term(nn.Module):

@@ -31,6 +31,7 @@ from .replay import der, derpp, er
 from .ser import ser
 from .si import si
 from .star import star
+from .transport import transport
 from .wa import wa
 
 
@@ -73,6 +74,7 @@ TERMS: dict[str, About] = {
     "ema": About(ema, "averaged weights predict", "Soutif-Cormerais et al., 2023"),
     "wa": About(wa, "new rows of the head as long as old ones", "Zhao et al., 2020"),
     "refit": About(refit, "a head fitted to the stored rows predicts", "Kang et al., 2020"),
+    "transport": About(transport, "carried class statistics predict", "Hayes and Kanan, 2020"),
 }
 
 

@@ -17,6 +17,7 @@ from ..settings.signature import ADDED
 
 Every = Annotated[Count, ADDED]
 Past = Annotated[Teacher, ADDED]
+Cycle = Annotated[bool, ADDED]
 Layers = Annotated[tuple[str, ...], Field(min_length=1)]
 LAST: Layers = ("features",)  # pooled, the very input of the head
 
@@ -33,6 +34,7 @@ def bfp(
     scale: Scale = "root_d",
     every: Every = 1,
     teacher: Past = "frozen",
+    cycle: Cycle = False,
 ) -> Summand:
     """Backward Feature Projection: a learned affine map A recovers the old features from the new.
 
@@ -45,10 +47,15 @@ def bfp(
     `every` and `teacher` make it cheaper: it takes part in every k-th step of an epoch, or reads
     h_old of replayed rows from the memory, where each task's end stores it, instead of passing them
     through the frozen net.
+
+    `cycle` trains a map B from old to new features beside A, at no further pass, by the loss's
+    distance of B h_old from h, of B A h from h and of A B h_old from h_old. The network learns from
+    none of these; `transport.map = "bfp"` uses B (after Xu and Krawczyk, 2026, BiCyc).
     """
     build = partial(
         BackwardFeatures, kind="linear", on=on, layers=layers, init=init, lr=lr,
         momentum=momentum, reset=reset, scale=scale, every=every, teacher=teacher,
+        cycle=cycle,
     )  # fmt: skip
     return _summand("bfp", weight, build, on, layers, teacher)
 

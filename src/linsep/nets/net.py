@@ -180,6 +180,11 @@ class Net(nn.Module):
         inside = tuple(f"{name}." for name in self._free_in(names))
         return [p for name, p in self.named_parameters() if name.startswith(inside)]
 
+    def learns(self, name: str) -> bool:
+        """Whether training can change a module: its free parameters, or statistics in it."""
+        modules = [self.get_submodule(free) for free in self._free_in((name,))]
+        return any(True for m in modules for _ in (*m.parameters(), *m.buffers()))
+
     def train_only(self, names: Collection[str]) -> None:
         """The named modules learn as far as they are free; the others are in eval mode."""
         self.eval().requires_grad_(False)

@@ -1,0 +1,191 @@
+"""Prediction from class statistics that are carried from network to network; no image is kept.
+
+What the statistics are is in statistics.py, how they are carried in drift.py.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..data.images import Images
+from ..data.tasks import Task
+from ..errors import ConfigError, DivergedError
+from ..nets.heads import DecidesLinearly
+from ..nets.net import Output, Spec
+from .drift import Displacement, Drift, Learned, Linear, Projected
+from .predictors import LinearRule
+from .projection import BackwardFeatures
+from .statistics import Statistics, shrunk
+from .terms import Moment, Passes
+
+Map = Literal["linear", "none", "bfp", "sdc", "dpcr"]
+Covariance = Literal["shared", "class", "none"]
+Prior = Literal["equal", "counts"]
+CHUNK = 512  # images whose features are held at once
+
+
+@dataclass(frozen=True)
+class Carrying:
+    """How statistics are carried, and how they decide: the options of `+transport`."""
+
+    map: Map
+    covariance: Covariance
+    ridge: float
+    residual: float
+    shrinkage: float
+    pooling: float
+    prior: Prior
+    sigma: float
+    gamma: float
+
+
+class Transported(LinearRule):
+    """Linear discriminant analysis on the carried statistics of every class seen.
+
+        score_c(z) = z S^-1 m_c - m_c S^-1 m_c / 2 + log prior_c
+
+    m_c is a class's mean and S the covariance within classes, drawn towards a sphere. With a
+    covariance S_c for each class the rule is quadratic; without one it is the nearest mean. DPCR
+    has a rule of its own.
+    """
+
+    factor: Tensor | None  # (C, d, d): (z - m_c) times it has the covariance of the unit sphere
+
+    def __init__(self, spec: Spec, *, how: Carrying) -> None:
+        super().__init__(spec)
+        self.how, self.looks_back = how, how.map != "none"
+        own = how.covariance == "class"
+        self.statistics = Statistics(
+            spec.classes, spec.features, per_class=own or how.map == "dpcr"
+        )
+        whole = torch.zeros(spec.classes, spec.features, spec.features) if own else None
+        self.register_buffer("factor", whole)
+
+    def forward(self, out: Output) -> Tensor:
+        if self.factor is None:
+            return super().forward(out)
+        away = out.features.float()[None] - self.weight[:, None]  # (C, n, d)
+        return self.bias - (away @ self.factor).square().sum(2).T / 2
+
+    def as_linear(self, head: DecidesLinearly) -> tuple[Tensor, Tensor]:
+        if self.factor is not None:
+            raise ConfigError(
+                "transport.covariance = 'class' decides by a quadratic rule; analyses of linear "
+                "rules need 'shared' or 'none'"
+            )
+        return super().as_linear(head)
+
+    def passes(self, task: Task, stored: int, past: bool) -> Passes:
+        back = past and bool(task.earlier)
+        rows = len(task.train) + stored * back
+        return Passes(forward=rows, frozen=rows * back)
+
+    def fit(self, moment: Moment, exemplars: Images) -> None:
+        """Carry what is known to the present network, then take in the task's images."""
+        mine, fresh = self.statistics, self.statistics.empty()
+        drift = self._drift(moment) if moment.before is not None and len(mine.known) else None
+        for images, new in _looked_at(moment, moment.task.train):
+            fresh.add(new, images.y)
+            if drift is not None:
+                drift.add(_before(moment, images), new)
+        if drift is not None:
+            self._carry(drift, moment, exemplars.select(moment.task.earlier))
+        mine.merge(fresh)
+        self._decide()
+
+    def _drift(self, moment: Moment) -> Drift:
+        how, features = self.how, self.statistics.mean.shape[1]
+        match how.map:
+            case "linear":
+                return Linear(features, how.ridge, how.residual)
+            case "sdc":
+                return Displacement(self.statistics, how.sigma)
+            case "dpcr":
+                return Projected(features)
+            case "bfp":
+                return _learned(moment, how)
+        raise ValueError(f"no drift of kind {how.map!r}")
+
+    def _carry(self, drift: Drift, moment: Moment, stored: Images) -> None:
+        """Move the statistics; stored images take part, and correct the mean of their class."""
+        was, now = self.statistics.empty(), self.statistics.empty()
+        for images, new in _looked_at(moment, stored):
+            old = _before(moment, images)
+            drift.add(old, new)
+            was.add(old, images.y)
+            now.add(new, images.y)
+        through = drift.move(self.statistics)
+        if through is not None:
+            known = now.known
+            self.statistics.mean[known] += now.mean[known] - through(was.mean[known])
+
+    def _decide(self) -> None:
+        """Make the rule of the statistics."""
+        how, known = self.how, self.statistics.known
+        n, means = self.statistics.count[known], self.statistics.mean[known]
+        prior = (n / n.sum()).log() if how.prior == "counts" else torch.zeros_like(n)
+        if how.map == "dpcr":
+            weight, bias = self._reconstructed(known), torch.zeros_like(n)
+        elif self.factor is not None:
+            covariances = shrunk(self.statistics.covariances(how.pooling), how.shrinkage)
+            lower = torch.linalg.cholesky(covariances)
+            volume = lower.diagonal(dim1=1, dim2=2).log().sum(1)
+            self.factor[known] = torch.linalg.inv(lower).mT.to(self.factor)
+            weight, bias = means, prior - volume
+        else:
+            covariance = self.statistics.covariance()
+            sphere = 1.0 if how.covariance == "none" else how.shrinkage
+            weight = torch.linalg.solve(shrunk(covariance, sphere), means.T).T
+            bias = prior - (weight * means).sum(1) / 2
+        self.decide_by(known, weight, bias)
+
+    def _reconstructed(self, known: Tensor) -> Tensor:
+        """DPCR's ridge regression on one-hot labels, each class's row made as long as the others.
+
+        (sum_c M_c + gamma I)^-1 n_c m_c, with M_c = S_c + n_c m_c m_c'
+        """
+        n, means = self.statistics.count[known], self.statistics.mean[known]
+        sums = n[:, None] * means
+        whole = self.statistics.scatter.sum(0) + means.T @ sums
+        eye = torch.eye(len(whole), dtype=torch.float64)
+        found = torch.linalg.solve(whole + self.how.gamma * eye, sums.T).T
+        return torch.nn.functional.normalize(found)
+
+
+def _learned(moment: Moment, how: Carrying) -> Learned:
+    """The map that BFP has trained in this task: its inverse, or old to new if it has that too."""
+    found = [term for term in moment.terms if isinstance(term, BackwardFeatures)]
+    assert found  # the recipe has seen to it
+    if (ahead := found[0].ahead("features")) is not None:
+        return Learned(_host(ahead.weight).T, _host(ahead.bias), how.residual)
+    back = found[0].projection("features")
+    assert isinstance(back, torch.nn.Linear)
+    return Learned.inverse(_host(back.weight), _host(back.bias), how.ridge, how.residual)
+
+
+def _host(values: Tensor) -> Tensor:
+    return values.detach().cpu().double()
+
+
+def _looked_at(moment: Moment, images: Images) -> Iterator[tuple[Images, Tensor]]:
+    """The images chunk by chunk, with the present network's features."""
+    for part in images.chunks(CHUNK):
+        yield part, _checked(moment, moment.look(part).features)
+
+
+def _before(moment: Moment, images: Images) -> Tensor:
+    """The previous network's features."""
+    assert moment.before is not None
+    return _checked(moment, moment.before(images).features)
+
+
+def _checked(moment: Moment, features: Tensor) -> Tensor:
+    if not features.isfinite().all():
+        raise DivergedError(
+            f"the features are no longer numbers after task {moment.task.index + 1}; try a smaller "
+            "training.lr or a smaller weight"
+        )
+    return features.cpu()
