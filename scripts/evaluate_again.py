@@ -2,12 +2,12 @@
 
     python scripts/evaluate_again.py RUNS --part "shared draw re-estimated" --data DIR
 
-Which BatchNorm statistics a network is tested with, by which rule it predicts and whether its head
-is aligned or fitted anew first (`+wa`, `+refit`) do not change training. So for each run of a part
-of the evidence's protocol this looks in RUNS for one that was trained alike and has the snapshots
-of all tasks. It fills the memory with the same rows once more, takes the weights after each task
-from the snapshots and the losses from the events, and tests. The folder it writes is the one that
-training would have given, bit for bit, except that its cost.json has no seconds.
+Which BatchNorm statistics a network is tested with, by which rule it predicts and whether another
+head predicts in its place (`+wa`, `+refit`, `+transport`) do not change training. So for each run
+of a part of the evidence's protocol this looks in RUNS for one that was trained alike and has the
+snapshots of all tasks. It fills the memory with the same rows once more, takes the weights after
+each task from the snapshots and the losses from the events, and tests. The folder it writes is the
+one that training would have given, bit for bit, except that its cost.json has no seconds.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from linsep.storage.folder import COST, TIMING, RunFolder
 from linsep.storage.session import Session
 
 Settings = Mapping[str, Any]
-ANOTHER_HEAD = re.compile(r"\+(wa|refit)$")  # what changes prediction and no training
+ANOTHER_HEAD = re.compile(r"\+(wa|refit|transport)$")  # what changes prediction and no training
 
 
 class Repeated(Run):
@@ -63,13 +63,18 @@ class Repeated(Run):
             self.cursor = ended._replace(epoch=ended.epoch + 1, step=0)
             yield EpochEnd(ended, stage.name, self.losses[ended.task, stage.name, ended.epoch])
         tensors = load_file(self.weights[task.index])
-        net = {name.removeprefix("net."): t for name, t in tensors.items() if name[:4] == "net."}
-        learner.net.load_state_dict(net)
+        learner.net.load_state_dict(named(tensors, "net."))
+        for name, term in snapshots.projections(learner):
+            term.load_state_dict(named(tensors, f"terms.{name}."))
 
     def _observe(self, images: Any, cursor: Cursor, at: Any) -> None:
         """Offer rows to the memory; the logits beside them are not what statistics are made of."""
         logits = torch.zeros(len(images), self.learner.spec.classes)
         self.learner.observe(at, Batch(torch.empty(0), images.y, images), logits, cursor)
+
+
+def named(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
 
 
 def weights(folder: Path) -> dict[int, Path]:

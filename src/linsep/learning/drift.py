@@ -1,6 +1,7 @@
 """How features move from the previous network to the present one, as the images of a task show it.
 
-A drift sees the old and new features of images, batch by batch, and then moves class statistics:
+A drift sees the old and new features of images, batch by batch, and then moves class statistics. A
+weight tells how many images an image stands for.
 
     linear   by a ridge regression of new on old features
     bfp      by the map that BFP has learned, inverted, or by the one that its cycle trains
@@ -24,31 +25,32 @@ class Pairs:
     """
 
     def __init__(self, features: int) -> None:
-        self.features, self.count = features, 0
+        self.features, self.images, self.weight = features, 0, 0.0
         self.about = torch.zeros(2 * features, dtype=torch.float64)
         self.total = torch.zeros_like(self.about)
         self.products = torch.zeros(2 * features, 2 * features, dtype=torch.float64)
 
-    def add(self, old: Tensor, new: Tensor) -> None:
+    def add(self, old: Tensor, new: Tensor, weights: Tensor) -> None:
         both = torch.cat([old, new], 1).double()
-        if not self.count:
+        if not self.images:
             self.about = both.mean(0)
         both = both - self.about
-        self.count += len(both)
-        self.total += both.sum(0)
-        self.products.addmm_(both.T, both)
+        self.images += len(both)
+        self.weight += float(weights.sum())
+        self.total += weights @ both
+        self.products.addmm_(weights * both.T, both)
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """The mean, (2 d,), and the covariance, (2 d, 2 d)."""
-        shift = self.total / self.count
-        return self.about + shift, self.products / self.count - torch.outer(shift, shift)
+        shift = self.total / self.weight
+        return self.about + shift, self.products / self.weight - torch.outer(shift, shift)
 
 
 class Drift:
     """What images tell of how features have moved."""
 
-    def add(self, old: Tensor, new: Tensor) -> None:
-        """Look at the old and new features, (n, d) each, of some images."""
+    def add(self, old: Tensor, new: Tensor, weights: Tensor) -> None:
+        """Look at the old and new features, (n, d) each, of images with weights, (n,)."""
         raise NotImplementedError(f"{type(self).__name__} must look at features")
 
     def move(self, statistics: Statistics) -> Affine | None:
@@ -68,14 +70,14 @@ class Linear(Drift):
     def __init__(self, features: int, ridge: float, residual: float) -> None:
         self.pairs, self.ridge, self.residual = Pairs(features), ridge, residual
 
-    def add(self, old: Tensor, new: Tensor) -> None:
-        self.pairs.add(old, new)
+    def add(self, old: Tensor, new: Tensor, weights: Tensor) -> None:
+        self.pairs.add(old, new, weights)
 
     def map(self) -> Affine:
         d = self.pairs.features
         mean, covariance = self.pairs.moments()
         old, cross = covariance[:d, :d], covariance[:d, d:]
-        drift = solve(old, cross - old, self.ridge * d / self.pairs.count)
+        drift = solve(old, cross - old, self.ridge * d / self.pairs.images)
         weight = torch.eye(d, dtype=torch.float64) + drift
         return self._measured(weight, mean[d:] - mean[:d] @ weight)
 
@@ -128,12 +130,12 @@ class Displacement(Drift):
         self.weights = torch.zeros(len(self.known), dtype=torch.float64)
         self.drift = torch.zeros_like(self.means)
 
-    def add(self, old: Tensor, new: Tensor) -> None:
+    def add(self, old: Tensor, new: Tensor, weights: Tensor) -> None:
         old, new = old.double(), new.double()
         away = torch.cdist(self.means, old) / self.width.clamp(min=1e-300)  # (K, n)
-        weights = torch.exp(-away.square() / 2) + FLOOR
-        self.weights += weights.sum(1)
-        self.drift += weights @ (new - old)
+        near = weights * (torch.exp(-away.square() / 2) + FLOOR)
+        self.weights += near.sum(1)
+        self.drift += near @ (new - old)
 
     def move(self, statistics: Statistics) -> None:
         statistics.mean[self.known] += self.drift / self.weights[:, None]
@@ -152,10 +154,10 @@ class Projected(Drift):
         self.old = torch.zeros(features, features, dtype=torch.float64)
         self.cross = torch.zeros_like(self.old)
 
-    def add(self, old: Tensor, new: Tensor) -> None:
+    def add(self, old: Tensor, new: Tensor, weights: Tensor) -> None:
         old, new = old.double(), new.double()
-        self.old.addmm_(old.T, old)
-        self.cross.addmm_(old.T, new)
+        self.old.addmm_(weights * old.T, old)
+        self.cross.addmm_(weights * old.T, new)
 
     def move(self, statistics: Statistics) -> None:
         eye = torch.eye(len(self.old), dtype=torch.float64)

@@ -25,6 +25,7 @@ Map = Literal["linear", "none", "bfp", "sdc", "dpcr"]
 Covariance = Literal["shared", "class", "none"]
 Prior = Literal["equal", "counts"]
 CHUNK = 512  # images whose features are held at once
+HALF = 60  # stored images of a class that correct its mean by half of what they tell
 
 
 @dataclass(frozen=True)
@@ -86,41 +87,50 @@ class Transported(LinearRule):
     def fit(self, moment: Moment, exemplars: Images) -> None:
         """Carry what is known to the present network, then take in the task's images."""
         mine, fresh = self.statistics, self.statistics.empty()
-        drift = self._drift(moment) if moment.before is not None and len(mine.known) else None
+        drift = self._drift(moment)
         for images, new in _looked_at(moment, moment.task.train):
             fresh.add(new, images.y)
             if drift is not None:
-                drift.add(_before(moment, images), new)
+                weights = torch.ones(len(new), dtype=torch.float64)
+                drift.add(_before(moment, images), new, weights)
         if drift is not None:
             self._carry(drift, moment, exemplars.select(moment.task.earlier))
         mine.merge(fresh)
         self._decide()
 
-    def _drift(self, moment: Moment) -> Drift:
-        how, features = self.how, self.statistics.mean.shape[1]
+    def _drift(self, moment: Moment) -> Drift | None:
+        """What will see how features move; None if nothing is known yet, or stays where it was."""
+        how, mine = self.how, self.statistics
+        if moment.before is None or not len(mine.known):
+            return None
         match how.map:
             case "linear":
-                return Linear(features, how.ridge, how.residual)
+                return Linear(mine.mean.shape[1], how.ridge, how.residual)
             case "sdc":
-                return Displacement(self.statistics, how.sigma)
+                return Displacement(mine, how.sigma)
             case "dpcr":
-                return Projected(features)
+                return Projected(mine.mean.shape[1])
             case "bfp":
                 return _learned(moment, how)
-        raise ValueError(f"no drift of kind {how.map!r}")
+            case "none":
+                return None
 
     def _carry(self, drift: Drift, moment: Moment, stored: Images) -> None:
-        """Move the statistics; stored images take part, and correct the mean of their class."""
-        was, now = self.statistics.empty(), self.statistics.empty()
+        """Move the statistics. Stored images stand for all images of their class in the map, and
+        correct its mean by what the map misses of them, the more the more there are.
+        """
+        mine, was, now = self.statistics, self.statistics.empty(), self.statistics.empty()
+        held = stored.y.bincount(minlength=len(mine.count)).clamp(min=1)
         for images, new in _looked_at(moment, stored):
             old = _before(moment, images)
-            drift.add(old, new)
+            drift.add(old, new, (mine.count / held)[images.y])
             was.add(old, images.y)
             now.add(new, images.y)
-        through = drift.move(self.statistics)
+        through = drift.move(mine)
         if through is not None:
             known = now.known
-            self.statistics.mean[known] += now.mean[known] - through(was.mean[known])
+            missed = now.mean[known] - through(was.mean[known])
+            mine.mean[known] += (now.count / (now.count + HALF))[known, None] * missed
 
     def _decide(self) -> None:
         """Make the rule of the statistics."""
@@ -172,7 +182,7 @@ def _host(values: Tensor) -> Tensor:
 
 def _looked_at(moment: Moment, images: Images) -> Iterator[tuple[Images, Tensor]]:
     """The images chunk by chunk, with the present network's features."""
-    for part in images.chunks(CHUNK):
+    for part in images.chunks(CHUNK) if len(images) else ():
         yield part, _checked(moment, moment.look(part).features)
 
 
