@@ -197,7 +197,7 @@ def main() -> int:
             print(f"not trained: {settings['method']}, seed {settings['seed']}", file=sys.stderr)
             continue
         *_, last = settings["method"].split("+")
-        options = flat({last: settings.get(last, {})})
+        options = flat({last: settings.get("options", {}).get(last, {})})
         trained = " ".join([settings["method"], *(f"{k}={v}" for k, v in options.items())])
         for name, candidate in CANDIDATES.items():
             try:

@@ -52,6 +52,8 @@ class Counted:
             run.learner.stand_in.net.register_forward_hook(self._stood_in)
         if run.learner.teacher is not None:
             run.learner.teacher.register_forward_hook(self._froze)
+        if run.learner.previous not in (None, run.learner.teacher):
+            run.learner.previous.register_forward_hook(self._froze)
         self.steps = set[tuple[int, ...]]()  # passes of the whole steps in question
         run._evaluate = self._untested  # type: ignore[method-assign]
         self._make_step = run.learner.step
@@ -157,6 +159,13 @@ def test_declared_passes_are_those_that_hooks_count(name: str) -> None:
         ("er+bfp", {"bfp": {"teacher": "stored", "on": "replay"}}, {}),
         ("derpp+bfp", {"bfp": {"teacher": "stored"}}, {"memory": {"draws": "shared"}}),
         ("lucir+fd", {"fd": {"teacher": "stored"}}, {}),
+        ("ft+bfp+transport", {}, {}),
+        ("derpp+bfp+transport", {}, {}),
+        ("er+ema+transport", {}, {}),
+        ("er+transport", {}, {"evaluation": {"batchnorm": "reestimated"}}),
+        ("gdumb+transport", {"transport": {"map": "sdc"}}, {}),
+        ("er+transport", {"transport": {"map": "none"}}, {}),
+        ("er+transport", {}, {"train": ["head"]}),
     ],
 )
 def test_declared_passes_hold_for_settings_that_change_them(

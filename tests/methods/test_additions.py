@@ -61,7 +61,7 @@ def test_laws_hold_for_each_alone(name: str) -> None:
 
 
 def test_every_other_addition_was_on_the_way() -> None:
-    assert OTHERS == ["ser", "lode", "star", "ema", "wa", "refit"]
+    assert OTHERS == ["ser", "lode", "star", "ema", "wa", "refit", "transport"]
     made = testing.with_others(assemble("derpp", {}))
     assert {s.name for s in made.summands} >= {"ser", "star", "lode_within", "lode_between"}
     assert made.predictor is Aligned
@@ -515,7 +515,7 @@ def test_after_a_task_that_shows_enough_of_every_class_the_trained_head_predicts
         )
         rule.fit(moment, blank([0, 1, 2, 0, 1]))
         assert torch.allclose(rule(Output(z, z, {})), head(z)) == trained
-        assert rule.passes(task).forward == (not trained)
+        assert rule.passes(task, 5, False).forward == (0 if trained else 5)
 
 
 @pytest.mark.parametrize(("classes", "trained"), [(9, True), (10, False), (11, False)])

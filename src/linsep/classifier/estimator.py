@@ -37,6 +37,7 @@ from .saved import Savable
 
 # Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
 # At a constant rate the last steps of a lesson decide how it ends, and now and then one ruins it.
+DEFAULT, WITHOUT_IMAGES = "derpp+bfp+refit", "ft+bfp+transport"
 USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}
 
 
@@ -58,12 +59,15 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : a method of linsep, perhaps with added terms. The default is DER++ with BFP and a head
-        that is fitted anew for predictions.
+        that is fitted anew for predictions; with `memory=0` it is fine-tuning with BFP, and class
+        statistics that are carried from call to call predict.
     net : the network: a name, as for `linsep run`, or a module of your own that turns images into
         features; by default a ResNet-18 for images and a small MLP for tables of numbers.
     freeze : "backbone" trains the head only, on features that are computed once for each image.
         The memory then holds features instead of images, and nothing is augmented.
-    memory : images that are kept for replay. Methods without a memory ignore it.
+    memory : images that are kept for replay; methods without a memory keep none. With 0, no image
+        is kept at all: those of `holdout` are dropped when a call ends, and `report_` has the
+        accuracy on the newest classes alone.
     epochs, batch_size, lr : of training, in each call. The rate is by default 0.2 for SGD without
         momentum on a cross-entropy, and in proportion for methods that train otherwise; it falls to
         a tenth for the last fifth of the epochs.
@@ -77,7 +81,7 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: str = "derpp+bfp+refit",
+        method: str | None = None,
         net: str | nn.Module | None = None,
         *,
         freeze: str | None = None,
@@ -199,17 +203,27 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         net = None if isinstance(self.net, nn.Module) else self.net
         return merged(
             {"scenario": {"name": self.like or "arrays"}},
-            {"method": self.method, "net": net or ("mlp" if table else "resnet18")},
+            {"method": self._method, "net": net or ("mlp" if table else "resnet18")},
             {"training": {"epochs": self.epochs, "batch_size": self.batch_size} | chosen},
             {"memory": {"rows": self.memory}, "compute": {"device": self.device}, "seed": seed},
             self.settings or {},
         )
+
+    @property
+    def _method(self) -> str:
+        if self.method is not None:
+            return self.method
+        if self.memory:
+            return DEFAULT
+        return WITHOUT_IMAGES if self.freeze is None else "ft+transport"  # nothing moves
 
     def _learned(self, lesson: Lesson, columns: list[Any], known_as: str | None = None) -> None:
         """Note what is known now, and how well."""
         self.columns_ = columns
         self.classes_ = np.unique(np.asarray([columns[c] for c in self.course_.seen]))
         self.report_ = report(self.course_, lesson, columns)
+        if not self.memory:
+            self.course_.forget_tests()
         self.temperature_: float = self.report_["temperature"]
         when = datetime.now(UTC).isoformat(timespec="seconds")
         before = getattr(self, "history_", [])

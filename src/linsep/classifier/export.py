@@ -26,7 +26,8 @@ from torch.torch_version import TorchVersion
 from .. import __version__
 from ..data.augment import Augment
 from ..errors import ConfigError, unknown
-from ..learning.predictors import Aligned, NearestMean, Predictor, Refitted
+from ..learning.predictors import Aligned, LinearRule, NearestMean, Predictor
+from ..learning.transport import Transported
 from ..nets.heads import CorrectedHead
 from ..nets.net import Net, Output
 from ..nets.wrapped import Wrapped
@@ -254,8 +255,11 @@ class PredictorScores(nn.Module):
 def _rule(predictor: Predictor) -> nn.Module:
     if isinstance(predictor, NearestMean):
         return Nearness(predictor.means)
-    if isinstance(predictor, (Aligned, Refitted)):
-        return PredictorScores(predictor)
+    if isinstance(predictor, (Aligned, LinearRule)):
+        scores = PredictorScores(predictor)
+        if isinstance(scores.predictor, Transported):
+            del scores.predictor.statistics  # the rule was made of them
+        return scores
     if type(predictor) is not Predictor:
         raise ConfigError(f"cannot export the rule of prediction {type(predictor).__name__}")
     return Logits()

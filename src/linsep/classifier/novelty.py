@@ -2,8 +2,9 @@
 
 By energy (Liu et al., 2020): minus the log of the summed exponentials of its scores. By distance
 (Lee et al., 2018): Mahalanobis, from the closest mean of a class in feature space, with one
-covariance for all classes, shrunk as Ledoit and Wolf do; it needs images of every class, those of
-the memory and those held out.
+covariance for all classes. A method that carries class statistics has both; otherwise they come
+from images of every class, those of the memory and those held out, with the covariance shrunk as
+Ledoit and Wolf do.
 
 Knows scores and features, and no labels.
 """
@@ -18,6 +19,8 @@ from torch import Tensor
 
 from ..data.images import Images
 from ..learning.model import Model
+from ..learning.statistics import shrunk as statistics_shrunk
+from ..learning.transport import Transported
 
 KINDS = ("energy", "distance")
 
@@ -39,9 +42,13 @@ class Known(NamedTuple):
         z, labels = features.double().numpy(), y.numpy()
         found, place = np.unique(labels, return_inverse=True)
         means = np.stack([z[labels == c].mean(0) for c in found])
-        values, vectors = np.linalg.eigh(shrunk(z - means[place]))
-        least = max(values.max(), 1.0) * 1e-6  # a direction in which nothing varies decides nothing
-        return cls(means, vectors / np.sqrt(np.maximum(values, least)))
+        return cls(means, _whitening(shrunk(z - means[place])))
+
+    @classmethod
+    def carried(cls, rule: Transported) -> "Known":
+        statistics = rule.statistics
+        covariance = statistics_shrunk(statistics.covariance(), rule.how.shrinkage)
+        return cls(statistics.mean[statistics.known].numpy(), _whitening(covariance.numpy()))
 
     def distance(self, features: Tensor) -> NDArray[np.float64]:
         """From the closest class."""
@@ -50,8 +57,17 @@ class Known(NamedTuple):
         return found.numpy()
 
 
+def _whitening(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    values, vectors = np.linalg.eigh(covariance)
+    least = max(values.max(), 1.0) * 1e-6  # a direction in which nothing varies decides nothing
+    result: NDArray[np.float64] = vectors / np.sqrt(np.maximum(values, least))
+    return result
+
+
 def known(model: Model, images: Images, classes: Sequence[int]) -> Known | None:
-    """These classes as the images show them; None if there is no image of one of them."""
+    """These classes as statistics or images show them; None if there is no image of one of them."""
+    if isinstance(model.predictor, Transported):
+        return Known.carried(model.predictor)
     if set(classes) - set(images.y.tolist()):
         return None
     return Known.of(model.embed(images).cpu(), images.y)

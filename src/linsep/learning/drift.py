@@ -35,7 +35,7 @@ class Pairs:
         if not self.images:
             self.about = both.mean(0)
         both = both - self.about
-        self.images += len(both)
+        self.images += int((weights > 0).sum())
         self.weight += float(weights.sum())
         self.total += weights @ both
         self.products.addmm_(weights * both.T, both)
@@ -95,23 +95,26 @@ class Linear(Drift):
 
 
 class Learned(Linear):
-    """A map from old to new features that was learned in training."""
+    """A map from old to new features that was learned in training: new = B old + b."""
 
-    def __init__(self, weight: Tensor, bias: Tensor, residual: float) -> None:
-        super().__init__(len(bias), 0.0, residual)
+    def __init__(self, weight: Tensor, bias: Tensor, ridge: float, residual: float) -> None:
+        super().__init__(len(bias), ridge, residual)
         self.weight, self.bias = weight, bias
 
-    @classmethod
-    def inverse(cls, weight: Tensor, bias: Tensor, ridge: float, residual: float) -> "Learned":
-        """Of old = A new + a: the new features that explain old ones best, by least squares.
+    def map(self) -> Affine:
+        return self._measured(self.weight.T, self.bias)
 
-        new = (A'A + ridge tr(A'A) / d I)^-1 A' (old - a)
-        """
-        back = solve(weight.T @ weight, weight.T, ridge).T  # (d, d), for rows
-        return cls(back, -bias @ back, residual)
+
+class Inverted(Learned):
+    """A map from new to old features, old = A new + a, inverted by ridge least squares.
+
+    new = (A'A + ridge tr(A'A) / n I)^-1 A' (old - a)
+    """
 
     def map(self) -> Affine:
-        return self._measured(self.weight, self.bias)
+        a, ridge = self.weight, self.ridge * self.pairs.features / self.pairs.images
+        back = solve(a.T @ a, a.T, ridge).T
+        return self._measured(back, -self.bias @ back)
 
 
 class Displacement(Drift):

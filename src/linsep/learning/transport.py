@@ -15,7 +15,7 @@ from ..data.tasks import Task
 from ..errors import ConfigError, DivergedError
 from ..nets.heads import DecidesLinearly
 from ..nets.net import Output, Spec
-from .drift import Displacement, Drift, Learned, Linear, Projected
+from .drift import Displacement, Drift, Inverted, Learned, Linear, Projected
 from .predictors import LinearRule
 from .projection import BackwardFeatures
 from .statistics import Statistics, shrunk
@@ -48,9 +48,9 @@ class Transported(LinearRule):
 
         score_c(z) = z S^-1 m_c - m_c S^-1 m_c / 2 + log prior_c
 
-    m_c is a class's mean and S the covariance within classes, drawn towards a sphere. With a
-    covariance S_c for each class the rule is quadratic; without one it is the nearest mean. DPCR
-    has a rule of its own.
+    m_c is a class's mean and S the covariance within classes, drawn towards a sphere; the classes'
+    mean score is taken off, for rounding. With a covariance S_c for each class the rule is
+    quadratic; without one it is the nearest mean. DPCR has a rule of its own.
     """
 
     factor: Tensor | None  # (C, d, d): (z - m_c) times it has the covariance of the unit sphere
@@ -94,7 +94,7 @@ class Transported(LinearRule):
                 weights = torch.ones(len(new), dtype=torch.float64)
                 drift.add(_before(moment, images), new, weights)
         if drift is not None:
-            self._carry(drift, moment, exemplars.select(moment.task.earlier))
+            self._carry(drift, moment, exemplars)
         mine.merge(fresh)
         self._decide()
 
@@ -123,12 +123,12 @@ class Transported(LinearRule):
         held = stored.y.bincount(minlength=len(mine.count)).clamp(min=1)
         for images, new in _looked_at(moment, stored):
             old = _before(moment, images)
-            drift.add(old, new, (mine.count / held)[images.y])
+            drift.add(old, new, (mine.count / held)[images.y])  # 0 for the task's own classes
             was.add(old, images.y)
             now.add(new, images.y)
         through = drift.move(mine)
         if through is not None:
-            known = now.known
+            known = now.known[mine.count[now.known] > 0]
             missed = now.mean[known] - through(was.mean[known])
             mine.mean[known] += (now.count / (now.count + HALF))[known, None] * missed
 
@@ -150,6 +150,7 @@ class Transported(LinearRule):
             sphere = 1.0 if how.covariance == "none" else how.shrinkage
             weight = torch.linalg.solve(shrunk(covariance, sphere), means.T).T
             bias = prior - (weight * means).sum(1) / 2
+            weight, bias = weight - weight.mean(0), bias - bias.mean()  # what no class gains by
         self.decide_by(known, weight, bias)
 
     def _reconstructed(self, known: Tensor) -> Tensor:
@@ -169,11 +170,10 @@ def _learned(moment: Moment, how: Carrying) -> Learned:
     """The map that BFP has trained in this task: its inverse, or old to new if it has that too."""
     found = [term for term in moment.terms if isinstance(term, BackwardFeatures)]
     assert found  # the recipe has seen to it
-    if (ahead := found[0].ahead("features")) is not None:
-        return Learned(_host(ahead.weight).T, _host(ahead.bias), how.residual)
-    back = found[0].projection("features")
-    assert isinstance(back, torch.nn.Linear)
-    return Learned.inverse(_host(back.weight), _host(back.bias), how.ridge, how.residual)
+    ahead, back = found[0].ahead("features"), found[0].projection("features")
+    kind, own = (Inverted, back) if ahead is None else (Learned, ahead)
+    assert isinstance(own, torch.nn.Linear)
+    return kind(_host(own.weight), _host(own.bias), how.ridge, how.residual)
 
 
 def _host(values: Tensor) -> Tensor:
