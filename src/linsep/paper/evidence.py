@@ -4,8 +4,8 @@ A run belongs to the protocol if its key is that of the protocol's settings with
 was made on, so nothing that was made with other settings, data or code can slip in.
 
 A test turns out as wanted if its difference has the right sign and a p-value below 0.05 after
-Holm's correction, over the tests of the main comparison or over all others: what else has been run
-does not change the verdict on the main claims. It fails if the interval excludes an effect of one
+Holm's correction over its family: the tests of the main comparison, those about carried statistics,
+or all others. So what else has been run does not change the verdict on the main claims. It fails if the interval excludes an effect of one
 percentage point in the wanted direction. "Not higher" turns out as wanted if the interval excludes
 a gain of a point.
 
@@ -15,7 +15,7 @@ Knows claims, the protocol and stored runs. Draws nothing and writes nothing.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..analysis.kinds import stored
 from ..compare.statistics import Paired, all_paired, holm
@@ -26,7 +26,7 @@ from ..resolve import resolve
 from ..settings.config import from_settings
 from ..settings.layers import flat
 from ..storage.store import Record
-from .claims import POINT, Claim, Contrast, Side
+from .claims import POINT, Claim, Contrast, Family, Side
 from .tables import at, read
 
 Verdict = Literal["holds", "does not hold", "undecided", "not run"]
@@ -66,13 +66,13 @@ def findings(claims: Sequence[Claim], records: Iterable[Record]) -> list[Finding
     """Decide every claim by the runs there are."""
     runs = Runs(records)
     contrasts = [contrast for claim in claims for contrast in claim.contrasts]
-    sides = [(runs.values(t.arm, t.measure), runs.values(t.against, t.measure)) for t in contrasts]
+    sides = [runs.sides(contrast) for contrast in contrasts]
     there = [i for i, (a, b) in enumerate(sides) if a.keys() & b.keys()]
     paired = dict(zip(there, all_paired([sides[i] for i in there]), strict=True))
-    main = [claim.main for claim in claims for _ in claim.contrasts]
+    families = [claim.family for claim in claims for _ in claim.contrasts]
     chances: dict[int, float] = {}
-    for family in (True, False):
-        tested = [i for i in there if main[i] is family and paired[i].p is not None]
+    for family in get_args(Family):
+        tested = [i for i in there if families[i] == family and paired[i].p is not None]
         chances |= zip(tested, holm([float(paired[i].p or 0.0) for i in tested]), strict=True)
     outcomes = iter(
         _outcome(contrast, runs.expected(contrast), paired.get(i), chances.get(i))
@@ -104,7 +104,19 @@ class Runs:
     def expected(self, contrast: Contrast) -> int:
         """The number of pairs that the protocol has for a test."""
         sides = (self.wanted(contrast.arm), self.wanted(contrast.against))
-        return len(set.intersection(*({_pair(settings) for settings in side} for side in sides)))
+        pairs = set.intersection(*({_pair(settings) for settings in side} for side in sides))
+        return len([pair for pair in pairs if pair[0] not in contrast.without])
+
+    def sides(self, contrast: Contrast) -> tuple[dict[Pair, float], dict[Pair, float]]:
+        """What was measured on either side of a test."""
+        arm, against = (
+            {pair: v for pair, v in found.items() if pair[0] not in contrast.without}
+            for found in (
+                self.values(contrast.arm, contrast.measure),
+                self.values(contrast.against, contrast.measure),
+            )
+        )
+        return arm, against
 
     def run(self, settings: Mapping[str, Any]) -> Record | None:
         """The finished run with these settings, on whichever data it was made."""
