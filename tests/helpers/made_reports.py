@@ -12,7 +12,7 @@ from linsep.storage import files
 from tests.helpers.made_runs import make_run
 
 HOSTILE = """<script>alert(1)</script>]]>"'&$x$ id="a" url(#b) #000000"""
-ANALYSES = ("spectrum", "cka", "probe", "tsne", "projection")
+ANALYSES = ("spectrum", "cka", "probe", "tsne", "projection", "drift")
 TERMS = {"er": ("ce", "replay_ce"), "derpp": ("ce", "replay_logits", "replay_ce")}
 DIM = 64  # of the made-up features
 
@@ -172,6 +172,17 @@ def _analysis(what: str, rng: np.random.Generator, groups: list[list[int]]) -> d
             points = [np.round(rng.normal(0, 9, (len(labels), 2)), 3).tolist() for _ in range(2)]
             return {"task": 1, "engine": "pca", "labels": labels, "new": groups[1],
                     "before": points[0], "after": points[1]}  # fmt: skip
+        case "drift":
+            parts = ("own", "old", "least", "still")
+            return {
+                "tasks": [
+                    {"task": t, "layers": [
+                        {"layer": n, **dict(zip(parts, _shares(rng, 4), strict=True))}
+                        for n in ("block1", "features")
+                    ]}
+                    for t in range(1, tasks)
+                ]
+            }  # fmt: skip
         case _:
             names = (
                 "to_identity", "to_orthogonal", "accuracy", "accuracy_before", "agreement",

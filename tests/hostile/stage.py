@@ -28,7 +28,7 @@ SETTINGS: dict[str, Any] = {
     "compute": {"device": "cpu", "threads": 1},
 }
 STEPS = 3  # of the run that was stopped: the steps of its first task, and one more
-ANALYSES = ("spectrum", "probe", "cka", "tsne", "projection")
+ANALYSES = ("spectrum", "probe", "cka", "tsne", "projection", "drift")
 QUICKLY = ("--engine", "pca", "--draws", "1")  # of the two that take longest
 
 

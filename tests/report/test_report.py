@@ -42,7 +42,7 @@ PARTS = ("confusion", "events", "timing", "environment", "memory", *ANALYSES)
 SECTION_OF = {
     "confusion": "confusion", "events": "losses", "timing": "time", "memory": "memory",
     "spectrum": "spectrum", "cka": "cka", "probe": "probe", "tsne": "tsne",
-    "projection": "projection",
+    "projection": "projection", "drift": "drift",
 }  # fmt: skip
 ALWAYS = {"numbers", "over-tasks", "runs", "matrices", "forgetting", "audit", "origin"}
 

@@ -5,6 +5,7 @@
     probe       linear probing, by logistic regression               section 4.4, figure 4
     tsne        features before and after a task on one plane        figure 1
     projection  what the backward projection A learned               section 3.3
+    drift       how linearly features move when a task is learned    section 3.3
 
     kinds       what an analysis is, and reading back what it found
     features    a run's features at each of its snapshots
@@ -17,4 +18,4 @@ shares in [0, 1]. docs/analyses.md shows how to add an analysis.
 """
 
 # Each is a module here, and `draw_<name>` in the report; the report shows them in this order.
-ANALYSES = ("spectrum", "probe", "cka", "tsne", "projection")
+ANALYSES = ("spectrum", "probe", "cka", "tsne", "projection", "drift")

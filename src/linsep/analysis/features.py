@@ -198,6 +198,11 @@ class Features:
         ends = np.cumsum([0, *(len(part) for part in self._parts[split])]).tolist()
         return slice(ends[first], ends[end])
 
+    def images(self, split: Split, first: int, end: int) -> Images:
+        """The images of the tasks from `first` up to but excluding `end`."""
+        rows = self.rows(split, first, end)
+        return self._images[split].take(torch.arange(rows.start, rows.stop))
+
     @cached_property
     def _parts(self) -> dict[Split, list[Images]]:
         return {

@@ -5,9 +5,9 @@ was made on, so nothing that was made with other settings, data or code can slip
 
 A test turns out as wanted if its difference has the right sign and a p-value below 0.05 after
 Holm's correction over its family: the tests of the main comparison, those about carried statistics,
-or all others. So what else has been run does not change the verdict on the main claims. It fails if the interval excludes an effect of one
-percentage point in the wanted direction. "Not higher" turns out as wanted if the interval excludes
-a gain of a point.
+or all others. So what else has been run does not change the verdict on the main claims. It fails if
+the interval excludes an effect of one percentage point in the wanted direction. "Not higher" turns
+out as wanted if the interval excludes a gain of a point.
 
 Knows claims, the protocol and stored runs. Draws nothing and writes nothing.
 """
