@@ -26,7 +26,7 @@ from watched_step import watch
 
 from linsep.compare.titles import METHODS as TITLES
 from linsep.methods import METHODS, TERMS
-from linsep.paper.claims import CLAIMS
+from linsep.paper.claims import EVERY_CLAIM
 from linsep.paper.evidence import Finding, findings
 from linsep.paper.evidence_page import replaced
 from linsep.storage.store import Record, Store
@@ -42,7 +42,7 @@ METRICS = ("Class-IL FAA", "Task-IL FAA", "Class-IL FF", "Class-IL ALA")
 SEARCH = "../results.md#every-method-on-fashion-mini"
 ROW = re.compile(r"^(?P<head>\| \[`(?P<name>\w+)`\]\(\w+\.md\) \| [^|]+ \| ).*\|$", re.MULTILINE)
 TESTED = (
-    "Paired runs on real images at CPU scale test the BFP paper's claims that involve it "
+    "Paired runs on real images at CPU scale test the claims that involve it "
     "([Evidence](../evidence.md#verdicts)):"
 )
 RUN = (
@@ -126,7 +126,7 @@ class Decided:
     """What the runs in results/small say of methods and parts."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        self.found = findings(CLAIMS, records)
+        self.found = findings(EVERY_CLAIM, records)
         self.there = {str(record.facts["method"]) for record in records if record.finished}
 
     def about(self, names: Collection[str]) -> str:

@@ -227,7 +227,7 @@ def test_an_earlier_task_s_features_are_never_called_final(tmp_path: Path) -> No
     folder = trained(tmp_path, "ft")
     (folder / "snapshots" / "task03.safetensors").unlink()
     run = Features(folder, reopen(folder))
-    assert possible(run) == ["spectrum", "cka", "tsne"]  # of the tasks that there are
+    assert possible(run) == ["spectrum", "cka", "tsne", "drift"]  # of the tasks that there are
     said = command("analyse", str(folder), "--what", "probe", cwd=tmp_path)
     assert said.returncode == 2
     assert "the snapshot at the end of task 3, the last, is missing" in said.stderr

@@ -11,7 +11,7 @@ import pytest
 from linsep.compare.statistics import holm, paired
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand, in_parts, plan
-from linsep.paper.claims import CLAIMS, FAA, Claim, Contrast, Side
+from linsep.paper.claims import CARRIED, EVERY_CLAIM, FAA, Claim, Contrast, Side
 from linsep.paper.evidence import Finding, Outcome, Runs, findings, protocol, verdict_on
 from linsep.paper.evidence_page import block, listed, page, replaced
 from linsep.paper.evidence_picture import LABELS, RIGHT, WIDTH, contrast_title, picture
@@ -68,9 +68,11 @@ def test_a_claim_is_as_good_as_its_tests() -> None:
 
 def test_the_protocol_has_runs_for_every_test() -> None:
     runs = Runs([])
-    for claim in CLAIMS:
+    for claim in EVERY_CLAIM:
         for contrast in claim.contrasts:
             assert runs.expected(contrast) >= 3, (claim.name, contrast)
+    for claim in CARRIED:
+        assert [runs.expected(contrast) for contrast in claim.contrasts] == [10], claim.name
     for name in ("main", "control"):
         assert {settings["seed"] for settings in runs.parts[name]} == set(range(2, 12))
 
@@ -104,12 +106,15 @@ def test_the_main_comparison_is_corrected_by_itself() -> None:
     """Whatever else has been run, its p-values stay."""
     records = Store(RESULTS).records()
     few = [r for r in records if str(r.facts["method"]) in ("er", "er+bfp", "derpp", "derpp+bfp")]
-    whole, part = findings(CLAIMS, records), findings(CLAIMS, few)
+    whole, part = findings(EVERY_CLAIM, records), findings(EVERY_CLAIM, few)
     assert len(few) < len(records)
-    chances = [[o.chance for f in one if f.claim.main for o in f.outcomes] for one in (whole, part)]
+    chances = [
+        [o.chance for f in one if f.claim.family == "main" for o in f.outcomes]
+        for one in (whole, part)
+    ]
     assert chances[0] == chances[1]
-    for family in (True, False):
-        tests = [o for f in whole if f.claim.main is family for o in f.outcomes if o.pairs]
+    for family in ("main", "other", "carried"):
+        tests = [o for f in whole if f.claim.family == family for o in f.outcomes if o.pairs]
         raw = [o.pairs.p for o in tests if o.pairs and o.pairs.p is not None]
         assert [o.chance for o in tests if o.chance is not None] == pytest.approx(holm(raw))
 
@@ -141,7 +146,7 @@ def test_a_grid_in_parts() -> None:
 def test_the_pages_are_what_the_results_give() -> None:
     """linsep paper evidence --runs results/small -o docs/evidence.md --into README.md"""
     records = Store(RESULTS).records()
-    found = findings(CLAIMS, records)
+    found = findings(EVERY_CLAIM, records)
     docs = ROOT / "docs"
     runs = Runs(records)
     assert (docs / "evidence.md").read_text(encoding="utf-8") == page(found, runs)
@@ -153,14 +158,14 @@ def test_the_pages_are_what_the_results_give() -> None:
 
 
 def test_a_page_without_any_run_says_so() -> None:
-    found = findings(CLAIMS, [])
+    found = findings(EVERY_CLAIM, [])
     assert {finding.verdict for finding in found} == {"not run"}
     assert "not run" in page(found, Runs([]))
     assert "claim holds" in picture(found)  # its legend
 
 
 def test_a_narrow_terminal_shows_every_test() -> None:
-    found = findings(CLAIMS, Store(RESULTS).records())
+    found = findings(EVERY_CLAIM, Store(RESULTS).records())
     lines = listed(found).splitlines()
     assert max(map(len, lines)) < 80
     shown = [" ".join(line.split()) for line in lines]
@@ -172,7 +177,7 @@ def test_a_narrow_terminal_shows_every_test() -> None:
 
 
 def test_the_picture_holds_all_of_its_labels_and_lines() -> None:
-    drawn = picture(findings(CLAIMS, Store(RESULTS).records()))
+    drawn = picture(findings(EVERY_CLAIM, Store(RESULTS).records()))
     labels = re.findall(r'text-anchor="end"[^>]*>([^<]+)<', drawn)
     assert max(len(label) for label in labels) * 6.8 < LABELS - 12  # of a wide font
     ends = [float(x) for line in re.findall(r"M([0-9.-]+) [0-9.]+H([0-9.-]+)", drawn) for x in line]

@@ -45,6 +45,14 @@ def trained(settings: dict[str, Any], runs: Path) -> RunFolder:
             {"method": "derpp+bfp+wa", "preset": "authors", "evaluation": {"rule": "method"}},
         ),
         ({"method": "derpp+bfp"}, {"method": "derpp+bfp+refit"}),
+        ({"method": "derpp+bfp"}, {"method": "derpp+bfp+transport"}),
+        (
+            {"method": "er+bfp", "options": {"bfp": {"cycle": True}}},
+            {
+                "method": "er+bfp+transport",
+                "options": {"bfp": {"cycle": True}, "transport": {"map": "bfp"}},
+            },
+        ),
         (
             {"method": "derpp+fd", "evaluation": {"rule": "method"}},
             {"method": "derpp+fd+wa", "evaluation": {"rule": "method", "batchnorm": "reestimated"}},

@@ -125,7 +125,7 @@ NAMES = [*METHODS, *(f"er+{term}" for term in TERMS), "ft+bfp", "derpp+bfp+fd"]
 def test_a_resolved_config_survives_its_file(name: str, preset: str | None) -> None:
     """Whatever a run's folder holds as config.toml can be run again, and is the same run."""
     given = BLOBS | {"method": name} | ({"preset": preset} if preset else {})
-    if name in ("er+wa", "er+refit"):  # `authors` predicts by bare logits: they would do nothing
+    if name in ("er+wa", "er+refit", "er+transport"):  # `authors` predicts by bare logits
         given |= {"evaluation": {"rule": "method"}}
     first = resolve(config(given))
     again = resolve(config(tomllib.loads(to_toml(first))))

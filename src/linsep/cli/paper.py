@@ -171,7 +171,7 @@ def evidence(
 
       linsep paper evidence --runs results/small -o evidence.md
     """
-    from ..paper.claims import CLAIMS
+    from ..paper.claims import EVERY_CLAIM
     from ..paper.evidence import Runs, findings
     from ..paper.evidence_page import FEATURES, FIGURE, block, listed, page, replaced
     from ..paper.evidence_picture import picture
@@ -181,7 +181,7 @@ def evidence(
     from ..storage.store import Store
 
     records = Store(runs).records()
-    found = findings(CLAIMS, records)
+    found = findings(EVERY_CLAIM, records)
     written = {}
     if output is not None:
         belonging = Runs(records)

@@ -218,3 +218,4 @@ CARRIED = (
         Side("transport", "derpp+bfp+transport"),
     ),
 )
+EVERY_CLAIM = (*CLAIMS, *CARRIED)

@@ -12,6 +12,8 @@ from textwrap import wrap
 from ..compare.tables import Table
 from ..compare.titles import title
 from ..errors import ConfigError
+from .carried import table as carried_table
+from .claims import CARRIED
 from .evidence import FEWEST, Finding, Outcome, Runs, Verdict
 from .evidence_picture import PLAIN, contrast_title
 from .features import analysed, directions, probes, projections, similarities, weights
@@ -29,10 +31,15 @@ OUTCOMES: Mapping[Verdict, str] = {  # of one test; the verdict is on all tests 
 def page(found: Sequence[Finding], runs: Runs) -> str:
     """The page in Markdown."""
     template = files("linsep.paper").joinpath("evidence.md").read_text(encoding="utf-8")
+    paper, own = ([f for f in found if (f.claim in CARRIED) is mine] for mine in (False, True))
+    carried = carried_table(runs)
     return template.format(
-        verdicts=verdicts(found).to_markdown(),
-        tests=_tests(found),
-        disagreements=_disagreements(found),
+        verdicts=verdicts(paper).to_markdown(),
+        tests=_tests(paper),
+        disagreements=_disagreements(paper),
+        carried_verdicts=verdicts(own).to_markdown(),
+        carried_tests=_tests(own),
+        carried=carried.to_markdown() if carried is not None else "No run yet.\n",
         fewest=FEWEST,
         parts=_parts(runs.counts()),
         printed=at(Place("split-cifar10", 200, "derpp+bfp")).mean,

@@ -6,7 +6,7 @@ Knows outcomes. Knows nothing of how they were found.
 from collections.abc import Callable, Sequence
 
 from ..compare.titles import title
-from .claims import Contrast, Side
+from .claims import CARRIED, Contrast, Side
 from .drawing import ACCENT, DIM, PALE, opened, step_of, text
 from .evidence import FEWEST, Finding, Outcome, Verdict
 
@@ -50,10 +50,10 @@ def _sides(contrast: Contrast) -> str:
 
 
 def picture(found: Sequence[Finding]) -> str:
-    """Every test with pairs enough to say something: its mean difference, its interval and the
-    paper's own figure.
+    """Every test of a claim of the paper with pairs enough to say something: its mean difference,
+    its interval and the paper's own figure.
     """
-    tests = [outcome for finding in found for outcome in finding.outcomes]
+    tests = [outcome for f in found if f.claim not in CARRIED for outcome in f.outcomes]
     rows = [o for o in tests if o.pairs is not None and o.pairs.difference.n >= FEWEST]
     ends = [0.0, *(v for o in rows for v in _ends(o))]
     low, high = min(ends), max(ends)

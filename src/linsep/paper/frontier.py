@@ -50,7 +50,8 @@ FORMS = {
 # The parts of the protocol whose runs can be compared here, and what sets them apart.
 PARTS = {
     "main": "", "control": " at weight 0", "ablation": "", "without memory": "", "sums": "",
-    "aligned": "", CHOSEN: "",
+    "aligned": "", CHOSEN: "", "transport": "", "transport, fd": " at weight 3",
+    "transport, bfp2": " at weight 3", "transport, more": "",
     **{part: f", {words}" for part, words in (NORMS | FORMS).items()},
 }  # fmt: skip
 PARTS |= {part: PARTS[trained] for part, trained in HEADS.items()}
@@ -77,6 +78,11 @@ class Sum:
     def passes(self) -> float:
         """As a multiple of fine-tuning's."""
         return fmean(self.values("cost.passes").values())
+
+    @property
+    def images(self) -> int:
+        """That are stored."""
+        return int(next(iter(self.runs.values())).facts.get("memory.rows") or 0)
 
     @property
     def kept(self) -> float:

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from ..compare.statistics import Paired
 from ..compare.tables import Interval, Spread, Table, Value
-from ..compare.titles import title
+from ..compare.titles import is_bound, title
 from .best_sum import Candidate
 from .evidence import SEEDS, SIGNIFICANT
 from .frontier import (
@@ -48,6 +48,7 @@ def page(found: Frontier) -> str:
         confirmed_best=_afresh(found.confirmed_best, BEST, RIVAL),
         held_out=_search(found.held_out),
         best_head=_outcome(found.held_out, found) if found.held_out else "",
+        carried=_without_images(found),
         forms=_against(found.forms, "form"),
         cheap=round(100 * CHEAP),
         verdict=_verdict(found.forms),
@@ -173,6 +174,20 @@ def _afresh(confirmed: Confirmed | None, one: str, other: str) -> str:
     seeds = f"On seeds {LATER[0]} to {LATER[-1]}, which had not been used for it"
     both = f"{title(one)} differs from {title(other)}"
     return f"{seeds}, {both} by {later}, and over all ten by {every}."
+
+
+def _without_images(found: Frontier) -> str:
+    """The most accurate sum that stores no image, beside the rival."""
+    tests = [c for c in found.against_rival if not c.one.images and not is_bound(c.one.method)]
+    if not tests:
+        return "No sum that stores no image has been run."
+    best = max(tests, key=lambda c: c.one.summary("class_il.faa").mean)
+    faa = best.one.summary("class_il.faa").mean
+    return (
+        f"Of the sums that store none, {best.one.title} is the most accurate: {faa:.1f} % at "
+        f"{best.one.passes:.2f} passes. It differs from {title(RIVAL)}, which stores 200, by "
+        f"{_interval(best.pairs)}."
+    )
 
 
 def _fast_refit(found: Frontier) -> str:
