@@ -30,7 +30,7 @@ def drawn(seed: int, name: str, place: tuple[int, ...]) -> bytes:
 
 
 def initialised(seed: int, name: str, place: tuple[int, ...]) -> bytes:
-    with Randomness(seed).initialising(name, *place):
+    with Randomness(seed).keyed(name, *place):
         return nn.Linear(3, 2).weight.detach().numpy().tobytes()
 
 
@@ -81,14 +81,14 @@ def global_states() -> list[Any]:
 def test_the_global_generators_are_left_alone() -> None:
     before = global_states()
     Randomness(5).at("order", 0).random(7)
-    with Randomness(5).initialising("backbone"):
+    with Randomness(5).keyed("backbone"):
         nn.Linear(3, 3)
     assert global_states() == before
 
 
 def test_the_global_generator_comes_back_after_an_error() -> None:
     before = global_states()
-    with pytest.raises(TypeError), Randomness(0).initialising("backbone"):
+    with pytest.raises(TypeError), Randomness(0).keyed("backbone"):
         nn.Linear(2, torch.rand(3))  # type: ignore[arg-type]
     assert global_states() == before
 

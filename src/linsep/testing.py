@@ -10,7 +10,7 @@ function that raises AssertionError with what broke.
 
 import copy
 import io
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,18 +19,18 @@ import torch
 from torch import Tensor, nn
 
 from .data.augment import Augment
-from .data.images import Dataset, Images
+from .data.images import Batch, Dataset, Images
 from .data.tasks import Scenario, split
 from .errors import ConfigError
 from .learning.learner import Learner
-from .learning.method import Addition, Method, Stage, Summand
+from .learning.method import Addition, BoundStage, Method, Stage, Summand
 from .learning.run import Run, StepEnd, TaskEnd
 from .methods import TERMS
 from .methods.backward import bfp
 from .methods.replay import er
 from .nets.net import Backbone, Blocks, Shape
 from .nets.wrapped import Wrapped
-from .randomness import Randomness
+from .randomness import Cursor, Randomness
 from .settings import sections
 
 RAW: Shape = (1, 8, 8)
@@ -207,12 +207,22 @@ def steps_purely(method: Method, toy: Toy = toy_run) -> None:
     draws = run.learner.draw(run.learner.bind(task, stage), cursor)
     twin = copy.deepcopy(run.learner)
     past = None if twin.teacher is None else copy.deepcopy(twin.teacher.state_dict())
-    here = run.learner.step(run.learner.bind(task, stage), batch, draws, 0)
-    there = twin.step(twin.bind(task, stage), batch, draws, 0)
+    here, there = (
+        _step(learner, learner.bind(task, stage), batch, draws, cursor)
+        for learner in (run.learner, twin)
+    )
     assert same(list(here), list(there)), "the same step gives another loss"
     assert same(run.learner.state_dict(), twin.state_dict()), "the same step gives another state"
     if twin.teacher is not None:
         assert same(dict(past or {}), dict(twin.teacher.state_dict())), "the past has changed"
+
+
+def _step(
+    learner: Learner, at: BoundStage, batch: Batch, draws: Mapping[str, Batch], cursor: Cursor
+) -> tuple[dict[str, Tensor], Tensor]:
+    """A step as a run makes it."""
+    with learner.randomness.keyed("step", *cursor):
+        return learner.step(at, batch, draws, 0)
 
 
 LAWS: tuple[Callable[..., None], ...] = (

@@ -146,7 +146,7 @@ def test_growing_in_one_go_equals_growing_in_parts(method: str) -> None:
 def test_a_row_knows_its_class_and_not_how_many_there_are(head: Any) -> None:
     made = []
     for classes in (2, 3, 5):
-        with Randomness(7).initialising("head"):
+        with Randomness(7).keyed("head"):
             made.append(ByRow(head)(4, classes).state_dict())
     for name, value in made[0].items():
         for other in made[1:]:

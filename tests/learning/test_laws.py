@@ -3,13 +3,17 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor, nn
 
 from linsep import testing
 from linsep.learning.method import Method, Summand
-from linsep.learning.run import EpochEnd
+from linsep.learning.run import EpochEnd, Run
 from linsep.methods import METHODS, TERMS, assemble
+from linsep.nets.net import Backbone, Blocks
 from tests.helpers.combinations import names, pairs
 
 
@@ -97,3 +101,39 @@ def test_laws_hold_for_adamw_and_for_frozen_modules(name: str) -> None:
     for law in (testing.is_deterministic, testing.resumes_exactly, testing.steps_purely):
         law(assemble(name, {}), adamw)
         law(assemble(name, {}), half)
+
+
+class Skipped(nn.Module):
+    """Stochastic depth, by a function that no module's type tells of."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (torch.rand(len(x), 1, 1, 1) > 0.3) if self.training else x
+
+
+def random_backbone() -> Backbone:
+    first = nn.Sequential(nn.Conv2d(testing.RAW[0], 4, 3, bias=False), Skipped(), nn.BatchNorm2d(4))
+    second = nn.Sequential(nn.ReLU(), nn.Dropout(0.4), nn.Conv2d(4, 6, 3), nn.ReLU())
+    return Blocks({"block1": first, "block2": second}, (4, 6))
+
+
+@pytest.mark.parametrize(
+    ("name", "evaluation"),
+    [
+        ("ft", {}),
+        ("derpp+bfp", {}),
+        ("er+star+ema", {}),
+        ("fdr", {}),
+        ("gdumb", {}),
+        ("lucir+transport", {}),
+        ("ewc", {}),
+        ("er", {"batchnorm": "reestimated"}),
+    ],
+)
+def test_laws_hold_for_a_net_with_random_layers(name: str, evaluation: dict[str, str]) -> None:
+    """Dropout and stochastic depth draw from torch's generators, which the cursor keys."""
+
+    def toy(method: Method, seed: int = 0, **more: Any) -> Run:
+        return testing.toy_run(method, seed, net=random_backbone, evaluation=evaluation, **more)
+
+    for law in testing.LAWS:
+        law(assemble(name, {}), toy)

@@ -242,7 +242,7 @@ def test_ewc_adds_what_the_task_taught_to_a_decayed_past(labels: str) -> None:
     assert isinstance(term, FisherPenalty)
     before, net = term.importance.clone(), copy.deepcopy(learner.net).eval()
     until(run, 2, 0, 0, 0)
-    with learner.randomness.initialising("term/penalty/end", task.index):
+    with learner.randomness.keyed("term/penalty/end", task.index):
         rows = task.train.take(torch.randperm(len(task.train))[:7])
         total = torch.zeros_like(before)
         for i in range(7):

@@ -52,16 +52,16 @@ class Learner(Model):
         self.draw_rows = memory.draw
         self.shared_draw = memory.draws == "shared"
         self._backbone = backbone
-        with randomness.initialising("backbone"):
+        with randomness.keyed("backbone"):
             body = backbone()
         raw, size = scenario.tasks[0].train.shape, augment.size
-        with randomness.initialising("head"):
+        with randomness.keyed("head"):
             head = method.head(body.widths["features"], scenario.num_classes)
         learned = sum(p.numel() for part in (body, head) for p in part.parameters())
         self.spec = Spec(raw, (raw[0], *size), scenario.num_classes, body.widths, learned)
         self.terms: dict[str, Term] = {}
         for s in method.summands:
-            with randomness.initialising(f"term/{s.name}"):
+            with randomness.keyed(f"term/{s.name}"):
                 self.terms[s.name] = s.build(self.spec)
         needs = [term.needs(task) for task in scenario.tasks for term in self.terms.values()]
         net = Net(body, head, sorted(_union(n.taps for n in needs)), train)
@@ -87,7 +87,7 @@ class Learner(Model):
         self.seen[list(task.classes)] = True
         self.optimizers.reset()
         for name, term in self.terms.items():
-            with self.randomness.initialising(f"term/{name}", task.index):
+            with self.randomness.keyed(f"term/{name}", task.index):
                 term.begin_task(task)
 
     def begin_stage(self, task: Task, stage: Stage) -> None:
@@ -95,7 +95,7 @@ class Learner(Model):
             self._consolidate(task)
         if stage.fresh:
             self._renew(task)
-        with self.randomness.initialising(f"stage/{stage.name}", task.index):
+        with self.randomness.keyed(f"stage/{stage.name}", task.index):
             stage.begin(self._moment(task))
 
     def bind(self, task: Task, stage: Stage) -> BoundStage:
@@ -115,7 +115,7 @@ class Learner(Model):
             self._consolidate(task)
         self.settle(task)
         for name, term in self.terms.items():
-            with self.randomness.initialising(f"term/{name}/end", task.index):
+            with self.randomness.keyed(f"term/{name}/end", task.index):
                 term.end_task(self._moment(task))
         self.memory.refresh(self.look)
         for past, present in ((self.teacher, self.net), (self.previous, self.shown)):
@@ -142,8 +142,9 @@ class Learner(Model):
     ) -> tuple[dict[str, Tensor], Tensor]:
         """One step by the method's rule: each term's loss, unweighted, and the stream's logits.
 
-        A function of its arguments and this object's state: nothing random happens here. Passes
-        run stream first, then in the terms' order, for BatchNorm and rounding notice it.
+        A function of its arguments, this object's state and torch's generators, which random layers
+        use and the run keys. Passes run stream first, then in the terms' order: BatchNorm's running
+        statistics and rounding depend on it.
         """
         self.net.train_only(at.stage.trains)
         self._clear_gradients()
@@ -185,7 +186,8 @@ class Learner(Model):
         """
         if self.stand_in is not None:
             rows = self.balanced(task).chunks(self.evaluation.chunk, fewest=STATISTICS)
-            self.stand_in.settle(self.net, map(self.inputs, rows))
+            with self.randomness.keyed("statistics", task.index, device=self.device):
+                self.stand_in.settle(self.net, map(self.inputs, rows))
         moment = self._moment(task, self.shown)
         if self.previous is not None:
             moment = replace(moment, before=partial(self.look, net=self.previous))
@@ -257,9 +259,9 @@ class Learner(Model):
 
     def _renew(self, task: Task) -> None:
         """The net as it would be if it were made anew; its optimisers were cleared already."""
-        with self.randomness.initialising("backbone", task.index):
+        with self.randomness.keyed("backbone", task.index):
             body = self._backbone()
-        with self.randomness.initialising("head", task.index):
+        with self.randomness.keyed("head", task.index):
             head = self.method.head(self.spec.features, self.spec.classes)
         self.net.load_state_dict(Net(body, head).state_dict())
         if self.stand_in is not None:

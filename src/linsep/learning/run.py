@@ -206,7 +206,9 @@ class Run:
         learner, here = self.learner, self.cursor
         at = at.due(here.step)
         batch = learner.batch(images, "augment", here, augmented=at.stage.augmented)
-        losses, logits = learner.step(at, batch, learner.draw(at, here), here.epoch)
+        draws = learner.draw(at, here)
+        with learner.randomness.keyed("step", *here, device=learner.device):  # for random layers
+            losses, logits = learner.step(at, batch, draws, here.epoch)
         learner.observe(at, batch, logits, here)
         for name, loss in losses.items():
             self._sums[name] = self._sums[name] + loss if name in self._sums else loss

@@ -28,7 +28,7 @@ class ByRow:
         whole = self.head(features, classes)
         state = whole.state_dict()  # of views: writing to it changes the head
         for c in range(classes):
-            with own.initialising("row", c):
+            with own.keyed("row", c):
                 one, two = (self.head(features, n).state_dict() for n in (1, 2))
             for name, value in one.items():
                 if value.shape != two[name].shape:
