@@ -124,6 +124,76 @@ def test_files_beside_it_can_be_imported_and_count(tmp_path: Path) -> None:
     assert after.config.own["er_kd"].digest != before.config.own["er_kd"].digest
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from helper.losses import W",
+        "import helper.losses\nW = helper.losses.W",
+        "from helper import losses\nW = losses.W",
+        "from helper import W",  # through its __init__
+    ],
+)
+def test_modules_of_a_package_beside_it_count(line: str, tmp_path: Path) -> None:
+    name = f"helper_{len(line)}"  # one of its own: imported modules stay for the process
+    package = tmp_path / name
+    package.mkdir()
+    (package / "__init__.py").write_text("from .losses import W\n")
+    (package / "losses.py").write_text("from .numbers import HALF\nW = HALF\n")
+    digests = set()
+    for value in (0.5, 0.25):
+        (package / "numbers.py").write_text(f"HALF = {value}\n")
+        start = line.replace("helper", name)
+        path = write(tmp_path, f"{start}\n{SOURCE.replace('float = 0.5', 'float = W')}")
+        found = prepared(path)
+        assert found.config.options["er_kd"] == {"distillation": value}
+        digests.add(found.config.own["er_kd"].digest)
+    assert len(digests) == 2
+
+
+def defined(source: str) -> Any:
+    """What a source typed into a notebook defines."""
+    names: dict[str, Any] = {"__name__": "__main__", "nn": nn, "torch": torch}
+    exec(source, names)
+    return names
+
+
+NET = """
+def helper(x):
+    return torch.relu(x) * FACTOR
+
+FACTOR = 1.0
+
+class Body(nn.Module):
+    def __init__(self, power=1.0):
+        super().__init__()
+        self.flat, self.linear, self.power = nn.Flatten(), nn.Linear(64, 7), power
+        nn.init.ones_(self.linear.weight), nn.init.zeros_(self.linear.bias)
+
+    def forward(self, x):
+        return helper(self.linear(self.flat(x))) + 0.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("+ 0.0", "+ 0.5"),  # its forward
+        ("torch.relu", "torch.tanh"),  # a function that this calls
+        ("FACTOR = 1.0", "FACTOR = 2.0"),  # a number that this reads
+        ("power=1.0", "power=2.0"),  # what an instance holds
+        ("+ 0.0", "+ 0.0  # a comment"),
+    ],
+)
+def test_a_module_that_was_edited_is_another_run(was: str, becomes: str) -> None:
+    """Layers and weights are the same in all of them, and the code is not, but for comments."""
+    keys = [
+        prepare(Config(**SETTINGS), net=defined(text)["Body"]()).key
+        for text in (NET, NET, NET.replace(was, becomes))
+    ]
+    assert keys[0] == keys[1]
+    assert (keys[1] == keys[2]) == ("comment" in becomes)
+
+
 def test_a_resolved_config_can_be_written_and_resolved_again(tmp_path: Path) -> None:
     folder = trained(prepared(write(tmp_path)), tmp_path / "runs")
     again = command("run", str(folder / "config.toml"), "--runs", "runs", cwd=tmp_path)

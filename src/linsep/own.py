@@ -14,6 +14,7 @@ import ast
 import importlib
 import inspect
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .errors import ConfigError, LinsepError, unknown
@@ -210,30 +211,96 @@ def _imported(name: str) -> tuple[ModuleType, str, str]:
 
 
 def _contents(path: Path) -> dict[Path, bytes]:
-    """Return a file's content and that of the files beside it that it imports, and so on."""
+    """Return a file's content and that of the files near it that it imports, and so on."""
     if not path.is_file():  # a pipe would be waited for
         raise FileNotFoundError(ENOENT, "there is no such file", str(path))
     found: dict[Path, bytes] = {}
     waiting = [path]
     while waiting:
         at = waiting.pop(0)
-        if at in found:
-            continue
-        found[at] = at.read_bytes()
-        for name in sorted(_imports(found[at])):
-            beside = (path.parent / f"{name}.py", path.parent / name / "__init__.py")
-            waiting += [file for file in beside if file.is_file()]
+        if at not in found:
+            found[at] = at.read_bytes()
+            waiting += _imports(found[at], at.parent, path.parent)
     return found
 
 
-def _imports(content: bytes) -> set[str]:
-    named: set[str] = set()
+def _imports(content: bytes, folder: Path, root: Path) -> list[Path]:
+    """The files that a source imports, if they are below the root or its own folder.
+
+    Of `a.b.c` these are a, a.b and a.b.c, each a module or a package.
+    """
+    places: set[tuple[Path, str]] = set()
     for node in ast.walk(ast.parse(content)):
         if isinstance(node, ast.Import):
-            named |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            named.add(node.module.partition(".")[0])
-    return named
+            places |= {(root, alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            start = root if not node.level else [folder, *folder.parents][node.level - 1]
+            names = ("", *(f".{alias.name}" for alias in node.names))  # they may be modules too
+            places |= {(start, f"{node.module or ''}{name}".strip(".")) for name in names}
+    files: dict[Path, None] = {}
+    for start, dotted in sorted(places):
+        parts = dotted.split(".")
+        for end in range(len(parts) + 1):
+            inner = start.joinpath(*parts[:end])
+            beside = (inner.with_name(f"{inner.name}.py"), inner / "__init__.py")
+            files |= {file: None for file in beside[end == 0 :] if file.is_file()}
+    return list(files)
+
+
+def code_of(values: Iterable[object]) -> str:
+    """A digest of classes, functions and plain values, and of the user's own code that they use.
+
+    Of what a library defines, the name; of what the user does, the instructions and constants of
+    every method and function, the functions and classes that these name, and the plain values among
+    their globals. It is of the code that runs, so it depends on the version of Python.
+    """
+    digest, seen = blake2b(digest_size=16), set[int]()
+    waiting = list(values)
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, frozenset):
+            digest.update(repr(sorted(map(repr, one))).encode())
+        elif one is None or isinstance(one, (str, bytes, int, float, complex)):
+            digest.update(repr(one).encode())
+        elif isinstance(one, (tuple, list)):
+            digest.update(f"{len(one)} of".encode())
+            waiting[:0] = one
+        elif isinstance(one, CodeType):
+            digest.update(one.co_code + repr(one.co_names).encode())
+            waiting[:0] = one.co_consts
+        elif isinstance(one, (FunctionType, type)):
+            digest.update(f"{one.__module__}.{one.__qualname__}".encode())
+            if id(one) not in seen and _users(one):
+                seen.add(id(one))
+                waiting[:0] = _inside(one)
+    return digest.hexdigest()
+
+
+def _inside(one: FunctionType | type) -> list[object]:
+    """What a function or a class of the user's is made of."""
+    if isinstance(one, FunctionType):
+        used = [one.__globals__.get(name) for name in _names(one.__code__)]
+        kept = [cell.cell_contents for cell in one.__closure__ or ()]
+        return [one.__code__, one.__defaults__, *used, *kept]
+    methods = [getattr(value, "__func__", value) for value in vars(one).values()]
+    return [*one.__bases__, *(v for v in methods if isinstance(v, FunctionType))]
+
+
+def _names(code: CodeType) -> list[str]:
+    """All names that code and the code inside it reads."""
+    inner = [const for const in code.co_consts if isinstance(const, CodeType)]
+    return [*code.co_names, *(name for one in inner for name in _names(one))]
+
+
+def _users(one: FunctionType | type) -> bool:
+    """Whether something was defined outside of installed packages and the standard library."""
+    if one.__module__ == "__main__":  # a script, or typed into a notebook
+        return True
+    file = getattr(sys.modules.get(one.__module__), "__file__", None)
+    if file is None or one.__module__.partition(".")[0] == "linsep":
+        return False
+    places = sysconfig.get_paths()
+    return not any(file.startswith(places[name]) for name in ("stdlib", "purelib", "platlib"))
 
 
 def _digest(contents: Iterable[bytes]) -> str:

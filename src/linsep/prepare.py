@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from . import own
 from .errors import ConfigError, DataError
 from .resolve import resolve
 from .settings import sections
@@ -220,7 +221,14 @@ def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> st
     content |= {"data": fingerprint, "results": RESULTS_VERSION + revisions(config.method)}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:
-        digest.update(repr(module).encode())
+        parts = [(type(part), *_attributes(part)) for part in module.modules()]
+        digest.update(f"{module!r} {own.code_of(parts)}".encode())
         for name, value in module.state_dict().items():
             digest.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
+
+
+def _attributes(module: nn.Module) -> list[object]:
+    """What a module holds beside weights and other modules, by name."""
+    held = {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training"}
+    return [item for pair in sorted(held.items()) for item in pair]

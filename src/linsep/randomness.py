@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-
 CPU = torch.device("cpu")
 
 
