@@ -6,7 +6,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -702,3 +702,25 @@ def test_lenient_drops_what_does_not_concern_the_method() -> None:
 def test_lenient_still_refuses_mistakes(given: Settings) -> None:
     with pytest.raises(ConfigError):
         resolved(BLOBS | given, lenient=True)
+
+
+SETTINGS = [
+    (preset, path)
+    for preset, values in presets.PRESETS.items()
+    for path in flat({name: v for name, v in values.items() if name != "options"})
+]
+
+
+@pytest.mark.parametrize(("preset", "path"), SETTINGS)
+def test_what_the_user_states_is_what_runs_whatever_the_preset(preset: str, path: str) -> None:
+    """Also where it is the default, and a grid over such values has as many runs as values."""
+    section, field = path.split(".")
+    kind = type(Config.model_fields[section].default).model_fields[field]
+    values = [v for v in get_args(kind.annotation) or (True, False) if isinstance(v, str | bool)]
+    keys = set()
+    for value in values:
+        stated = {**BLOBS, "method": "derpp+bfp", "preset": preset, section: {field: value}}
+        whole = resolve(config(stated))
+        assert getattr(getattr(whole, section), field) == value
+        keys.add(key(whole, "data"))
+    assert len(keys) == len(values) >= 2

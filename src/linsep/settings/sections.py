@@ -14,6 +14,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializationInfo,
     model_serializer,
     model_validator,
 )
@@ -79,8 +80,12 @@ class Section(BaseModel):
     added: ClassVar[Mapping[str, Any]] = {}
 
     @model_serializer(mode="wrap")
-    def _without_added(self, serialize: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    def _without_added(
+        self, serialize: Callable[[Any], dict[str, Any]], info: SerializationInfo
+    ) -> dict[str, Any]:
         content: dict[str, Any] = serialize(self)
+        if info.exclude_unset:  # what the user has stated, which a preset must not override
+            return content
         return {k: v for k, v in content.items() if k not in self.added or v != self.added[k]}
 
 
