@@ -194,6 +194,24 @@ def test_what_is_no_image_is_refused_in_one_line(given: Any, reason: str) -> Non
     assert "\n" not in str(caught.value)
 
 
+def test_a_folder_with_train_and_test_is_read_as_such(tmp_path: Path) -> None:
+    """Classes are those of train; the folder scenario knows the same layout."""
+    for part in ("train", "val"):
+        (tmp_path / part).mkdir()
+        files(tmp_path / part)
+    assert read(tmp_path, Form()).labels == sorted(LABELS)
+    files(tmp_path)  # beside other classes, `train` is a class like them
+    assert {"train", "val", *LABELS} == set(read(tmp_path, Form()).labels or ())
+
+
+def test_hidden_files_are_passed_over(tmp_path: Path) -> None:
+    first = files(tmp_path)[0]
+    (first.parent / f"._{first.name}").write_bytes(b"resource fork")
+    (first.parent / ".cache").mkdir()
+    (first.parent / ".cache" / "x.png").write_bytes(b"")
+    assert read(tmp_path, Form()).labels == sorted(LABELS)
+
+
 def test_empty_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no class folders with images"):
         read(tmp_path, Form())

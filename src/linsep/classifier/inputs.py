@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..data.sources.arrays import pixels_of
 from ..data.sources.decode import MODES, SUFFIXES, pixels, read_image, square
+from ..data.sources.folder import TESTS, class_folders, images_below
 from ..errors import DataError
 from .columns import as_bytes
 
@@ -156,14 +157,18 @@ def _table(array: NDArray[Any] | Tensor) -> Given:
 
 
 def _folder(path: Path, form: Form) -> Given:
-    """A folder of class folders."""
+    """A folder of class folders, or one whose folder `train` holds them beside `test` or `val`."""
     if not path.is_dir():
         raise InputError(f"{path} is not a folder of class folders, with images in each")
+    classes = class_folders(path)
+    if "train" in classes and set(classes) <= {"train", *TESTS}:
+        path = path / "train"
+        classes = class_folders(path)
     names, labels = [], []
-    for folder in sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith(".")):
-        files = sorted(f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES)
+    for name in classes:
+        files = images_below(path / name)
         names += files
-        labels += [folder.name] * len(files)
+        labels += [name] * len(files)
     if not names:
         raise InputError(f"{path} has no class folders with images ({', '.join(SUFFIXES)}) in them")
     return Given(_stacked((_one(n, form, str(n)) for n in names), str(path)), labels)

@@ -78,12 +78,12 @@ def _loaded(model: Path, own: Sequence[str]) -> SavedClassifier:
 def _paths(given: str) -> list[Path]:
     """The images that an argument means."""
     from ..data.sources.decode import SUFFIXES
+    from ..data.sources.folder import images_below
 
     if given == "-":
         found = [Path(os.fsdecode(line)) for line in sys.stdin.buffer.read().splitlines() if line]
     elif Path(given).is_dir():
-        every = sorted(Path(given).rglob("*"))
-        found = [path for path in every if path.suffix.lower() in SUFFIXES]
+        found = images_below(Path(given))
         if not found:
             raise DataError(f"{given} has no images ({', '.join(SUFFIXES)}) in it")
     else:

@@ -73,6 +73,16 @@ def image_files(place: Path) -> list[Path]:
     return [place / name for name in sorted(names) if name.lower().endswith(SUFFIXES)]
 
 
+def images_below(place: Path) -> list[Path]:
+    """Return the images in a folder and in those inside it, by path; hidden ones are passed over.
+
+    macOS leaves a `._x.png` beside an x.png, which is no image.
+    """
+    below = ((path, path.relative_to(place).parts) for path in place.rglob("*"))
+    shown = (path for path, parts in below if not any(part.startswith(".") for part in parts))
+    return sorted(path for path in shown if path.suffix.lower() in SUFFIXES)
+
+
 def labelled(folders: Iterable[Path]) -> tuple[File, ...]:
     """List the images of all classes, given each one's folder; one that is missing holds none."""
     there = [(label, place) for label, place in enumerate(folders) if place.is_dir()]
