@@ -57,6 +57,10 @@ def test_by_hand(
     assert summary(found) == pytest.approx(expected)
 
 
+def test_nested_lists_are_read_in_double_precision() -> None:
+    assert metrics.final_average([[0.9, 0.0], [0.675, 0.675]]) == 67.5
+
+
 def test_one_task() -> None:
     """There is nothing to forget, and the end is the beginning."""
     found = summary(matrix([0.8]))

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -18,6 +19,7 @@ import linsep
 from linsep.errors import DivergedError, StateError
 from linsep.learning.run import EpochEnd, StepEnd
 from linsep.prepare import prepare
+from linsep.settings.config import from_settings
 from linsep.storage import files
 from linsep.storage.folder import RunFolder
 from linsep.storage.session import Session, final_results, to_json
@@ -407,3 +409,33 @@ def test_the_weights_kept_are_those_that_were_evaluated(tmp_path: Path) -> None:
     kept = load_file(session.folder / "model.safetensors")
     assert same(dict(run.learner.shown.state_dict()), kept)
     assert not same(dict(run.learner.net.state_dict()), kept)
+
+
+@pytest.mark.filterwarnings("ignore:task .* has no test images")
+def test_a_task_without_test_images_leaves_files_that_can_be_read(tmp_path: Path) -> None:
+    """Its accuracy is null in events and results, and logs and bundles do without it."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    lines = ["file,label,task,split"]
+    for task, split, n in ((1, "train", 8), (1, "test", 4), (2, "train", 8)):
+        for i in range(n):
+            name = f"{task}-{split}-{i}.png"
+            Image.fromarray(rng.integers(0, 256, (8, 8), dtype=np.uint8)).save(tmp_path / name)
+            lines.append(f"{name},{'ab'[i % 2]},{task},{split}")
+    (tmp_path / "shop.csv").write_text("\n".join(lines))
+    settings = {
+        "scenario": {"name": "table", "data": str(tmp_path / "shop.csv"), "channels": 1},
+        "method": "ft", "net": "mlp", "training": {"epochs": 1},
+    }  # fmt: skip
+    with Session(prepare(from_settings(settings)), tmp_path / "runs") as session:
+        list(session)
+    run = RunFolder(session.folder)
+    last = [event for event in run.events() if event["event"] == "task_end"][-1]
+    assert last["class_il"][0] is not None
+    assert last["class_il"][1] is None
+    assert b"NaN" not in (session.folder / "events.jsonl").read_bytes()
+    name = session.folder.name
+    for words in (("bundle", "-o", "all.zip"), ("log", name, "--to", "tensorboard")):
+        said = command(*words, cwd=tmp_path)
+        assert said.returncode == 0, said.stderr

@@ -31,7 +31,7 @@ def _of_any_matrix(metric: Callable[[Tensor], float | None]) -> Callable[[Any], 
     def of(matrix: Any) -> float | None:
         import torch
 
-        return metric(torch.as_tensor(matrix))
+        return metric(torch.as_tensor(matrix, dtype=torch.float64))
 
     return of
 

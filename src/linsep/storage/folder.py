@@ -106,8 +106,8 @@ class TaskEnd(TypedDict):
     event: Literal["task_end"]
     task: Place
     group: NotRequired[Place]
-    class_il: Annotated[list[Number], Field(min_length=1)]
-    task_il: Annotated[list[Number], Field(min_length=1)]
+    class_il: Annotated[list[Number | None], Field(min_length=1)]  # None: no test images
+    task_il: Annotated[list[Number | None], Field(min_length=1)]
 
 
 @_checked

@@ -65,9 +65,10 @@ class Log:
         elif record["event"] == "task_end":
             self._tasks = record["group"] + 1
             for setting in SETTINGS:
-                shares = record[setting]
-                each = {f"task {i}": share for i, share in enumerate(shares, start=1)}
-                each["average"] = sum(shares) / len(shares)
+                known = [(i, s) for i, s in enumerate(record[setting], start=1) if s is not None]
+                each = {f"task {i}": share for i, share in known}
+                if known:
+                    each["average"] = sum(each.values()) / len(each)
                 for name, share in each.items():
                     yield Scalar(f"{setting}/{name}", 100 * share, "task", self._tasks)
 

@@ -281,7 +281,8 @@ def _now() -> tuple[float, float]:
 def event_record(event: Recorded, run: Run) -> dict[str, Any]:
     """An event that the run has just yielded, as it is written: no clock, no tensor."""
     if isinstance(event, TaskEnd):
-        accuracies = {"class_il": list(event.class_il), "task_il": list(event.task_il)}
+        class_il, task_il = _plain([list(event.class_il), list(event.task_il)])
+        accuracies = {"class_il": class_il, "task_il": task_il}
         order = {"task": run.cursor.task - 1, "group": event.task}
         return {"event": "task_end", **order, **accuracies}
     task, _, epoch, steps = event.cursor
@@ -301,4 +302,5 @@ _ROW = re.compile(r"\[\n *([^\[\]{}]*)\n *\]")  # of numbers and texts alone
 
 
 def _plain(rows: list[list[float]]) -> list[list[float | None]]:
+    """Rows of accuracies; JSON has no NaN, which is that of a task without test images."""
     return [[None if v != v else v for v in row] for row in rows]
