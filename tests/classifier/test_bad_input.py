@@ -131,7 +131,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Path], object], str]] = {
     "a copy without memory": (("learn", "copy", "february"), nothing, "--empty-memory"),
     "images of two sizes": (
         ("learn", "new", "january", *MAKING),
-        lambda room: write_image(room / "january" / "ant" / "z.png", 1, (9, 9)), "set image_size",
+        lambda room: write_image(room / "january" / "ant" / "z.png", 1, (9, 9)),
+        "make the model with image_size",
     ),
     "one image": (("learn", "new", "list.csv", *MAKING), nothing, "at least 2"),
     "an extreme ratio": (("learn", "model", "list.csv"), wide, "pixels; at most"),

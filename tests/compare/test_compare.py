@@ -464,3 +464,19 @@ def test_versions_of_a_users_method_are_arms_and_its_places_are_not(tmp_path: Pa
     ]  # fmt: skip
     one = compare(Store(tmp_path).select("seed=1 or method=er")).arms
     assert [arm.label for arm in one] == ["er", "er_kd"]
+
+
+def test_runs_on_other_images_are_no_repetition(tmp_path: Path) -> None:
+    """The same seed with two choices of images: two runs of an arm, paired choice by choice."""
+    for method, add in (("er", 0.0), ("er+bfp", 5.0)):
+        for subset, faa in ((1, 40.0), (2, 60.0)):
+            settings = {"scenario": {"subset_seed": subset, "per_class": 50}}
+            make_run(tmp_path, method, 0, faa + add, settings=settings, label=f"-{subset}")
+    found = compared(tmp_path)
+    assert not found.repeated
+    one = estimate(found, "er+bfp", "class_il", "faa")
+    assert one.summary is not None
+    assert one.pairs is not None
+    assert (one.summary.n, one.summary.mean) == (2, 55.0)
+    assert (one.pairs.difference.n, one.pairs.difference.mean) == (2, 5.0)
+    assert [str(member) for member in one.arm.runs] == ["0 (images 1)", "0 (images 2)"]

@@ -12,7 +12,7 @@ import linsep
 from linsep.data.scenarios import fingerprint
 from linsep.data.sources.folder import folder, list_folder
 from linsep.data.sources.table import table
-from linsep.errors import DataError
+from linsep.errors import ConfigError, DataError
 from linsep.prepare import prepare
 from tests.helpers.made_data import noise, write_folder, write_image
 
@@ -125,6 +125,17 @@ def test_table_split_by_share_keeps_every_task(tmp_path: Path) -> None:
     assert found.tasks.names == ("late", "early")
     assert found.test.y.tolist() == [0, 1, 2]
     assert found.tasks.test.tolist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("given", [{"order": "shuffled"}, {"per_task": 1}, {"per_class": 2}])
+def test_a_table_s_tasks_are_not_overridden_in_silence(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    lines = [f"im/{i}.png,{'ab'[i % 2]},{i // 6},{'test' if i % 3 else 'train'}" for i in range(12)]
+    place = write_table(tmp_path, "file,label,task,split\n" + "\n".join(lines) + "\n")
+    config = linsep.Config(scenario={"name": "table", "data": str(place), **given}, method="ft")
+    with pytest.raises(ConfigError, match=f"scenario.{next(iter(given))}: the data name the task"):
+        linsep.build(config)
 
 
 def test_table_without_tasks(tmp_path: Path) -> None:

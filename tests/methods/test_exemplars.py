@@ -205,6 +205,14 @@ def _named(images: Images) -> list[tuple[int, int]]:
     return list(zip(images.y.tolist(), images.pixels()[:, 0, 0, 0].tolist(), strict=True))
 
 
+def test_a_class_with_one_image_is_trained_on() -> None:
+    labels = torch.tensor([0, 1, 1, 1])
+    rows = Images.of(torch.zeros(4, *SHAPE, dtype=torch.uint8), labels)
+    kept, held = hold_out(rows, np.random.default_rng(0))
+    assert kept.y.tolist().count(0) == 1
+    assert held.y.tolist() == [1]
+
+
 def test_one_row_a_class_leaves_none_to_hold_out() -> None:
     memory = filled(HeldOut, 2, 4)
     assert isinstance(memory, HeldOut)

@@ -4,6 +4,7 @@ import io
 import json
 import stat
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -260,3 +261,15 @@ def test_a_foreign_run_executes_no_code(tmp_path: Path) -> None:
     said = command("verify", folder.name, cwd=tmp_path)
     assert said.returncode == 2
     assert "not executed unasked" in said.stderr
+
+
+def test_two_processes_may_add_at_once(made: Path, tmp_path: Path) -> None:
+    """Each checks a copy of its own; one of them is first."""
+    bundle = written(pack([made]), tmp_path / "all.zip")
+    with ThreadPoolExecutor(4) as pool:
+        several = list(pool.map(lambda _: add(bundle, tmp_path / "theirs"), range(8)))
+    assert (
+        sorted(one.status for found in several for one in found)
+        == ["added"] + ["there already"] * 7
+    )
+    assert [path.name for path in (tmp_path / "theirs").iterdir()] == [made.name]

@@ -145,8 +145,8 @@ def _stacked(parts: Iterable[NDArray[np.uint8]], what: str) -> Tensor:
     if len(shapes) > 1:
         raise InputError(
             f"{what}: images of different sizes, {shapes[0][1]}x{shapes[0][2]} and "
-            f"{shapes[1][1]}x{shapes[1][2]} among them; set image_size (--image-size) to bring "
-            "them to one"
+            f"{shapes[1][1]}x{shapes[1][2]} among them; bring them to one size, or make the model "
+            "with image_size (linsep learn --image-size)"
         )
     return torch.from_numpy(np.stack(found))
 

@@ -37,13 +37,19 @@ Values = dict[str, Value]
 
 
 class Member(NamedTuple):
-    """What identifies a run in its arm, and its counterpart in another: class order and seed."""
+    """What identifies a run in its arm, and its counterpart in another: class order, seed and the
+    choice of images.
+    """
 
     order: int | None  # the seed of a shuffled class order; None for the natural one
     seed: int
+    subset: int = 0  # the seed that chose the images, where not all are used
 
     def __str__(self) -> str:
-        return str(self.seed) if self.order is None else f"{self.seed} (order {self.order})"
+        order = [] if self.order is None else [f"order {self.order}"]
+        subset = [f"images {self.subset}"] if self.subset not in (0, self.seed) else []
+        more = [*order, *subset]
+        return f"{self.seed} ({', '.join(more)})" if more else str(self.seed)
 
 
 @dataclass(frozen=True)
@@ -227,7 +233,8 @@ def _arms(done: Sequence[Record], differing: list[str], options: list[str]) -> l
 
 def _member(record: Record) -> Member:
     order, seed = (int(str(record.facts.get(n) or 0)) for n in ("scenario.order_seed", "seed"))
-    return Member(order if record.facts.get("scenario.order") == "shuffled" else None, seed)
+    subset = int(record.facts.get("scenario.subset_seed") or 0)
+    return Member(order if record.facts.get("scenario.order") == "shuffled" else None, seed, subset)
 
 
 def ranks(fields: Fields) -> list[Any]:

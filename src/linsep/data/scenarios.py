@@ -84,9 +84,10 @@ def _split(data: Dataset, wanted: sections.Scenario, found: Source) -> Scenario:
 
 def _in_own_tasks(data: Dataset, tasks: Tasks, wanted: sections.Scenario) -> Scenario:
     """Make the stream that the data themselves describe."""
-    for name in ("per_task", "first_task", "per_class", "test_per_class", "validation"):
-        if getattr(wanted, name):
-            raise ConfigError(f"scenario.{name}: the data name the task of every image")
+    given = ("per_task", "first_task", "per_class", "test_per_class", "validation")
+    stated = [name for name in given if getattr(wanted, name)]
+    for name in [*stated, *(["order"] if wanted.order == "shuffled" else [])]:
+        raise ConfigError(f"scenario.{name}: the data name the task of every image; leave it out")
     return streamed(wanted.name, data, tasks)
 
 

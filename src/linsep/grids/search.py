@@ -218,7 +218,10 @@ class Search:
         setting, metric = self.worth
         try:
             every = [RunFolder(cell.folder).results()["metrics"] for cell in cells]
-            self.study.tell(number, fmean(metrics[setting][metric] for metrics in every))
+            values = [metrics[setting][metric] for metrics in every]
+            if None in values:
+                raise StateError(f"{setting}.{metric} is undefined for a run of it")
+            self.study.tell(number, fmean(values))
         except StateError as error:
             warnings.warn(f"trial {number} counts as failed: {error}", stacklevel=2)
             self._fail(number)

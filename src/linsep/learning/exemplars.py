@@ -163,12 +163,15 @@ def _some_of_each(task: Task, old: Images, new: Images, count: int) -> Images:
 
 
 def hold_out(images: Images, rng: np.random.Generator) -> tuple[Images, Images]:
-    """A random tenth of each class's rows apart, at least one: (to train on, held out)."""
+    """A random tenth of each class's rows apart, at least one: (to train on, held out).
+
+    Of a class with a single row none is held out.
+    """
     kept, held = [], []
     for c in images.y.unique().tolist():
         rows = (images.y == c).nonzero()[:, 0]
         rows = rows[torch.from_numpy(rng.permutation(len(rows)))]
-        n = max(1, round(HELD_OUT * len(rows)))
+        n = min(max(1, round(HELD_OUT * len(rows))), len(rows) - 1)
         held.append(rows[:n])
         kept.append(rows[n:])
     return images.take(torch.cat(kept)), images.take(torch.cat(held))

@@ -14,14 +14,18 @@ Knows run folders as files. Executes nothing, and reads no weights.
 
 import io
 import json
+import os
 import re
 import shutil
 import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from platform import node
 from typing import Any
+from uuid import uuid4
 
 import tomli_w
 from pydantic import TypeAdapter, ValidationError
@@ -33,6 +37,7 @@ from . import files
 from .folder import CONFIG, COST, ENVIRONMENT, EVENTS, MODEL, ORIGIN, RESULTS, TIMING, RunFolder
 
 MANIFEST = "manifest.json"
+ADDING = ".adding."  # how the folders begin that runs are checked in
 FORMAT = "linsep bundle 1"
 COMMENT = re.compile(rb"linsep bundle, blake2b of all before: ([0-9a-f]{32})")
 NAME = re.compile(r"[^\W_][\w.+=,-]{0,199}")  # of a run's folder
@@ -77,27 +82,40 @@ def add(bundle: Path, runs: Path) -> list[Added]:
     """
     content = files.read(bundle, largest=LARGEST)
     origin = {"bundle": printable(bundle.name), "digest": files.digest(content)}
-    part = runs / ".adding"
-    try:
-        with files.reporting(f"cannot use {runs}"):
-            shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
-            for name, inside in _checked(content, bundle).items():
-                own = json.dumps(origin, indent=1).encode() + b"\n"
-                _fill(part / name, inside | {ORIGIN: own})
+    inside = _checked(content, bundle)
+    own = json.dumps(origin, indent=1).encode() + b"\n"
+    with files.reporting(f"cannot use {runs}"):
+        runs.mkdir(parents=True, exist_ok=True)
+        _remove_remains(runs)
+        part = runs / f"{ADDING}{node()}.{os.getpid()}.{uuid4().hex}"  # nobody else's
+        try:
+            for name, content_of in inside.items():
+                _fill(part / name, content_of | {ORIGIN: own})
                 _check_run(part / name, bundle)
             return [_moved(path, runs) for path in sorted(part.iterdir())]
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def _remove_remains(runs: Path) -> None:
+    """Remove what processes of this machine that were killed left half added."""
+    for path in runs.glob(f"{ADDING}{node()}.*"):
+        with suppress(ValueError, PermissionError):
+            try:
+                os.kill(int(path.name.split(".")[-2]), 0)
+            except ProcessLookupError:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _moved(folder: Path, runs: Path) -> Added:
     mine = RunFolder(runs / folder.name)
-    if mine.exists:
-        same = mine.finished and mine.content(RESULTS) == RunFolder(folder).content(RESULTS)
-        return Added(folder.name, "there already" if same else "differs")
-    folder.replace(mine.path)
-    files.sync_folder(runs)
-    return Added(folder.name, "added")
+    if not mine.exists:
+        with suppress(OSError):  # somebody else has added it meanwhile
+            folder.replace(mine.path)
+            files.sync_folder(runs)
+            return Added(folder.name, "added")
+    same = mine.finished and mine.content(RESULTS) == RunFolder(folder).content(RESULTS)
+    return Added(folder.name, "there already" if same else "differs")
 
 
 # --- packing -------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ that is lost with its worker or node is reported as dead, and the grid hands it 
 itself retries nothing, so that nothing runs twice.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,8 @@ class Ray:
             self._mailbox.sent[task.remote(job, box)] = job, box
 
     def hear(self, timeout: float) -> list[Message]:
-        if not self._mailbox.sent:
+        if not self._mailbox.sent:  # all runs are held elsewhere
+            time.sleep(timeout)
             return []
         ended, _ = self._ray.wait(list(self._mailbox.sent), num_returns=1, timeout=timeout)
         messages = self._mailbox.news()
