@@ -41,7 +41,7 @@ def private() -> IncrementalClassifier:
 
 
 def test_carried_statistics_predict_all_classes(private: IncrementalClassifier) -> None:
-    assert private.course_.config.method == "ft+bfp+transport"
+    assert private.course_.config.method == "ft+fd+transport"
     x, y = photographs([0, 1, 2, 3, 4], seed=1)
     assert private.score(x, y) > 0.8
     tuned = taught(method="ft")
@@ -137,6 +137,6 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     command("learn", "shop", "january", *flags, cwd=tmp_path)
     command("learn", "shop", "february", cwd=tmp_path)
     told = json.loads((tmp_path / "shop" / "model.json").read_text())
-    assert told["config"]["method"] == "ft+bfp+transport"
+    assert told["config"]["method"] == "ft+fd+transport"
     assert told["labels"] == ["class 0", "class 1", "class 2"]
     command("predict", "shop", "january", cwd=tmp_path)

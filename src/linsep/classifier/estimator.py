@@ -37,7 +37,9 @@ from .saved import Savable
 
 # Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
 # At a constant rate the last steps of a lesson decide how it ends, and now and then one ruins it.
-DEFAULT, WITHOUT_IMAGES = "derpp+bfp+refit", "ft+bfp+transport"
+DEFAULT = {"method": "derpp+bfp+refit"}
+WITHOUT_IMAGES = {"method": "ft+fd+transport", "fd": {"weight": 3.0}}
+STILL = {"method": "ft+transport"}  # without images, on features that do not move
 USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}
 
 
@@ -59,8 +61,8 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     method : a method of linsep, perhaps with added terms. The default is DER++ with BFP and a head
-        that is fitted anew for predictions; with `memory=0` it is fine-tuning with BFP, and class
-        statistics that are carried from call to call predict.
+        that is fitted anew for predictions; with `memory=0` it is fine-tuning with feature
+        distillation, and class statistics that are carried from call to call predict.
     net : the network: a name, as for `linsep run`, or a module of your own that turns images into
         features; by default a ResNet-18 for images and a small MLP for tables of numbers.
     freeze : "backbone" trains the head only, on features that are computed once for each image.
@@ -203,19 +205,21 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         net = None if isinstance(self.net, nn.Module) else self.net
         return merged(
             {"scenario": {"name": self.like or "arrays"}},
-            {"method": self._method, "net": net or ("mlp" if table else "resnet18")},
+            self._method,
+            {"net": net or ("mlp" if table else "resnet18")},
             {"training": {"epochs": self.epochs, "batch_size": self.batch_size} | chosen},
             {"memory": {"rows": self.memory}, "compute": {"device": self.device}, "seed": seed},
             self.settings or {},
         )
 
     @property
-    def _method(self) -> str:
+    def _method(self) -> dict[str, Any]:
+        """The method that was asked for, or the default one with its options."""
         if self.method is not None:
-            return self.method
+            return {"method": self.method}
         if self.memory:
             return DEFAULT
-        return WITHOUT_IMAGES if self.freeze is None else "ft+transport"  # nothing moves
+        return WITHOUT_IMAGES if self.freeze is None else STILL
 
     def _learned(self, lesson: Lesson, columns: list[Any], known_as: str | None = None) -> None:
         """Note what is known now, and how well."""
