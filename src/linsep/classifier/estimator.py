@@ -165,9 +165,13 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         """Start a course for rows like these, and return them as it reads them."""
         table, (c, h, w) = given.table is not None, given.rows.shape[1:]
         self.announced_, self.columns_ = classes is not None, announced_columns(classes)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        if isinstance(self.random_state, int | np.integer):
-            seed = int(self.random_state)
+        given_seed = self.random_state
+        if isinstance(given_seed, int | np.integer):
+            if not 0 <= given_seed < 2**32:
+                raise ConfigError(f"random_state: should be from 0 to 2**32 - 1, not {given_seed}")
+            seed = int(given_seed)
+        else:
+            seed = check_random_state(given_seed).randint(2**31 - 1)
         config = self._resolved(table, seed)
         augment: Augment
         if given.table is not None:

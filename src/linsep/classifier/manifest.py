@@ -150,6 +150,8 @@ class Manifest(_Strict):
             _refuse("seen", f"should be columns below {len(columns)}, each once")
         if not self.announced and set(self.seen) != columns:
             _refuse("labels", "should be as many as the classes that were learned")
+        if not self.history or any(len(e.groups) != i for i, e in enumerate(self.history, 1)):
+            _refuse("history", "should have each lesson, with the accuracies on it and all before")
         if len(self.groups) != len(self.history) or any(set(g) - columns for g in self.groups):
             _refuse("groups", f"should be columns below {len(columns)} for each lesson")
         if WEIGHTS not in self.files or self.files.keys() - {WEIGHTS, MEMORY}:

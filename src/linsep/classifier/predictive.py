@@ -35,6 +35,8 @@ class Predictive:
 
     def predict(self, X: Any, unknown_below: float | None = None) -> NDArray[Any]:
         """The most probable class of each image; None where no probability reaches the limit."""
+        if unknown_below is not None and not 0 <= unknown_below <= 1:
+            raise ConfigError(f"unknown_below: should be from 0 to 1, not {unknown_below}")
         p = self.predict_proba(X)
         found: NDArray[Any] = self.classes_[p.argmax(axis=1)]
         if unknown_below is None:

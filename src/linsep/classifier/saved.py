@@ -24,7 +24,7 @@ from safetensors.torch import load as tensors_in
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor, nn
 
-from ..errors import StateError
+from ..errors import ConfigError, StateError
 from ..storage import files
 from ..storage.folder import MODEL as WEIGHTS
 from ..storage.lease import Lease
@@ -51,6 +51,8 @@ class Savable(Predictive):
         With `memory=False` no image is written: such a copy predicts, and cannot learn more.
         """
         self._check_fitted()
+        if not str(path):
+            raise ConfigError("path: name a folder")
         folder, memory = Path(path), memory and not self.course_.lacking
         if not memory and (folder / MEMORY).exists():
             raise StateError(

@@ -35,7 +35,7 @@ Data = Annotated[str | None, typer.Option(help="Where the images are, if they ha
 OWN = "Your own file that a run's method or net comes from; its code is executed."
 Own = Annotated[list[str] | None, typer.Option(metavar="FILE.py", help=OWN)]
 Centred = Annotated[bool, typer.Option("--centred", help="spectrum: centre the features.")]
-Draws = Annotated[int, typer.Option(min=1, help="probe: random samples of each portion.")]
+Draws = Annotated[int, typer.Option(min=1, max=1000, help="probe: random samples of each portion.")]
 Task = Annotated[int, typer.Option(min=2, help="tsne: the task to show features before and after.")]
 Points = Annotated[int, typer.Option(min=4, help="tsne: maximum number of images.")]
 Engine = Annotated[

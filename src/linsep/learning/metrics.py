@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..errors import DataError
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -31,7 +33,11 @@ def _of_any_matrix(metric: Callable[[Tensor], float | None]) -> Callable[[Any], 
     def of(matrix: Any) -> float | None:
         import torch
 
-        return metric(torch.as_tensor(matrix, dtype=torch.float64))
+        found = torch.as_tensor(matrix, dtype=torch.float64)
+        if found.ndim != 2 or not len(found) or len(found) != found.shape[1]:
+            shape = tuple(found.shape)
+            raise DataError(f"an accuracy matrix has a row and a column for each task, not {shape}")
+        return metric(found)
 
     return of
 

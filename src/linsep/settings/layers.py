@@ -3,6 +3,7 @@
 Knows TOML and the short names of settings. Knows no field: `config` checks them.
 """
 
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,12 +13,18 @@ from ..errors import ConfigError, shortened
 from .names import SHORT, full_name
 
 DEEPEST = 10  # tables and lists within each other
+LARGEST = 4 * 2**20  # bytes of a file
 VARIED = ("over", "search")  # tables with lists or ranges of settings
 
 
 def read(path: Path) -> dict[str, Any]:
     """Return the contents of a TOML file, names in full."""
     try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for, a device has no end
+            raise ConfigError("it is not a regular file")
+        if found.st_size > LARGEST:
+            raise ConfigError(f"{found.st_size} bytes are no configuration; at most {LARGEST}")
         return spelled_out(_loads(path.read_text(encoding="utf-8")))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None

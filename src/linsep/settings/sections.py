@@ -275,7 +275,7 @@ class Compute(Section):
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Device; `auto` picks the fastest of this machine."""
-    threads: Count | None = None
+    threads: Annotated[int, Field(ge=1, le=1024)] | None = None
     """CPU threads per run. Default: 1, or the number that the run was begun with."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Arithmetic of the network's passes."""

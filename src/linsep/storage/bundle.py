@@ -19,6 +19,7 @@ import re
 import shutil
 import tomllib
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ from . import files
 from .folder import CONFIG, COST, ENVIRONMENT, EVENTS, MODEL, ORIGIN, RESULTS, TIMING, RunFolder
 
 MANIFEST = "manifest.json"
+UNPACKING = (
+    zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError,
+)  # fmt: skip
 ADDING = ".adding."  # how the folders begin that runs are checked in
 FORMAT = "linsep bundle 1"
 COMMENT = re.compile(rb"linsep bundle, blake2b of all before: ([0-9a-f]{32})")
@@ -172,7 +176,7 @@ def _checked(content: bytes, bundle: Path) -> dict[str, dict[str, bytes]]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return _read(archive, bundle)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+    except UNPACKING as error:
         raise StateError(f"{bundle} cannot be unpacked: {printable(str(error))}") from None
 
 

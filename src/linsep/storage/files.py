@@ -75,6 +75,8 @@ def put(path: Path, content: bytes, at: int | None = None) -> None:
 
 def write(path: Path, content: bytes, keep: Path | None = None) -> None:
     """Replace `path` in one step; the file that was there survives as `keep` if one is named."""
+    if not path.name or path.is_dir():
+        raise StateError(f"cannot write {path}: it is a folder; name a file")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:

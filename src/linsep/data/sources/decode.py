@@ -40,7 +40,7 @@ def read_image(
     called = name or (str(source) if isinstance(source, Path) else "an image")
     if channels not in MODES:
         raise DataError(f"images can have 1 or 3 channels, not {channels}")
-    with reading(called, "cannot be read as an image"):
+    with reading(source if isinstance(source, Path) else called, "cannot be read as an image"):
         if isinstance(source, Path) and source.stat().st_size > MOST_BYTES:
             raise DataError(f"{called} is larger than {MOST_BYTES} bytes")
         file = source if isinstance(source, Path) else BytesIO(source)
