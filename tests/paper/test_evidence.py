@@ -11,6 +11,7 @@ import pytest
 from linsep.compare.statistics import holm, paired
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand, in_parts, plan
+from linsep.paper import carried
 from linsep.paper.claims import CARRIED, EVERY_CLAIM, FAA, Claim, Contrast, Side
 from linsep.paper.evidence import Finding, Outcome, Runs, findings, protocol, verdict_on
 from linsep.paper.evidence_page import block, listed, page, replaced
@@ -155,6 +156,7 @@ def test_the_pages_are_what_the_results_give() -> None:
     assert (docs / "figures" / "evidence.svg").read_text(encoding="utf-8") == picture(found)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert readme == replaced(readme, block(found))
+    assert readme == replaced(readme, carried.block(runs), "carried")
 
 
 def test_a_page_without_any_run_says_so() -> None:

@@ -171,6 +171,7 @@ def evidence(
 
       linsep paper evidence --runs results/small -o evidence.md
     """
+    from ..paper.carried import block as carried
     from ..paper.claims import EVERY_CLAIM
     from ..paper.evidence import Runs, findings
     from ..paper.evidence_page import FEATURES, FIGURE, block, listed, page, replaced
@@ -192,7 +193,9 @@ def evidence(
         with reporting(f"cannot read {into}"):
             before = into.read_text(encoding="utf-8")
         try:
-            written[into] = replaced(before, block(found))
+            written[into] = replaced(
+                replaced(before, block(found)), carried(Runs(records)), "carried"
+            )
         except ConfigError as error:
             raise ConfigError(f"{into}: {error}") from None
     _write(written)

@@ -10,8 +10,17 @@ from ..compare.titles import data_title, title
 from ..settings.layers import flat
 from ..storage.folder import RunFolder
 from ..storage.store import Record
+from .claims import PILOT, Side
 from .evidence import Runs
 
+SHOWN = (
+    Side("transport, trained head", "derpp+bfp"),
+    Side("transport, rivals", "derpp+fd+ser+refit"),
+    Side("transport, fd", "ft+fd+transport"),
+    Side("transport", "ft+bfp+transport"),
+    Side("transport", "ft+transport"),
+    Side("transport", "derpp+bfp+transport"),
+)
 PART = "transport"  # how the names of these parts begin
 HEADS = (
     "sum", "seeds", "images kept", "kB kept", "passes", "Class-IL FAA", "FF", "Task-IL FAA",
@@ -28,6 +37,20 @@ def table(runs: Runs) -> Table | None:
                 found.setdefault(_label(settings), []).append(record)
     rows = [[label, *_cells(records)] for label, records in found.items()]
     return Table(list(HEADS), rows) if rows else None
+
+
+def block(runs: Runs) -> str:
+    """The main rows for README.md: what is kept, what it costs, how accurate it is."""
+    lines = ["| | images kept | passes | Class-IL FAA |", "|---|---:|---:|---:|"]
+    for side in SHOWN:
+        wanted = [s for s in runs.wanted(side) if s["seed"] not in PILOT]
+        records = [record for s in wanted if (record := runs.run(s)) is not None]
+        if records:
+            _, images, _, passes, faa, *_ = _cells(records)
+            assert isinstance(faa, Spread)
+            name = title(side.method)
+            lines.append(f"| {name} | {images} | {passes:.2f} | {faa.mean:.1f} ± {faa.std:.1f} |")
+    return "\n".join([*lines, ""])
 
 
 def _label(settings: Mapping[str, Any]) -> str:
