@@ -159,6 +159,16 @@ def test_the_pages_are_what_the_results_give() -> None:
     assert readme == replaced(readme, carried.block(runs), "carried")
 
 
+def test_the_readme_says_what_carrying_gives() -> None:
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    found = {f.claim.name: f.outcomes[0] for f in findings(CARRIED, Store(RESULTS).records())}
+    gains = [found[f"carried {name}"].pairs for name in ("ft", "fd")]
+    assert gains[0] is not None
+    assert gains[1] is not None
+    assert f"({gains[0].difference.mean:+.1f} points over plain fine-tuning)" in readme
+    assert f"does so even better here ({-gains[1].difference.mean:+.1f})" in readme
+
+
 def test_a_page_without_any_run_says_so() -> None:
     found = findings(EVERY_CLAIM, [])
     assert {finding.verdict for finding in found} == {"not run"}
