@@ -112,7 +112,9 @@ COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Path], object], str]] = {
     "rate of zero": (("learn", "new", "january", "--lr", "0"), nothing, "training.lr"),
     "rate of nan": (("learn", "new", "january", "--lr", "nan"), nothing, "training.lr"),
     "batch of one": (("learn", "new", "january", "--batch-size", "1"), nothing, "batch_size"),
-    "no memory": (("learn", "new", "january", "--memory", "0"), nothing, "memory.rows"),
+    "no memory to replay from": (
+        ("learn", "new", "january", "--memory", "0", "--method", "er"), nothing, "memory.rows",
+    ),
     "negative memory": (("learn", "new", "january", "--memory", "-5"), nothing, "memory.rows"),
     "huge memory": (("learn", "new", "january", "--memory", "9" * 30), nothing, "memory.rows"),
     "all held out": (("learn", "new", "january", "--holdout", "1"), nothing, "holdout"),

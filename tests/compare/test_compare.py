@@ -114,7 +114,7 @@ def test_pairs_are_by_seed(tmp_path: Path) -> None:
         make_run(tmp_path, "er+bfp", seed, faa)
     one = estimate(compared(tmp_path), "er+bfp", "class_il", "faa")
     assert one.pairs is not None
-    assert one.pairs.keys == ((None, 1), (None, 2))
+    assert one.pairs.keys == ((None, 1, 0), (None, 2, 0))
     assert one.pairs.difference.mean == pytest.approx(1.5)
     make_run(tmp_path, "ft", 7, 20.0)
     assert estimate(compared(tmp_path, against="ft"), "er", "class_il", "faa").pairs is None
@@ -207,7 +207,7 @@ def test_class_orders_are_pooled_and_paired_by_order_and_seed(tmp_path: Path) ->
     assert [(arm.label, len(arm.runs)) for arm in found.arms] == [("er", 4), ("er+bfp", 5)]
     one = estimate(found, "er+bfp", "class_il", "faa")
     assert one.pairs is not None
-    assert one.pairs.keys == tuple(base)
+    assert one.pairs.keys == tuple((*key, 0) for key in base)
     assert one.pairs.difference.mean == 3.0
     assert one.pairs.difference.std == pytest.approx(math.sqrt(14 / 3))  # 4 + 1 + 0 + 9, over 3
     assert one.pairs.sign_flip.p == 2 / 16

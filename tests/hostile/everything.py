@@ -19,14 +19,15 @@ KINDS = (
     "results.json", "config.toml", "events.jsonl", "timing.jsonl", "environment.json",
     "digests.json", "model.safetensors", "snapshots/task02.safetensors", "analysis/spectrum.json",
     "analysis/probe.json", "analysis/cka.json", "analysis/tsne.json", "analysis/projection.json",
+    "analysis/drift.json",
     "stopped config.toml", "stopped events.jsonl", "stopped timing.jsonl",
     "stopped environment.json", "stopped digests.json", "stopped lease.1", "stopped state.pt",
     "contents of state.pt", "drawn results.json", "drawn events.jsonl", "drawn timing.jsonl",
     "drawn environment.json", "drawn config.toml", "drawn state.pt",
     "drawn analysis/spectrum.json", "drawn analysis/probe.json", "drawn analysis/cka.json",
-    "drawn analysis/tsne.json", "drawn analysis/projection.json", "arrays", "array files",
-    "folders", "tables", "tinyimagenet", "pickles", "idx", "archives", "--set", "options", "paths",
-    "documents",
+    "drawn analysis/tsne.json", "drawn analysis/projection.json", "drawn analysis/drift.json",
+    "arrays", "array files", "folders", "tables", "tinyimagenet", "pickles", "idx", "archives",
+    "--set", "options", "paths", "documents",
 )  # fmt: skip
 Kinds = dict[str, tuple[list[Case], Path]]  # and the stage of which each case has a copy
 

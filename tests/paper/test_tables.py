@@ -274,7 +274,7 @@ def test_no_field_that_came_later_is_forgotten() -> None:
         for name, field in model_of(recipe).model_fields.items()
         if ADDED in field.metadata
     }
-    assert later == {"net.norm", "bfp.every", "bfp.teacher"}
+    assert later == {"net.norm", "bfp.every", "bfp.teacher", "bfp.cycle"}
     assert (later | former().keys()) - CHANGES.keys() == {"compute.deterministic"}
 
 

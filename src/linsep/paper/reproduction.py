@@ -32,7 +32,7 @@ from .tables import Cell, PaperTable, Place, at, table
 # What the paper has nothing of: a run that has one of these set fills no cell.
 ABSENT = (
     "scenario.first_task", "scenario.per_class", "scenario.test_per_class", "scenario.augment",
-    "net.weights", "net.train", "net.norm", "bfp.every", "bfp.teacher",
+    "net.weights", "net.train", "net.norm", "bfp.every", "bfp.teacher", "bfp.cycle",
 )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from .draw_lines import lines_figure, series
 from .gather import ArmRuns, Block, Gathered
 
 TITLE = "Drift of features"
-PARTS = {"own": "the task's own classes", "old": "classes of earlier tasks"}
+SHOWN = "classes of earlier tasks"
 
 
 def figures(gathered: Gathered) -> list[Figure]:
@@ -16,22 +16,19 @@ def figures(gathered: Gathered) -> list[Figure]:
 
 def _drift(block: Block) -> Figure | None:
     """The share of variance that a map, fitted to a task's images, misses on test images."""
-    lines = {
-        shown: [series(arm.label, arm.look, _values(arm, part)) for arm in block.arms]
-        for part, shown in PARTS.items()
-    }
+    lines = [series(arm.label, arm.look, _values(arm)) for arm in block.arms]
     return lines_figure(
         block.named("drift"),
         block.titled("What a linear map from old to new features misses"),
         "Share of the new features' variance that an affine map from the features before a task "
-        "misses; the map is fitted to the task's training images. Lower means that drift is more "
-        "linear, so that class statistics can be carried.",
-        {shown: [line for line in many if line] for shown, many in lines.items()},
+        "misses on test images of earlier classes; the map is fitted to the task's training "
+        "images. Lower means that drift is more linear, so that class statistics can be carried.",
+        {SHOWN: [line for line in lines if line]},
         panel="data", x="task", y="variance missed", digits=3,
     )  # fmt: skip
 
 
-def _values(arm: ArmRuns, part: str) -> Iterator[tuple[float, float]]:
+def _values(arm: ArmRuns) -> Iterator[tuple[float, float]]:
     for content in arm.analyses("drift"):
         for task in content["tasks"]:
-            yield task["task"] + 1, task["layers"][-1][part]  # the features
+            yield task["task"] + 1, task["layers"][-1]["old"]  # the features
