@@ -253,7 +253,8 @@ CHANGES = {
     "memory.evict": "one_largest", "evaluation.mask_unseen": True, "derpp.target": "stored",
     "training.bn_updates": "stream", "scenario.validation": 0.1, "seed": 7, "status": "unfinished",
     "bfp.init": "identity", "method": "derpp+fd", "bfp.every": 2, "bfp.teacher": "stored",
-    "net.norm": "group", "net.weights": "w", "net.train": "head", "scenario.augment": "none",
+    "bfp.cycle": True, "net.norm": "group", "net.weights": "w", "net.train": "head",
+    "scenario.augment": "none",
     "scenario.subset_seed": 1, "evaluation.batchnorm": "reestimated", "training.optimizer": "adamw",
 }  # fmt: skip
 

@@ -150,6 +150,7 @@ def _svg(canvas: Canvas, title: str) -> str:
     body = re.sub(r"<defs>\s*</defs>", "", re.sub(r">\s*\n\s*<", "><", body))
     for _ in range(3):  # groups around a single shape, or around such a group
         body = re.sub(r"<g>((?:<path [^>]*/>)*|<text[^>]*>[^<]*</text>)</g>", r"\1", body)
+    body = re.sub(r'(?<= d=")[^"]*', lambda m: re.sub(" ?([A-Za-z]) ?", r"\1", m[0]), body)
     width, height = (72 * v for v in canvas.drawing.get_size_inches())
     size = f'width="{1.25 * width:g}" height="{1.25 * height:g}" viewBox="0 0 {width:g} {height:g}"'
     least, most = (pixels / style.TEXT * width for pixels in (READABLE, LARGEST))

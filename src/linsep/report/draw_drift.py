@@ -20,11 +20,10 @@ def _drift(block: Block) -> Figure | None:
     return lines_figure(
         block.named("drift"),
         block.titled("What a linear map from old to new features misses"),
-        "Share of the new features' variance that an affine map from the features before a task "
-        "misses on test images of earlier classes; the map is fitted to the task's training "
-        "images. Lower means that drift is more linear, so that class statistics can be carried.",
+        "Variance of features after a task that a linear map of those before it misses, on test "
+        "images of earlier classes; the map is fitted to the task's own. Lower: drift is linear.",
         {SHOWN: [line for line in lines if line]},
-        panel="data", x="task", y="variance missed", digits=3,
+        panel="data", x="task", y="variance missed", digits=2,
     )  # fmt: skip
 
 
