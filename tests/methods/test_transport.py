@@ -366,6 +366,7 @@ def test_shrunk_covariances_can_be_inverted(share: float) -> None:
         ("ft+transport", {}),
         ("ft+bfp+transport", {"transport": {"map": "bfp"}}),
         ("ft+bfp+transport", {"transport": {"map": "bfp"}, "bfp": {"cycle": True}}),
+        ("ft+fd+bfp+transport", {"transport": {"map": "bfp"}}),
         ("lwf+transport", {"transport": {"map": "sdc"}}),
         ("ft+fd+transport", {"transport": {"map": "dpcr"}}),
         ("derpp+bfp+transport", {"transport": {"covariance": "class"}}),
@@ -450,6 +451,12 @@ def test_its_bytes_are_counted() -> None:
     c, d = len(learner.seen), learner.spec.features
     held = sum(v.nbytes for v in learner.predictor.state_dict().values())
     assert held == 8 * (c + c * d + d * d) + 4 * (c * d + c)
+
+
+def test_a_map_of_another_layer_carries_no_features() -> None:
+    options = {"transport": {"map": "bfp"}, "bfp": {"layers": ("block1",)}}
+    with pytest.raises(ConfigError, match="needs 'features' among bfp.layers"):
+        list(toy_run(assemble("ft+bfp+transport", options)))
 
 
 # --- the map from old to new that BFP trains beside its own --------------------------------------

@@ -168,12 +168,13 @@ class Transported(LinearRule):
 
 def _learned(moment: Moment, how: Carrying) -> Learned:
     """The map that BFP has trained in this task: its inverse, or old to new if it has that too."""
-    found = [term for term in moment.terms if isinstance(term, BackwardFeatures)]
-    assert found  # the recipe has seen to it
-    ahead, back = found[0].ahead("features"), found[0].projection("features")
-    kind, own = (Inverted, back) if ahead is None else (Learned, ahead)
-    assert isinstance(own, torch.nn.Linear)
-    return kind(_host(own.weight), _host(own.bias), how.ridge, how.residual)
+    for term in moment.terms:
+        if isinstance(term, BackwardFeatures) and "features" in term.layers:
+            ahead, back = term.ahead("features"), term.projection("features")
+            kind, own = (Inverted, back) if ahead is None else (Learned, ahead)
+            if isinstance(own, torch.nn.Linear):  # else it is FD's or BFP-2's
+                return kind(_host(own.weight), _host(own.bias), how.ridge, how.residual)
+    raise ConfigError("transport.map: 'bfp' needs 'features' among bfp.layers")
 
 
 def _host(values: Tensor) -> Tensor:

@@ -13,8 +13,6 @@ from ..learning.predictors import Predictor
 from ..learning.transport import Carrying, Covariance, Map, Prior, Transported
 from ..settings.sections import Rate, Share, Weight
 
-BACKWARD = ("bfp", "features")  # the term, and the layer of it, whose map can carry
-
 
 def transport(
     *,
