@@ -454,7 +454,7 @@ def test_its_bytes_are_counted() -> None:
 
 
 def test_a_map_of_another_layer_carries_no_features() -> None:
-    options = {"transport": {"map": "bfp"}, "bfp": {"layers": ("block1",)}}
+    options: dict[str, Any] = {"transport": {"map": "bfp"}, "bfp": {"layers": ("block1",)}}
     with pytest.raises(ConfigError, match=r"needs 'features' among bfp\.layers"):
         list(toy_run(assemble("ft+bfp+transport", options)))
 
