@@ -1,6 +1,6 @@
 """The picture at the entrance: what remains of earlier classes, without and with BFP, as an SVG.
 
-Means over the seeds of the main part of the evidence's protocol. Knows stored runs.
+Means over the seeds of the main part of the evidence's protocol.
 """
 
 import json
@@ -11,8 +11,8 @@ from statistics import fmean
 from step_figure import SHOWN, STYLE, WIDTH
 
 from linsep.compare.titles import title
-from linsep.paper.evidence import Runs
 from linsep.storage.store import Record
+from studies.evidence import Runs
 
 PAIRS = (("er", "er+bfp"), ("derpp", "derpp+bfp"))
 HEIGHT, TOP, FOOT = 268, 86, 222  # of all, of 80 % and of 0 %

@@ -14,11 +14,16 @@ comes from results/fashion-mini.csv, as do the tables of all methods:
         -o results/fashion-mini.csv
 """
 
+# ruff: noqa: E402
+
 import csv
 import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # for studies
 
 import entrance_figure
 import step_figure
@@ -26,12 +31,11 @@ from watched_step import watch
 
 from linsep.compare.titles import METHODS as TITLES
 from linsep.methods import METHODS, TERMS
-from linsep.paper.claims import EVERY_CLAIM
-from linsep.paper.evidence import Finding, findings
-from linsep.paper.evidence_page import replaced
 from linsep.storage.store import Record, Store
+from studies.claims import EVERY_CLAIM
+from studies.evidence import Finding, findings
+from studies.evidence_page import replaced
 
-ROOT = Path(__file__).parent.parent
 PAGES, FIGURES = ROOT / "docs" / "methods", ROOT / "docs" / "figures"
 RESULTS = ROOT / "results" / "small"
 CARRIER = "derpp"  # the method that parts are drawn with

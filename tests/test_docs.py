@@ -32,13 +32,12 @@ NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-OTHERS = ("pip", "python3", ".", "tensorboard")  # programs beside linsep and make
+OTHERS = ("pip", "python", "python3", ".", "tensorboard")  # programs beside linsep and make
 ELSEWHERE = {  # pages that a test of their own runs: files of the package, numbers to compare
     "extending-analyses.md": "tests/analysis/test_extending.py",
     "keep-learning.md": "tests/classifier/test_docs.py",
 }
 SLOW = ("paper.md", "python.md", "your-method.md")  # laws of a method, reports, hundreds of runs
-LONG = ("bench",)  # commands that measure for minutes; tests/bench runs them small
 
 
 def test_every_page_is_one_click_from_the_entrance() -> None:
@@ -194,13 +193,14 @@ def _check_command(typed: Command, here: Path) -> None:
         asked = re.findall(r"\[([\w,]+)\]", " ".join(words))
         extras = {extra for several in asked for extra in several.split(",")}
         assert extras <= set(PROJECT["optional-dependencies"]), typed.place
+    if program == "python" and words[0] == "-m":  # in a clone: benchmarks, studies
+        app = importlib.import_module(f"{words[1]}.__main__").app
+        assert words[2] in {command.name for command in app.registered_commands}, typed.place
     if program == "linsep":
         _check_linsep(typed, words, here)
 
 
 def _check_linsep(typed: Command, words: list[str], here: Path) -> None:
-    if words[0] in LONG:
-        words = [*words[:2], "--help"]
     names = sorted(path.parent.name for path in (here / "runs").glob("*/results.json"))
     stand_ins = {"RUN": names[0], "RUN1": names[0], "RUN2": names[1]}
     words = [stand_ins.get(word, word) for word in words]

@@ -14,7 +14,8 @@ import linsep
 from linsep import own, testing
 from linsep.analysis.features import reopen
 from linsep.errors import ConfigError, StateError
-from linsep.grids.grid import Grid, plan
+from linsep.grids.grid import Grid
+from linsep.grids.plan import plan
 from linsep.learning.method import Method
 from linsep.methods import parts
 from linsep.prepare import Prepared, prepare

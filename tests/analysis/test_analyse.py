@@ -23,7 +23,6 @@ from linsep.analysis.features import Features, reopen
 from linsep.analysis.kinds import stored
 from linsep.analysis.spectrum import directions_for
 from linsep.analysis.table import table
-from linsep.bench import analysis as bench
 from linsep.compare.arms import compare
 from linsep.errors import ConfigError, StateError
 from linsep.nets.heads import LinearHead
@@ -552,11 +551,3 @@ def test_ctrl_c_keeps_what_is_done(
     assert said.returncode == 130
     assert "Repeat the command" in said.stderr
     assert stored(folder, "cka") is not None
-
-
-def test_the_benchmark_measures_every_analysis(tmp_path: Path) -> None:
-    run = bench.trained(bench.made_up(20, 10, 16), tmp_path)
-    cost = bench.measure(run, lambda line: None)
-    assert set(cost.seconds) == set(ANALYSES)
-    assert cost.total_seconds > 0
-    assert cost.peak_mib > 0

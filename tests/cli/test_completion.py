@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from linsep.cli import bench, completion, data, paper
+from linsep.cli import completion, data, paper
 from linsep.cli.commands import app
 from linsep.data.registry import SOURCES
 from linsep.grids.engines import ENGINES
@@ -41,7 +41,7 @@ def test_names_in_the_source_are_those_that_are_imported() -> None:
 
 
 def test_every_parameter_that_is_named_exists() -> None:
-    groups = {"": app, "paper": paper.app, "data": data.app, "bench": bench.app}
+    groups = {"": app, "paper": paper.app, "data": data.app}
     known = set()
     for group, commands in groups.items():
         for command in commands.registered_commands:

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from linsep import testing
 from linsep.cli.grid import picture
-from linsep.cli.live import Line, Lines
-from linsep.cli.progress import Watcher, cost_of_testing
+from linsep.cli.progress import Line, Lines, Watcher, cost_of_testing
 from linsep.grids.plan import Cell
+from linsep.grids.worker import Report
 from linsep.learning.run import ChunkEnd, EpochEnd, Run, StepEnd, TaskEnd
 from linsep.learning.workload import Workload
 from linsep.methods import assemble
@@ -31,11 +31,7 @@ def drawn(shown: Any, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("share", [0.0, 0.004, 0.5, 0.996, 1.0])
-@pytest.mark.parametrize(
-    "place",
-    ["task 1/5  epoch 1/5", "task 10/10  bias epoch 100/100", "task 9/9  testing 9999/9999"],
-)
+@pytest.mark.parametrize(("share", "place"), [(0.0, PLACES[0]), (0.5, PLACES[1]), (1.0, PLACES[2])])
 def test_a_run_shows_bar_percentage_time_and_place(width: int, share: float, place: str) -> None:
     (line,) = drawn(Line(share, "12:34:56 left", place, NOTES), width)
     assert len(line) <= width
@@ -65,7 +61,7 @@ def test_a_grid_never_cuts_a_name(width: int) -> None:
 
 def test_a_grid_shows_where_its_runs_are() -> None:
     place = "task 1/5  testing 7/9"
-    cell = Cell({}, "a-run", Path("a-run"), "running", share=0.3, place=place)
+    cell = Cell({}, "a-run", Path("a-run"), Report("running", share=0.3, place=place))
     assert any("30%  task 1/5  testing 7/9" in line for line in drawn(picture([cell], 1), 80))
 
 

@@ -174,7 +174,7 @@ def test_whatever_is_printed_is_no_markup() -> None:
     """A console reads a text as markup unless it is told not to; `say` and tables are safe."""
     calls = [
         (path, node)
-        for part in ("cli", "compare", "bench", "report")
+        for part in ("cli", "compare", "report")
         for path in (ROOT / "src/linsep" / part).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from linsep.bench.data import load
+from benchmarks.data import load
 from linsep.data.images import Dataset
 from linsep.data.registry import SOURCES
 from linsep.data.sources.cifar import cifar10, cifar100

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from linsep.grids.defaults import differing
-from linsep.grids.plan import plan
+from linsep.grids.plan import differing, plan
 from tests.helpers.command import command
 
 BLOBS: dict[str, Any] = {"scenario": "blobs", "memory": 20, "compute": {"device": "cpu"}}

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ import pytest
 import torch
 
 from linsep.errors import ConfigError, DeviceError
-from linsep.grids.engines import open_engine
-from linsep.grids.engines.local import Local, cpu_slots, gpu_slots
+from linsep.grids.engines import Local, cpu_slots, gpu_slots, open_engine
 from linsep.grids.grid import Grid
-from linsep.grids.plan import expand, over, plan, time_left
-from linsep.grids.worker import Job, Message
+from linsep.grids.plan import Cell, expand, over, plan, time_left
+from linsep.grids.worker import Board, Report
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.storage.folder import RunFolder
+from linsep.storage.lease import Lease
 from linsep.storage.session import Session
 from tests.helpers.command import command
 from tests.helpers.real_runs import contents
@@ -71,8 +72,8 @@ def test_a_grid_equals_its_runs_alone_even_when_workers_are_killed(tmp_path: Pat
     killed = 0
     for cell in grid:
         if cell.status == "running" and killed < 2:
-            at_work = [w.process.pid for w in engine._workers if w.job is not None]
-            os.kill(at_work[0] or 0, signal.SIGKILL)
+            process, _ = engine.workers[cell.report.worker]
+            os.kill(process.pid or 0, signal.SIGKILL)
             killed += 1
     assert killed == 2
     assert [cell.status for cell in cells] == ["done"] * 6
@@ -104,58 +105,73 @@ def test_a_bad_cell_stops_nobody_and_a_stopped_grid_goes_on(tmp_path: Path) -> N
     assert RunFolder(plan(wild, tmp_path)[1].folder).results()["seed"] == 0
 
 
-# --- what the grid does with what an engine tells, on an engine that tells what it is asked to ----
+# --- what the grid does with reports, on an engine whose workers end as the script says -----------
 
 
 class Scripted:
-    """Ends its jobs as the script says, one message a hearing."""
+    """Each worker takes up the first run that it may, and ends it as the script says."""
 
-    shares_memory = True
+    here = True
 
-    def __init__(self, *endings: str, further: float = 0.0, slots: int = 2) -> None:
-        self.endings, self.slots, self.further, self.reached = list(endings), slots, further, 0.0
-        self.jobs: list[Job] = []
-        self.most_beside: dict[int, int] = {}  # how many other runs at most, by the try's number
-        self.tries = 0
-        self.on_hear: list[Any] = []
+    def __init__(self, *endings: str, further: float = 0.0, most: int = 2) -> None:
+        self.endings, self.most, self.further, self.reached = list(endings), most, further, 0.0
+        self.workers: dict[int, str] = {}  # and what each is at work on
+        self.beside: list[int] = []  # how many others worked when each was started
+        self.on_look: list[Any] = []
 
-    def room(self) -> int:
-        return self.slots - len(self.jobs)
+    def start(self, board: Path, numbers: Any) -> None:
+        self.board = Board(board)
+        plan = self.board.plan()
+        for number in numbers:
+            for name in plan["cells"]:
+                report = self.board.read(name)
+                if report.status == "waiting" and report.tries <= plan["tries"]:
+                    tries = 1 if self.reached > report.resumed else report.tries + 1
+                    begun = Report("running", "", number, tries, self.reached, self.reached)
+                    self.board.write(name, begun)
+                    self.beside.append(len(self.workers))
+                    self.workers[number] = name
+                    self.reached += self.further
+                    break
 
-    def start(self, jobs: Any) -> None:
-        self.jobs += jobs
-        self.tries += len(jobs)
-        self.most_beside[self.tries] = len(self.jobs) - 1
-
-    def hear(self, timeout: float) -> list[Message]:
-        for then in self.on_hear:
+    def ended(self) -> dict[int, str]:
+        for then in self.on_look:
             then()
-        if not self.jobs:
-            return []
-        job = self.jobs.pop(0)
-        kind, _, reason = self.endings.pop(0).partition(" ")
-        begun = Message("progress", job.index, done=round(100 * self.reached), total=100, rate=5.0)
-        self.reached += self.further
-        return [begun, Message(kind, job.index, reason, seconds=1.0)]  # type: ignore[arg-type]
-
-    def stop(self) -> None: ...
+        if not self.workers:
+            return {}
+        number = min(self.workers)
+        name, ending = self.workers.pop(number), self.endings.pop(0)
+        status, _, reason = ending.partition(" ")
+        if status == "died":
+            return {number: reason}
+        self.board.write(name, replace(self.board.read(name), status=status, reason=reason))  # type: ignore[arg-type]
+        return {number: ""}
 
     def close(self) -> None: ...
+
+
+@pytest.fixture
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linsep.grids.grid.LOOK_HERE", 0.0)
+    monkeypatch.setattr("linsep.grids.grid.RETRY", 0.0)
 
 
 def cells_of(tmp_path: Path, seeds: int) -> list[Any]:
     return plan(SETTINGS | {"over": {"method": ["er"], "seed": list(range(seeds))}}, tmp_path)
 
 
+@pytest.mark.usefixtures("_at_once")
 def test_what_died_is_tried_again_behind_the_others_and_at_last_alone(tmp_path: Path) -> None:
     cells = cells_of(tmp_path, 3)
     engine = Scripted("died oom", "done", "done", "died oom", "done")
     for _ in Grid(cells, tmp_path, engine=engine):
         pass
     assert [cell.status for cell in cells] == ["done"] * 3
-    assert engine.most_beside[5] == 0, "the last try had the machine for itself"
+    assert len(engine.beside) == 5
+    assert engine.beside[4] == 0, "the last try had the machine for itself"
 
 
+@pytest.mark.usefixtures("_at_once")
 def test_what_always_dies_fails_with_its_reason_and_stops_nobody(tmp_path: Path) -> None:
     cells = cells_of(tmp_path, 2)
     for _ in Grid(cells, tmp_path, engine=Scripted("died oom", "done", "died oom", "died oom")):
@@ -164,6 +180,19 @@ def test_what_always_dies_fails_with_its_reason_and_stops_nobody(tmp_path: Path)
     assert cells[0].reason == "oom (3 times)"
 
 
+@pytest.mark.usefixtures("_at_once")
+def test_workers_that_die_before_they_take_up_a_run_are_not_hired_for_ever(tmp_path: Path) -> None:
+    class Broken(Scripted):
+        def start(self, board: Path, numbers: Any) -> None:
+            self.workers |= dict.fromkeys(numbers, "")
+
+    cells = cells_of(tmp_path, 1)
+    for _ in Grid(cells, tmp_path, engine=Broken(*["died no torch"] * 3)):
+        pass
+    assert (cells[0].status, cells[0].reason) == ("failed", "no torch (3 times)")
+
+
+@pytest.mark.usefixtures("_at_once")
 def test_a_run_that_gets_further_each_time_is_never_given_up(tmp_path: Path) -> None:
     cells = cells_of(tmp_path, 1)
     for _ in Grid(cells, tmp_path, engine=Scripted(*["died oom"] * 9, "done", further=0.1)):
@@ -171,31 +200,33 @@ def test_a_run_that_gets_further_each_time_is_never_given_up(tmp_path: Path) -> 
     assert cells[0].status == "done"
 
 
-def test_a_run_held_elsewhere_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("linsep.grids.grid.RETRY", 0.0)
+@pytest.mark.usefixtures("_at_once")
+def test_a_run_held_elsewhere_is_waited_for(tmp_path: Path) -> None:
     cells = cells_of(tmp_path, 2)
-    engine = Scripted("held by another", "done", "held by another", "done")
-    seen = [cell.status for cell in Grid(cells, tmp_path, engine=engine)]
-    assert "elsewhere" in seen
+    for cell in cells:
+        cell.folder.mkdir(parents=True)
+    engine = Scripted("elsewhere", "done", "done")
+    for _ in Grid(cells, tmp_path, engine=engine):
+        pass
     assert [cell.status for cell in cells] == ["done"] * 2
 
     cells = cells_of(tmp_path, 1)
-    engine = Scripted("held by another")
-    monkeypatch.setattr("linsep.grids.grid.RETRY", 1000.0)
+    engine = Scripted("elsewhere")
+    held = Lease(cells[0].folder)
+    held.acquire()
 
     def other_process() -> None:
         if not engine.endings:
+            held.release()
             prepared = prepare(from_settings(cells[0].settings), lenient=True)
             with Session(prepared, tmp_path) as session:
                 list(session)
 
-    engine.on_hear.append(other_process)
+    engine.on_look.append(other_process)
     for _ in Grid(cells, tmp_path, engine=engine):
         pass
     assert cells[0].status == "done"
-    assert cells[0].seconds > 0
+    assert cells[0].report.seconds > 0
 
 
 def test_an_impossible_cell_stops_nobody_unless_all_are(tmp_path: Path) -> None:
@@ -208,13 +239,12 @@ def test_an_impossible_cell_stops_nobody_unless_all_are(tmp_path: Path) -> None:
 def test_the_time_left_is_told_from_what_is_done(tmp_path: Path) -> None:
     cells = cells_of(tmp_path, 4)
     assert time_left(cells, 2) is None
-    cells[0].status, cells[0].resumed, cells[0].share, cells[0].seconds = "running", 0.2, 0.7, 6.0
+    cells[0].report = Report("running", resumed=0.2, share=0.7, seconds=6.0)
     assert time_left(cells, 1) == pytest.approx(12.0 * (0.3 + len(cells) - 1))  # 12 s for a whole
-    cells[0].share = 0.2
+    cells[0].report = Report("running", resumed=0.2, share=0.2, seconds=6.0)
     assert time_left(cells, 1) is None
-    cells[0].status, cells[0].resumed, cells[0].share, cells[0].seconds = "waiting", 0.0, 0.0, 0.0
-    cells[0].status, cells[0].seconds = "done", 10.0
-    cells[1].status, cells[1].share = "running", 0.5
+    cells[0].report = Report("done", share=1.0, seconds=10.0)
+    cells[1].report = Report("running", share=0.5)
     assert time_left(cells, 2) == pytest.approx(12.5)
     assert time_left(cells, 100) == pytest.approx(25 / 3)
 
@@ -234,17 +264,17 @@ def test_a_worker_gets_what_its_slot_says(tmp_path: Path) -> None:
     """The number of a GPU, as a rule; here something that a worker without one tells us."""
     engine = Local(tmp_path, [{"LINSEP_DATA": f"/nowhere/{i}"} for i in range(2)])
     asks = {"scenario": {"name": "split-mnist"}, "compute": {"threads": 1}}
-    engine.start([Job(i, asks, tmp_path, 1.0) for i in range(2)])
-    said: list[str] = []
-    while len(said) < 2:
-        said += [message.reason for message in engine.hear(1.0)]
-    engine.close()
+    cells = [Cell(asks | {"seed": i}, f"run-{i}", tmp_path / f"run-{i}") for i in range(2)]
+    for _ in Grid(cells, tmp_path, engine=engine):
+        pass
+    said = [cell.reason for cell in cells]
     assert all(any(f"/nowhere/{i}" in reason for reason in said) for i in range(2)), said
 
 
 SCRIPT = """
 from pathlib import Path
-from linsep.grids.grid import Grid, plan
+from linsep.grids.grid import Grid
+from linsep.grids.plan import plan
 print("executed", __name__)
 settings = {"scenario": {"name": "blobs", "train": 10, "test": 5}, "training": {"epochs": 1}}
 cells = plan(settings | {"over": {"method": ["ft"]}}, Path("runs"))

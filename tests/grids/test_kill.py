@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from linsep.grids.grid import Grid, plan
+from linsep.grids.grid import Grid
+from linsep.grids.plan import plan
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.storage.lease import holders

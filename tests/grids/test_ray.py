@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from linsep.grids.engines.local import cpu_slots
-from linsep.grids.grid import Grid, plan
+from linsep.grids.engines import cpu_slots
+from linsep.grids.grid import Grid
+from linsep.grids.plan import plan
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.storage.lease import holders
@@ -66,20 +67,20 @@ def until_all_exist(paths: list[Path]) -> None:
 def test_a_killed_node_loses_only_the_work_since_the_last_save(
     cluster: Any, tmp_path: Path
 ) -> None:
-    from linsep.grids.engines.ray import Ray
+    from linsep.grids.engines import Ray
 
     expected = straight(tmp_path / "straight")
     runs = tmp_path / "shared"
     began = plan(SETTINGS, runs)[:1]  # here first: what is begun locally may go on on a cluster
     local = Grid(began, runs, workers=1, save_every=0.0)
     for cell in local:
-        if cell.share > 0.2:
+        if cell.report.share > 0.2:
             local.stop()
     assert began[0].status == "stopped"
 
     cells = plan(SETTINGS, runs)
     assert [cell.begun for cell in cells] == [True, False, False, False]
-    engine = Ray(runs, cluster.address, cpu_slots(2))
+    engine = Ray(cluster.address, cpu_slots(2))
     grid = Grid(cells, runs, save_every=0.1, engine=engine)
     (victim,) = [node for node in cluster.list_all_nodes() if not node.head]
     killed, died = False, []
@@ -98,11 +99,11 @@ def test_a_killed_node_loses_only_the_work_since_the_last_save(
 
 
 def test_a_local_cluster_is_started_and_a_grid_on_it_can_be_stopped(tmp_path: Path) -> None:
-    from linsep.grids.engines.ray import Ray
+    from linsep.grids.engines import Ray
 
     long = SETTINGS | {"training": {"epochs": 5000}, "over": {"seed": [0]}, "method": "er"}
     cells = plan(long, tmp_path)
-    grid = Grid(cells, tmp_path, engine=Ray(tmp_path, None, cpu_slots(1)))
+    grid = Grid(cells, tmp_path, engine=Ray(None, cpu_slots(1)))
     for _ in grid:
         grid.stop()
     assert [cell.status for cell in cells] == ["stopped"]
@@ -114,7 +115,7 @@ def test_a_local_cluster_is_started_and_a_grid_on_it_can_be_stopped(tmp_path: Pa
 def test_a_users_own_parts_reach_the_workers_and_a_changed_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from linsep.grids.engines.ray import Ray
+    from linsep.grids.engines import Ray
 
     monkeypatch.chdir(write(tmp_path).parent)  # named relative to here, where no worker is
     over = {"method": ["mine.py:er_kd", "mine.py:er_kd+bfp"]}
@@ -127,7 +128,7 @@ def test_a_users_own_parts_reach_the_workers_and_a_changed_file_is_refused(
         with Session(made, tmp_path / "straight") as session:
             for _ in session:
                 pass
-    grid = Grid(cells, tmp_path / "runs", engine=Ray(tmp_path / "runs", None, cpu_slots(1)))
+    grid = Grid(cells, tmp_path / "runs", engine=Ray(None, cpu_slots(1)))
     for _ in grid:
         if all(cell.status == "done" for cell in cells) and late not in grid.cells:
             write(tmp_path, SOURCE + "# changed\n")

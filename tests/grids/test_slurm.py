@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from linsep.errors import ConfigError
-from linsep.grids.engines.local import cpu_slots
-from linsep.grids.grid import Grid, plan
+from linsep.grids.engines import cpu_slots
+from linsep.grids.grid import Grid
+from linsep.grids.plan import plan
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.storage.lease import holders
@@ -33,7 +34,7 @@ def _no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_jobs_equal_runs_alone_though_one_is_killed_and_one_preempted(tmp_path: Path) -> None:
-    from linsep.grids.engines.slurm import Slurm
+    from linsep.grids.engines import Slurm
 
     runs = tmp_path / "shared"
     cells = plan(SETTINGS, runs)
@@ -54,7 +55,7 @@ def test_jobs_equal_runs_alone_though_one_is_killed_and_one_preempted(tmp_path: 
 
 
 def test_without_slurm_it_says_so(tmp_path: Path) -> None:
-    from linsep.grids.engines.slurm import Slurm
+    from linsep.grids.engines import Slurm
 
     with pytest.raises(ConfigError, match="--on slurm: "):
         Slurm(tmp_path, {}, cpu_slots(1))

@@ -101,6 +101,7 @@ def build_stage(folder: Path) -> None:
     shutil.copytree(CONFIGS, folder / "configs")
     results = folder.with_name(f"{folder.name}-results")  # many files, which pages only read
     (folder / "results").symlink_to(shutil.copytree(ROOT / "results", results))
+    (folder / "studies").symlink_to(ROOT / "studies")
     grid = plan(read(CONFIGS / "fashion-mini.toml"), runs, here=False)  # one of its runs is made
     shutil.copytree(made.folder, grid[0].folder)
     lines = ["file,label,task,split"]

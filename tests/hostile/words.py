@@ -73,7 +73,7 @@ WITH_A_VALUE: tuple[tuple[str, ...], ...] = (
     ("data", "check", "huggingface", "--data", "{}"), ("data", "check", "mnist", "--data", "{}"),
     ("data", "show", "blobs", "-o", "x.png", "--per-task", "{}"),
     ("data", "prepare", "folder", "--data", ".", "--size", "{}"),
-    ("data", "prepare", "folder", "--data", ".", "--test-share", "{}"), ("bench", "{}"),
+    ("data", "prepare", "folder", "--data", ".", "--test-share", "{}"),
     ("learn", "{}", "nowhere"), ("learn", "m", "{}"), ("learn", "m", "nowhere", "--classes", "{}"),
     ("learn", "m", "nowhere", "--method", "{}"), ("learn", "m", "nowhere", "--net", "{}"),
     ("learn", "m", "nowhere", "--set", "{}"), ("learn", "m", "nowhere", "--set", "memory={}"),

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 
 from linsep.errors import ConfigError
-from linsep.paper.audit import Finding, audit
+from linsep.paper.protocol import entries, hyperparameters
 from linsep.paper.tables import (
     SCENARIOS,
     TABLES,
-    Cell,
+    Finding,
     Place,
     at,
-    entries,
-    hyperparameters,
+    audit,
     protocol,
     table,
 )
@@ -55,23 +54,6 @@ def test_tables_by_name_and_number() -> None:
     assert [table(name).runs for name in TABLES] == [5, 5, 5, 5, 3, None]
 
 
-def test_cells() -> None:
-    assert at(Place("split-cifar10", 200, "derpp+bfp")) == Cell(72.21, 0.22, 6.80, bold=True)
-    assert at(Place("split-cifar10", None, "jt", setting="task_il")) == Cell(98.19, 0.16)
-    assert at(Place("split-tinyimagenet", 4000, "derpp+bfp", "ff")) == Cell(9.42, 1.04, -6.28, True)
-    assert at(Place("split-cifar100", 500, "derpp+fd")) == Cell(43.81, 1.35)
-    assert at(Place("split-cifar10", 500, "derpp+bfp", "ala", gamma=10.0)) == Cell(83.70)
-    assert at(Place("split-imagenet100", 2000, "derpp+bfp2")) == Cell(52.88, 1.86)
-
-
-def test_every_cell_is_a_percentage() -> None:
-    for name in TABLES:
-        for place, found in table(name).cells.items():
-            assert 0 < found.mean < 100, place
-            assert found.std is None or 0 < found.std < 50, place
-            assert place.scenario in SCENARIOS
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -86,11 +68,6 @@ def test_every_cell_is_a_percentage() -> None:
 def test_unprinted_cells_are_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         at(Place(*arguments))
-
-
-def test_unknown_table_is_refused() -> None:
-    with pytest.raises(ConfigError, match="Did you mean 'faa'"):
-        table("fa")
 
 
 def test_hyperparameters_where_text_and_program_part() -> None:
@@ -196,10 +173,6 @@ def test_audit_of_the_gamma_table() -> None:
     assert dict(found.numbers) == {"faa": 75.77, "expected": 75.616}
     pairs = [(f.numbers["here"], f.numbers["elsewhere"]) for f in findings("disagreeing tables")]
     assert pairs == [(76.68, 76.02), (13.16, 13.25)]
-
-
-def test_audit_finds_nothing_else() -> None:
-    assert len(audit()) == 15
 
 
 @needs_paper

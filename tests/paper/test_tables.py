@@ -15,23 +15,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tomli_w
 
 from linsep.compare.tables import Spread
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand
 from linsep.methods.backward import bfp
 from linsep.nets.net import cnn
-from linsep.paper.evidence import protocol as evidence
 from linsep.paper.protocol import FIELDS, named, scale, scaled, scales, settings
 from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
-from linsep.paper.tables import SCENARIOS, TABLES, Place, entries, protocol, table
+from linsep.paper.tables import SCENARIOS, TABLES, Place, protocol, table
 from linsep.resolve import gathered, resolve
 from linsep.settings.config import former, from_settings, to_toml
-from linsep.settings.layers import merged
 from linsep.settings.shipped import read_config
 from linsep.settings.signature import ADDED, model_of
 from linsep.storage.store import Record, flat
+from studies.evidence import protocol as evidence
 from tests.helpers.command import command
 
 DATA = os.environ.get("LINSEP_TEST_DATA", "")
@@ -112,14 +110,6 @@ def test_the_configs_of_table_1_are_the_papers_protocol(name: str) -> None:
         place = Place("split-cifar10", memory, method, "faa", "class_il")
         needed = expected(place, scale("paper"), "authors")
         assert {n: fields.get(n) for n in needed} == needed, place
-
-
-def test_settings_are_made_anew_each_time() -> None:
-    first = scaled(CELL, scale("small"))
-    kept = json.dumps(first)
-    first["training"]["schedule"]["milestones"].append(99)
-    first["net"]["width"] = first["bfp"]["init"] = None
-    assert json.dumps(scaled(CELL, scale("small"))) == kept
 
 
 def test_no_two_experiments_share_a_run() -> None:
@@ -366,10 +356,10 @@ def test_small_numbers_never_go_without_a_warning(form: str, tmp_path: Path) -> 
         assert len(rows) == len(table("table1").cells)
 
 
-@pytest.mark.parametrize("name", [*TABLES, *(f"table{i}" for i in range(1, 7))])
-def test_every_table_can_be_shown(name: str, tmp_path: Path) -> None:
-    said = command("paper", name, "--format", "json", cwd=tmp_path)
-    assert len(json.loads(said.stdout)["rows"]) == len(table(name).cells)
+def test_every_table_can_be_shown(tmp_path: Path) -> None:
+    for number, name in enumerate(TABLES, start=1):
+        said = command("paper", f"table{number}", "--format", "json", cwd=tmp_path)
+        assert len(json.loads(said.stdout)["rows"]) == len(table(name).cells), name
 
 
 def test_audit_names_the_impossible_cell(tmp_path: Path) -> None:
@@ -421,12 +411,3 @@ def test_refusals_of_paper_run(tmp_path: Path) -> None:
         said = command(*words, cwd=tmp_path)
         assert (said.returncode, said.stderr.count("\n")) == (2, 1), said
         assert reason in said.stderr
-
-
-def test_entries_and_settings_agree_on_a_config_file(tmp_path: Path) -> None:
-    """What `settings` gives is what a person could have written in a file."""
-    wanted = settings("split-tinyimagenet", 4000, "derpp+bfp2")
-    (tmp_path / "config.toml").write_text(tomli_w.dumps(wanted))
-    read = tomllib.loads((tmp_path / "config.toml").read_text())
-    assert merged(read) == merged(wanted)
-    assert read["training"]["lr"] == entries("split-tinyimagenet", 4000, "derpp")["lr"].text == 0.1

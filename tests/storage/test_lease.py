@@ -203,3 +203,24 @@ def test_what_was_finished_while_we_waited_is_not_done_again(tmp_path: Path) -> 
         assert late.finished
         assert list(late) == []
     assert not holders(late.folder)
+
+
+def test_a_lease_left_beside_the_results_goes_when_the_command_is_repeated(tmp_path: Path) -> None:
+    """As after a SIGKILL between the last file of a run and the release of its lease."""
+    folder = straight(tmp_path)
+    process = FORK.Process(target=_die_holding, args=(folder,))
+    process.start()
+    process.join()
+    assert holders(folder)
+    assert straight(tmp_path) == folder
+    assert not holders(folder)
+    lease = Lease(folder, host="elsewhere/1")
+    lease.acquire()
+    straight(tmp_path)
+    lease.check()  # alive, so it stays
+    lease.release()
+
+
+def _die_holding(folder: Path) -> None:
+    Lease(folder).acquire()
+    os._exit(1)

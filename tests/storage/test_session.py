@@ -237,26 +237,6 @@ def test_changed_events_of_an_unfinished_run_are_restored(
     assert contents(folder) == expected
 
 
-def test_a_run_saved_before_states_had_events_ends_with_the_same_file(
-    tmp_path: Path, expected: dict[str, bytes]
-) -> None:
-    """Such states know only how long the file was, and named a finished task by its group."""
-    folder = interrupted(tmp_path / "old", 11)
-    for name in ("state.pt", "state.previous.pt"):
-        state = files.unseal(folder / name)
-        lines = [json.loads(line) for line in state["events"].splitlines()]
-        old = "".join(
-            json.dumps({k: v for k, v in e.items() if k != "group"}) + "\n" for e in lines
-        )
-        del state["key"]
-        (folder / name).write_bytes(files.seal(state | {"events": len(old)}))
-        if name == "state.pt":
-            (folder / "events.jsonl").write_text(old)
-            assert '"group"' in state["events"]
-            assert '"group"' not in old
-    assert contents(straight(tmp_path / "old")) == expected
-
-
 def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious\n")

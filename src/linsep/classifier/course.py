@@ -139,6 +139,10 @@ class Lesson:
 
     def __iter__(self) -> Iterator[Event]:
         yield from self.run
+        self.end()
+
+    def end(self) -> None:
+        """Let the course know what the run has learned."""
         self.course.learner = self.run.learner
         self.course.seen = self.task.seen
         self.course.tested.append(self.group)

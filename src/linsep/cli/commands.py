@@ -9,7 +9,6 @@ from typer.core import TyperGroup
 from .. import __version__
 from . import (
     analyse,
-    bench,
     data,
     grid,
     label,
@@ -53,7 +52,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }  # fmt: skip
 for name, command in COMMANDS.items():
     app.command(name)(grouped(command))
-GROUPS = {"paper": paper.app, "data": data.app, "bench": bench.app}
+GROUPS = {"paper": paper.app, "data": data.app}
 for name, group in GROUPS.items():
     app.add_typer(group, name=name, cls=Group)
 for name, commands in {"": app, **GROUPS}.items():

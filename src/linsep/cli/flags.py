@@ -105,6 +105,9 @@ Set = Annotated[
     list[str] | None, Option("--set", metavar="SETTING=VALUE", help=ANY, rich_help_panel=SETTINGS)
 ]
 Runs = Annotated[Path, Option(help="Folder that holds the runs.")]
+Parts = Annotated[
+    list[str] | None, Option("--part", metavar="NAME", help="Run only this part of the file.")
+]
 DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop.")]
 ALSO = "Folder of finished runs that need not be repeated; nothing is written there."
 Also = Annotated[list[Path] | None, Option("--also", metavar="DIR", help=ALSO)]
@@ -216,7 +219,7 @@ class Place:
 
     def slots(self, computes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         """One per GPU, or per core or cores that a run needs; a cluster may have GPUs unseen."""
-        from ..grids.engines.local import cpu_slots, gpu_slots
+        from ..grids.engines import cpu_slots, gpu_slots
         from ..resolve import devices
         from ..storage.environment import cores
 

@@ -22,16 +22,17 @@ if TYPE_CHECKING:
     from ..grids.grid import Grid
     from ..grids.plan import Cell
     from ..grids.search import Search
-    from .live import Lines
+    from .progress import Lines
 
 LINE_EVERY = 30.0  # seconds between lines on how far it is, where there is no terminal
 PLANNED = {"done": "finished", "failed": "impossible", "waiting": "new"}  # states in a plan
-STATES = ("done", "running", "queued", "waiting", "elsewhere", "stopped", "failed")
+STATES = ("done", "running", "waiting", "elsewhere", "stopped", "failed")
 
 
 def grid(
     config: flags.ConfigFile = None,
     over: flags.Over = None,
+    part: flags.Parts = None,
     *,
     question: flags.Question,
     details: flags.Details,
@@ -54,14 +55,14 @@ def grid(
 
       linsep grid --over method=er,er+bfp --over seed=0..2 --epochs 2
     """
-    from ..grids.plan import plan
+    from ..grids.plan import in_parts, plan
 
     place.check()
     settings = settings_from(config, (question, details, labels), set_, over)
     settings.pop("search", None)
     if not settings.get("over") and not settings.get("parts"):
         raise ConfigError("nothing to vary: give --over seed=0..4, or use `linsep run` for one run")
-    cells = plan(settings, saving.runs, here=place.here, also=also or ())
+    cells = plan(in_parts(settings, part or ()), saving.runs, here=place.here, also=also or ())
     make(cells, place, saving, keep, dry_run)
     if not dry_run:
         conclude(cells, saving.runs)
@@ -71,8 +72,8 @@ def make(
     cells: list[Cell], place: flags.Place, saving: flags.Saving, keep: flags.Keep, dry_run: bool
 ) -> None:
     """Carry out the runs of a plan, or list them."""
-    from ..grids.defaults import differing
     from ..grids.grid import Grid
+    from ..grids.plan import differing
     from ..storage.labels import given, relabel
 
     slots = place.slots([cell.settings["compute"] for cell in cells if cell.status != "failed"])
@@ -141,15 +142,16 @@ def standing(cell: Cell) -> str:
 def line(cell: Cell, cells: Sequence[Cell]) -> str:
     """'[3/15] fashion-mini-er-m200-s0-1234567890  4.2 s'."""
     finished = sum(c.status == "done" for c in cells)
-    note = f"{cell.seconds:.1f} s" if cell.status == "done" else f"{cell.status}: {cell.reason}"
+    took, outcome = f"{cell.report.seconds:.1f} s", f"{cell.status}: {cell.reason}"
+    note = took if cell.status == "done" else outcome
     return f"[{finished}/{len(cells)}] {cell.name}  {note}"
 
 
 def tally(cells: Sequence[Cell]) -> str:
     """'3 done, 2 running, 10 waiting, 1 failed; 1250 images/s'."""
-    counts = Counter(cell.status for cell in cells)
+    counts: Counter[str] = Counter(cell.status for cell in cells)
     text = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    rate = sum(cell.rate for cell in cells if cell.status == "running")
+    rate = sum(cell.report.rate for cell in cells if cell.status == "running")
     return text + (f"; {rate:.0f} images/s" if rate else "")
 
 
@@ -164,10 +166,10 @@ def left(cells: Sequence[Cell], at_once: int) -> str:
 
 def picture(cells: Sequence[Cell], at_once: int) -> Lines:
     """The runs under way with a bar each, and a line about all."""
-    from .live import Line, Lines
+    from .progress import Line, Lines
 
-    running = [cell for cell in cells if cell.status == "running"]
-    rows = [(c.name, Line(c.share, "", c.place, [f"{c.rate:.0f} images/s"])) for c in running]
+    running = [(cell.name, cell.report) for cell in cells if cell.status == "running"]
+    rows = [(n, Line(r.share, "", r.place, [f"{r.rate:.0f} images/s"])) for n, r in running]
     return Lines(rows, tally(cells) + left(cells, at_once))
 
 

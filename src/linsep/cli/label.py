@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option, echo
+from typer import Option, echo
 
 from ..errors import ConfigError
 from . import flags
 from .selection import selected
-from .store import Runs, Where
+from .store import RunNames, Runs, Where
 
 
 def label(
-    run: Annotated[
-        list[Path] | None, Argument(metavar="RUNS", help="Keys, names or folders of runs.")
-    ] = None,
+    run: RunNames = None,
     where: Where = None,
     runs: Runs = Path("runs"),
     *,

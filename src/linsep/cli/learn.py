@@ -183,7 +183,6 @@ def _teach(lesson: Teaching, console: Console) -> None:
     from ..learning.run import TaskEnd
     from .progress import Watcher
 
-    assert lesson.lesson is not None
     task, run = lesson.lesson.task, lesson.lesson.run
     done, total = run.steps()
     held = len(lesson.lesson.group.test)

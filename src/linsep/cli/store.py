@@ -18,6 +18,7 @@ from ..storage.files import reporting
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..compare.arms import Comparison
     from ..compare.tables import Table
 
 Runs = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
@@ -28,6 +29,27 @@ Format = Annotated[str, typer.Option("--format", help="terminal, markdown, csv, 
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
 ]
+RunNames = Annotated[
+    list[Path] | None, typer.Argument(metavar="RUNS", help="Keys, names or folders of runs.")
+]
+Against = Annotated[
+    str | None, typer.Option(metavar="METHOD", help="Compare every method with this one.")
+]
+Metrics = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="Only these metrics: faa,ff,task_il.faa")
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(metavar="FIELDS", help="Columns for each value of a setting: memory,seeds"),
+]
+Spread = Annotated[
+    str | None, typer.Option(metavar="KIND", help="Beside the mean: std, interval or none.")
+]
+AtEqual = Annotated[
+    str | None, typer.Option(metavar="COST", help="Methods of equal passes, seconds or bytes.")
+]
+Caption = Annotated[str | None, typer.Option(help="Caption of the table.")]
+Label = Annotated[str | None, typer.Option(help="Label of the table in LaTeX: tab:main")]
 STATUS = 20  # characters of a status before it folds
 FORMATS = ("terminal", "markdown", "csv", "latex", "json")
 
@@ -106,31 +128,16 @@ def _width(table: Table) -> int:
 
 
 def compare(
-    run: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="RUNS", help="Keys, names or folders of runs."),
-    ] = None,
+    run: RunNames = None,
     where: Where = None,
     runs: Runs = Path("runs"),
-    against: Annotated[
-        str | None, typer.Option(metavar="METHOD", help="Compare every method with this one.")
-    ] = None,
-    metrics: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Only these metrics: faa,ff,task_il.faa")
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="FIELDS", help="Columns for each value of a setting: memory,seeds"),
-    ] = None,
-    spread: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Beside the mean: std, interval or none.")
-    ] = None,
-    at_equal: Annotated[
-        str | None,
-        typer.Option(metavar="COST", help="Methods of equal passes, seconds or bytes."),
-    ] = None,
-    caption: Annotated[str | None, typer.Option(help="Caption of the table.")] = None,
-    label: Annotated[str | None, typer.Option(help="Label of the table in LaTeX: tab:main")] = None,
+    against: Against = None,
+    metrics: Metrics = None,
+    columns: Columns = None,
+    spread: Spread = None,
+    at_equal: AtEqual = None,
+    caption: Caption = None,
+    label: Label = None,
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
@@ -152,32 +159,34 @@ def compare(
     from ..compare.arms import compare as compared
     from ..compare.budgets import at_equal as budgeted
     from ..compare.pivot import choose, pivot
-    from ..compare.summaries import differences, long, notes, summary
     from .selection import selected
 
-    check_format(format_)
     check_label(label)
-    comparison = compared(selected(run, where, runs), against)
-    chosen = metrics is not None or columns is not None or spread is not None
+    chosen = any(given is not None for given in (metrics, columns, spread))
     if chosen and at_equal is not None:
-        raise ConfigError(
-            "--at-equal chooses its columns: leave out --metrics, --columns, --spread"
-        )
+        raise ConfigError("--at-equal sets the columns: leave out --metrics, --columns, --spread")
+    comparison = compared(selected(run, where, runs), against)
     if at_equal is not None:
         table, said = budgeted(comparison, at_equal, against)
         tables = [table]
     elif chosen:
         table, said = pivot(comparison, choose(comparison, metrics, columns, spread))
         tables = [table]
-    elif format_ in ("csv", "json"):
-        tables, said = [long(comparison)], notes(comparison)
     else:
-        wide = format_ == "terminal"  # a page has no room for the intervals
-        tables = [summary(comparison, intervals=wide), differences(comparison)]
-        said = notes(comparison)
+        tables, said = _usual_tables(comparison, format_)
     if caption is not None:
         tables[0] = replace(tables[0], caption=caption)
     publish([table for table in tables if table.rows], said, format_, output, label)
+
+
+def _usual_tables(comparison: Comparison, format_: str) -> tuple[list[Table], list[str]]:
+    """The tables and notes of a comparison for which no columns were chosen."""
+    from ..compare.summaries import differences, long, notes, summary
+
+    if format_ in ("csv", "json"):
+        return [long(comparison)], notes(comparison)
+    wide = format_ == "terminal"  # a page has no room for the intervals
+    return [summary(comparison, intervals=wide), differences(comparison)], notes(comparison)
 
 
 def show_arms(folders: Sequence[Path]) -> None:

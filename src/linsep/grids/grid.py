@@ -1,27 +1,28 @@
-"""Grids: hand runs to an engine, retry those that crash, and resume a grid that was stopped.
+"""Grids: start workers, watch their reports, retry runs that crashed.
 
-Knows the cells of a plan and what becomes of them. Knows nothing of processes or clusters; a run's
-folder is the only thing that outlives it, so a grid may be killed at any time and started again,
-here or elsewhere, beside another one too.
+A run's folder is the only thing that outlives its grid, so a grid may be killed at any time and
+started again, here or elsewhere, or beside another one.
 """
 
+import shutil
 import time
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from ..settings.sections import Keep
 from ..storage.folder import RunFolder
-from ..storage.session import SAVE_EVERY
-from .engines import Engine
-from .engines.local import Local, cpu_slots
-from .plan import Cell, expand, over, plan
-from .worker import Job, Message
+from ..storage.lease import release_dead
+from ..storage.resumable import SAVE_EVERY
+from .engines import Engine, Local, cpu_slots
+from .plan import Cell, done
+from .worker import TRIES, Board, Report
 
-__all__ = ["Cell", "Grid", "expand", "over", "plan"]
-
-TRIES = 3  # of a run that dies without getting further
-LOOK = 1.0  # seconds between looks around when nothing is heard
-RETRY = 3.0  # seconds before asking again for a run that another process is working on
+LOOK_HERE, LOOK_SHARED = 0.1, 1.0  # seconds between looks at the reports
+RETRY = 3.0  # seconds before trying again for a run that another process is working on
 
 
 class Grid:
@@ -42,103 +43,101 @@ class Grid:
     ) -> None:
         self.cells, self.runs, self.save_every, self.keep = cells, runs, save_every, keep
         self.engine = engine or Local(runs, cpu_slots(workers))
-        self._waiting = [cell for cell in cells if cell.status == "waiting"]
         self.stopping = False
+        self._board = Board(runs.absolute() / ".grid" / uuid.uuid4().hex[:12])
+        self._numbers = count()
+        self._workers: dict[int, Cell] = {}  # and where each begins its walk
+        self._retried = time.monotonic()
 
     def __iter__(self) -> Iterator[Cell]:
         try:
             while True:
-                self._hand_out()
+                self._hire()
                 if not self._open():
                     return
-                for message in self.engine.hear(LOOK):
-                    yield self._take(message)
-                yield from self._look_elsewhere()
+                time.sleep(LOOK_HERE if self.engine.here else LOOK_SHARED)
+                yield from self._news()
         finally:
             self.engine.close()
+            shutil.rmtree(self._board.folder, ignore_errors=True)
+            with suppress(OSError):  # another grid may be under way
+                self._board.folder.parent.rmdir()
 
     def add(self, cell: Cell) -> None:
         self.cells.append(cell)
-        if cell.status == "waiting":
-            self._waiting.append(cell)
 
     def stop(self) -> None:
         self.stopping = True
-        self.engine.stop()
-
-    def under_way(self) -> list[Cell]:
-        return [cell for cell in self.cells if cell.status in ("queued", "running")]
+        self._board.stop()
 
     # --- the inside ------------------------------------------------------------------------------
 
+    def _running(self) -> list[Cell]:
+        return [cell for cell in self.cells if cell.status == "running"]
+
     def _open(self) -> bool:
         """Return whether there is anything to wait for."""
-        if self.stopping:
-            for cell in self.cells:
-                if cell.status in ("waiting", "elsewhere"):
-                    cell.status = "stopped"
-            self._waiting = []
-        return any(cell.open for cell in self.cells)
-
-    def _hand_out(self) -> None:
-        jobs: list[Job] = []
-        while self._waiting and not self.stopping and len(jobs) < self.engine.room():
-            if self.engine.shares_memory and self._needs_quiet():
-                break
-            cell = self._waiting.pop(0)
-            cell.status, cell.tries = "queued", cell.tries + 1
-            place = self.runs.absolute(), self.save_every, self.keep
-            jobs.append(Job(self.cells.index(cell), cell.settings, *place))
-        if jobs:
-            self.engine.start(jobs)
-
-    def _needs_quiet(self) -> bool:
-        """Return whether to wait: a last try runs alone, in case memory ran out before."""
-        under_way = self.under_way()
-        last = self._waiting[0].tries == TRIES - 1
-        return bool(under_way) and (last or any(cell.tries == TRIES for cell in under_way))
-
-    def _take(self, message: Message) -> Cell:
-        cell = self.cells[message.index]
-        cell.reason = message.reason
-        match message.kind:
-            case "progress":
-                cell.share, cell.rate = message.done / max(message.total, 1), message.rate
-                cell.place, cell.seconds = message.place, message.seconds
-                if cell.status != "running":
-                    cell.resumed = cell.share
-                if cell.status != "running" and cell.share > cell.reached:
-                    cell.tries, cell.reached = 1, cell.share  # the try before was not for nothing
-                cell.status = "running"
-            case "done":
-                cell.finish(message.seconds)
-            case "held":
-                cell.status, cell.again = "elsewhere", time.monotonic() + RETRY
-                cell.tries -= 1
-            case "died":
-                self._revive(cell)
-            case kind:  # failed, stopped
-                cell.status = kind
-        return cell
-
-    def _revive(self, cell: Cell) -> None:
-        """Put a crashed run back at the end of the queue."""
-        if self.stopping:
-            cell.status = "stopped"
-        elif cell.tries < TRIES:
-            cell.status = "waiting"
-            self._waiting.append(cell)
-        else:
-            cell.status, cell.reason = "failed", f"{cell.reason} ({cell.tries} times)"
-
-    def _look_elsewhere(self) -> Iterator[Cell]:
-        """Check the runs that another process held: they may be finished or free by now."""
+        if not self.stopping:
+            return any(cell.open for cell in self.cells)
+        self._board.stop()  # a signal may have come while the plan was being posted
+        if self._workers if self.engine.here else self._running():
+            return True
         for cell in self.cells:
-            if cell.status != "elsewhere":
-                continue
-            if RunFolder(cell.folder).finished:
-                cell.finish()
+            if cell.open:
+                cell.report = replace(cell.report, status="stopped")
+        return False
+
+    def _hire(self) -> None:
+        """Start workers, as far as there are runs for them."""
+        waiting = sorted((c for c in self.cells if c.status == "waiting"), key=lambda c: c.tries)
+        tries = TRIES - 1
+        if self.engine.here:  # where a last try runs alone, in case memory ran out before
+            if any(cell.tries == TRIES for cell in self._running()):
+                return
+            others = [cell for cell in waiting if cell.tries < tries]
+            if others or self._workers:
+                waiting, tries = others, tries - 1
+            else:
+                waiting = waiting[:1]
+        wanted = min(self.engine.most, len(waiting) + len(self._running())) - len(self._workers)
+        if not waiting or wanted <= 0 or self.stopping:
+            return
+        saving = {"save_every": self.save_every, "keep": self.keep}
+        cells = {cell.name: cell.settings for cell in waiting}
+        runs = str(self.runs.absolute())
+        self._board.post({"runs": runs, **saving, "tries": tries, "cells": cells})
+        hired = [next(self._numbers) for _ in range(wanted)]
+        self._workers |= {number: waiting[number % len(waiting)] for number in hired}
+        self.engine.start(self._board.folder, hired)
+
+    def _news(self) -> Iterator[Cell]:
+        """Read the reports; yield the cells that changed."""
+        ended = self.engine.ended()  # first, so that the last report of a worker is not missed
+        retry = time.monotonic() - self._retried >= RETRY
+        if retry:
+            self._retried = time.monotonic()
+        for cell in [cell for cell in self.cells if cell.open]:
+            before, cell.report = cell.report, self._settled(cell, ended, retry)
+            if cell.report != before:
                 yield cell
-            elif time.monotonic() >= cell.again:
-                cell.status = "waiting"
-                self._waiting.append(cell)
+        for number, reason in ended.items():
+            first = self._workers.pop(number)
+            idle = all(cell.report.worker != number for cell in self.cells)
+            if reason and idle and first.status == "waiting":  # it did not get as far as its run
+                report = replace(first.report, tries=first.tries + 1).crashed(reason)
+                self._board.write(first.name, report)
+                first.report = report
+                yield first
+
+    def _settled(self, cell: Cell, ended: Mapping[int, str], retry: bool) -> Report:
+        """What is reported of a run, and what follows from it."""
+        report = told = self._board.read(cell.name)
+        if report.status == "running" and report.worker in ended:
+            report = report.crashed(ended[report.worker] or "its worker ended without a report")
+        elif report.status == "elsewhere" and RunFolder(cell.folder).finished:
+            report = replace(report, status="done")
+        elif report.status == "elsewhere" and retry and release_dead(cell.folder):
+            report = replace(report, status="waiting")
+        if report != told:
+            self._board.write(cell.name, report)
+        return done(cell.folder, report) if report.status == "done" else report

@@ -1,8 +1,6 @@
 """The runs of a grid: every combination of lists over fields, each run once.
 
-A grid may have parts, tables that each go over the rest of its settings, with lists of their own.
-
-Knows settings and what lies in the runs' folder. Knows nothing of how runs are made.
+A grid may have parts: tables that each go over the rest of its settings, with lists of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +21,14 @@ from ..settings.config import from_settings
 from ..settings.layers import flat, merged, nested, parsed, split
 from ..settings.names import full_name, short_name
 from ..storage.folder import RunFolder
+from .worker import Report, Status
 
 if TYPE_CHECKING:
     from ..learning.workload import Workload
 
 MOST = 100_000  # runs of one grid
 JUDGED = 0.02  # share of a run from which its pace is known
+LISTED = 5  # methods; more are summed up
 
 
 def in_parts(settings: Mapping[str, Any], names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -75,36 +75,40 @@ def over(text: str) -> tuple[str, list[Any]]:
 
 @dataclass(eq=False)
 class Cell:
-    """One run of a grid."""
+    """One run of a grid, and the last report on it."""
 
     settings: dict[str, Any]
     name: str
     folder: Path
-    status: str = "waiting"  # queued, running, done, failed, stopped, elsewhere
-    reason: str = ""
+    report: Report = field(default_factory=Report)
     begun: bool = False  # before this grid, and not finished
-    share: float = 0.0  # of its work
-    place: str = ""  # "task 2/5  epoch 3/5"
-    rate: float = 0.0  # images a second
-    resumed: float = 0.0  # share of its work that was done before it was last started
-    seconds: float = 0.0  # since then; all in all, once it is done
-    tries: int = 0  # in a row that brought nothing
-    reached: float = 0.0  # share of its work from which it last went on
-    again: float = 0.0  # when to look again whether another process has let go of it
     workload: Workload | None = None  # unless it is impossible
     training: dict[str, Any] = field(default_factory=dict)  # resolved: {"training.lr": 0.1, ...}
 
     @property
+    def status(self) -> Status:
+        return self.report.status
+
+    @property
+    def reason(self) -> str:
+        return self.report.reason
+
+    @property
+    def tries(self) -> int:
+        return self.report.tries
+
+    @property
     def open(self) -> bool:
         """Whether the run may still finish."""
-        return self.status in ("waiting", "queued", "running", "elsewhere")
+        return self.status in ("waiting", "running", "elsewhere")
 
-    def finish(self, seconds: float = 0.0) -> None:
-        """Mark it as done, after the seconds that its folder has on record, or else these."""
-        self.status, self.share = "done", 1.0
-        with suppress(StateError):
-            seconds = sum(entry["seconds"] for entry in RunFolder(self.folder).timing()) or seconds
-        self.seconds = seconds
+
+def done(folder: Path, report: Report) -> Report:
+    """The report on a finished run, with the seconds that its folder has on record, if any."""
+    seconds = 0.0
+    with suppress(StateError):
+        seconds = sum(entry["seconds"] for entry in RunFolder(folder).timing())
+    return replace(report, status="done", share=1.0, seconds=seconds or report.seconds)
 
 
 def plan(
@@ -131,7 +135,8 @@ def plan(
         except LinsepError as error:
             wrong.append(error)
             name = _spelled(combination, grid) or f"combination {number + 1}"
-            cell = Cell(combination, name, runs / f"invalid {number}", "failed", str(error))
+            cell = Cell(combination, name, runs / f"invalid {number}")
+            cell.report = Report("failed", str(error))
         cells.setdefault(cell.name, cell)
     if len(wrong) == len(combinations):
         same = len({str(error) for error in wrong}) == 1
@@ -141,14 +146,14 @@ def plan(
 
 
 def time_left(cells: Sequence[Cell], at_once: int) -> float | None:
-    """Seconds, if the rest takes as long as runs that are done, or else at the pace of those under
-    way; None before there is anything."""
-    timed = [cell.seconds for cell in cells if cell.status == "done" and cell.seconds]
-    under_way = [(c.seconds, c.share - c.resumed) for c in cells if c.status == "running"]
-    timed = timed or [seconds / share for seconds, share in under_way if share > JUDGED]
+    """Seconds left at the pace of the finished runs, or else of the running ones; None: unknown."""
+    reports = [cell.report for cell in cells]
+    timed = [report.seconds for report in reports if report.status == "done" and report.seconds]
+    running = [(r.seconds, r.share - r.resumed) for r in reports if r.status == "running"]
+    timed = timed or [seconds / share for seconds, share in running if share > JUDGED]
     if not timed:
         return None
-    rest = [1 - cell.share for cell in cells if cell.open]
+    rest = [1 - cell.report.share for cell in cells if cell.open]
     return sum(rest) * sum(timed) / len(timed) / max(1, min(at_once, len(rest)))
 
 
@@ -165,7 +170,7 @@ def _cell(
     run = next((folder for folder in folders if folder.finished), folders[0])
     cell = Cell(settings, prepared.name, run.path, workload=prepared.workload(), training=training)
     if run.finished:
-        cell.finish()
+        cell.report = done(run.path, cell.report)
     else:
         cell.begun = run.begun
     return cell
@@ -176,3 +181,51 @@ def _spelled(combination: Mapping[str, Any], settings: Mapping[str, Any]) -> str
     chosen = flat(combination) | flat(combination.get("options", {}))
     names = flat(settings.get("over", {}))
     return ", ".join(f"{short_name(name)}={chosen.get(full_name(name))}" for name in names)
+
+
+# --- training settings in which methods differ by default -----------------------------------------
+
+
+def differing(cells: Sequence[Cell]) -> list[str]:
+    """'lr differs by default: 0.1 for er, 0.03 for derpp. Give --lr to set one for all.'"""
+    alike: dict[str, list[Cell]] = {}  # by all that was given, except for the method and the seed
+    for cell in cells:
+        if cell.training:
+            alike.setdefault(repr(sorted(_given(cell).items(), key=str)), []).append(cell)
+    lines: dict[str, None] = {}
+    for group in alike.values():
+        for name in group[0].training:
+            values = _by_value(group, name)
+            if len(values) > 1 and name not in _given(group[0]):
+                lines[_line(name, values)] = None
+    return list(lines)
+
+
+def _given(cell: Cell) -> Mapping[str, Any]:
+    apart = {"method", "seed", "options"}
+    return flat({name: value for name, value in cell.settings.items() if name not in apart})
+
+
+def _by_value(cells: Sequence[Cell], name: str) -> dict[str, list[str]]:
+    """The methods of each value; a method with terms that agrees with it is not told apart."""
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        method, value = str(cell.settings.get("method")), str(cell.training[name])
+        named = found.setdefault(value, [])
+        if not {method, method.partition("+")[0]} & set(named):
+            named.append(method)
+    return found
+
+
+def _line(name: str, values: Mapping[str, Sequence[str]]) -> str:
+    short = short_name(name)
+    flag = f"--set {name}=VALUE" if short == name else f"--{short.replace('_', '-')}"
+    each = ", ".join(f"{value} for {_who(methods)}" for value, methods in values.items())
+    return f"{short} differs by default: {each}. Give {flag} to set one for all."
+
+
+def _who(methods: Sequence[str]) -> str:
+    *first, last = methods
+    if len(first) >= LISTED:
+        return "most"
+    return f"{', '.join(first)} and {last}" if first else last

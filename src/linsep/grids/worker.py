@@ -1,153 +1,210 @@
-"""A run done as a job: what a process, a cluster's task or a batch job does when it receives one.
+"""Workers: each walks a grid's plan and does the runs that are neither finished nor held.
 
-Jobs and messages are plain values, so that they can be pickled or written as JSON. The last message
-of a job reports how it ended; `done` is the only good end.
+A grid and its workers share a folder, the board: it has the plan, and a report on every run that a
+worker has taken up. A worker stops when the plan is gone. Leases keep two processes from doing the
+same run, so workers need not know of each other, nor of other grids.
 """
 
+import json
+import multiprocessing
 import os
-import queue
 import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from ..errors import HeldError, LinsepError, out_of_memory
 from ..own import blamed
-from ..settings.sections import Keep
 
-REPORT_EVERY = 0.5  # seconds
+TRIES = 3  # of a run that crashes without progress
+LOOK_EVERY = 0.2  # seconds between looks whether to stop
+REPORT_HERE, REPORT_SHARED = 0.5, 2.0  # seconds between reports, on this machine's disk or another
+PLAN = "plan.json"
 
-
-@dataclass(frozen=True)
-class Job:
-    index: int  # of the cell in its grid
-    settings: dict[str, Any]
-    runs: Path
-    save_every: float
-    keep: Keep | None = None
+Status = Literal["waiting", "running", "done", "failed", "stopped", "elsewhere"]
 
 
 @dataclass(frozen=True)
-class Message:
-    """The progress or outcome of a job.
+class Report:
+    """The progress or outcome of a run.
 
-    progress   work done so far; the first one as soon as the run is ready
-    done       finished
-    stopped    saved, because it was asked to stop
-    held       another process works on this run, here or on another machine
-    failed     trying again would not help
-    died       memory ran out, or its process did not survive; trying again may help
+    waiting     nobody has taken it up, or it crashed and may be tried again
+    running     by the worker with this number
+    done        finished
+    failed      trying again would not help
+    stopped     saved, because it was asked to stop
+    elsewhere   a process that is not of this grid holds it
     """
 
-    kind: Literal["progress", "done", "stopped", "held", "failed", "died"]
-    index: int
+    status: Status = "waiting"
     reason: str = ""
-    done: int = 0  # passes of images through the net
-    total: int = 0
+    worker: int = -1
+    tries: int = 0  # in a row without progress
+    resumed: float = 0.0  # share of its work that was done when it was last started
+    share: float = 0.0  # of its work
     place: str = ""  # "task 2/5  epoch 3/5"
     rate: float = 0.0  # images a second
-    seconds: float = 0.0  # since it began here
+    seconds: float = 0.0  # since it was last started; all in all, once it is done
+
+    def crashed(self, reason: str) -> "Report":
+        if self.tries < TRIES:
+            return replace(self, status="waiting", reason=reason)
+        return replace(self, status="failed", reason=f"{reason} ({self.tries} times)")
 
 
-Order = Job | Literal["stop", "quit"]  # finish the step, save and end; or end when idle
+@dataclass(frozen=True)
+class Board:
+    """The plan and the reports.
+
+    The plan: {"runs": folder, "save_every": s, "keep": k, "tries": n, "cells": {name: settings}},
+    where runs that crashed more than n times are not to be taken up.
+    """
+
+    folder: Path
+
+    def post(self, plan: Mapping[str, Any]) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write(PLAN, plan)
+
+    def plan(self) -> dict[str, Any]:
+        """The plan; one without runs if it is gone."""
+        with suppress(OSError):
+            plan: dict[str, Any] = json.loads((self.folder / PLAN).read_bytes())
+            return plan
+        return {"cells": {}}
+
+    def stop(self) -> None:
+        (self.folder / PLAN).unlink(missing_ok=True)
+
+    def stopped(self) -> bool:
+        return not (self.folder / PLAN).exists()
+
+    def read(self, name: str) -> Report:
+        with suppress(OSError, ValueError, TypeError):
+            return Report(**json.loads((self.folder / f"{name}.report").read_bytes()))
+        return Report()
+
+    def write(self, name: str, report: Report) -> None:
+        with suppress(OSError):  # a run matters more than news of it
+            self._write(f"{name}.report", asdict(report))
+
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+        """Replace a file in one step, unflushed: no report outlives its grid."""
+        temporary = self.folder / f".{uuid.uuid4().hex}"
+        temporary.write_text(json.dumps(content))
+        temporary.replace(self.folder / name)
 
 
-Tell = Callable[[Message], None]
-Opened = dict[str, Any]  # the data that several runs share
+def work(
+    folder: Path,
+    number: int,
+    ending: Callable[[], bool] = lambda: False,
+    every: float = REPORT_SHARED,
+) -> None:
+    """Walk the plan once, reporting `every` few seconds, until it is gone or `ending` is true."""
+    board, looked, opened = Board(folder), 0.0, dict[str, Any]()
+
+    def stop() -> bool:
+        nonlocal looked
+        if time.monotonic() - looked < LOOK_EVERY:
+            return False
+        looked = time.monotonic()
+        return board.stopped() or ending()
+
+    plan = board.plan()
+    names = list(plan["cells"])
+    first = number % max(len(names), 1)  # each worker starts somewhere else
+    for name in names[first:] + names[:first]:
+        if board.stopped() or ending():
+            return
+        before = board.read(name)
+        again = before.status == "running" and before.worker == number  # after a preemption
+        free = before.status == "waiting" and before.tries <= plan["tries"]
+        if not again and not free:
+            continue
+        tries = before.tries + (not again)
+        last = replace(before, status="running", reason="", worker=number, tries=tries, rate=0.0)
+        board.write(name, last)
+        try:
+            for report in _train(name, plan, last, stop, opened, every):
+                last = report
+                board.write(name, last)
+        except HeldError as error:
+            if board.read(name).worker == number:  # else another worker of this grid was faster
+                board.write(name, replace(before, status="elsewhere", reason=str(error)))
+        except Exception as error:  # noqa: BLE001 - one bad run must not stop the others
+            board.write(name, _failure(last, error))
 
 
-class Stopping(Protocol):
-    def is_set(self) -> bool: ...
-
-
-def do(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float = REPORT_EVERY) -> None:
-    """Do one job from beginning to end, reporting `every` so many seconds."""
-    try:
-        last = _train(job, tell, stop, opened, every)
-    except HeldError as error:
-        last = Message("held", job.index, str(error))
-    except LinsepError as error:
-        last = Message("failed", job.index, str(error))
-    except Exception as error:  # noqa: BLE001 - one bad run must not stop the others
-        traceback.print_exc()
-        reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        reason = blamed(error) or reason
-        last = Message("failed", job.index, reason)
-        if out_of_memory(error):
-            last = Message("died", job.index, "out of memory")
-    tell(last)
-
-
-def _train(job: Job, tell: Tell, stop: Stopping, opened: Opened, every: float) -> Message:
+def _train(
+    name: str,
+    plan: Mapping[str, Any],
+    report: Report,
+    stop: Callable[[], bool],
+    opened: dict[str, Any],
+    every: float,
+) -> Iterator[Report]:
+    """Do one run and report on it: first when it is ready, last when it has ended."""
     from ..learning.run import StepEnd
     from ..prepare import prepare
     from ..settings.config import from_settings
     from ..storage.session import Session
 
-    if stop.is_set():
-        return Message("stopped", job.index)
-    prepared = prepare(from_settings(job.settings), lenient=True, opened=opened)
-    with Session(prepared, job.runs, save_every=job.save_every, keep=job.keep) as session:
+    prepared = prepare(from_settings(plan["cells"][name]), lenient=True, opened=opened)
+    saving = {"save_every": plan["save_every"], "keep": plan["keep"]}
+    with Session(prepared, plan["runs"], **saving) as session:
         images, began, told = 0, time.monotonic(), 0.0
-
-        def report() -> None:
-            if session.run is not None:
-                (done, total), seconds = session.run.passes(), time.monotonic() - began
-                rate, place = images / max(seconds, 1e-9), session.run.place()
-                tell(Message("progress", job.index, "", done, total, place, rate, seconds))
-
-        report()
+        if session.run is not None:
+            done, total = session.run.passes()
+            share, place = done / max(total, 1), session.run.place()
+            tries = 1 if share > report.resumed else report.tries  # the last try was not in vain
+            report = replace(report, share=share, resumed=share, tries=tries, place=place)
+            yield report
         for event in session:
+            assert session.run is not None
             images += event.images if isinstance(event, StepEnd) else 0
-            if stop.is_set():
+            if stop():
                 session.save()
-                return Message("stopped", job.index)
+                yield replace(report, status="stopped")
+                return
             if (now := time.monotonic()) - told > every:
-                told = now
-                report()
-        return Message("done", job.index, seconds=time.monotonic() - began)
+                told, (done, total) = now, session.run.passes()
+                place, rate = session.run.place(), images / max(now - began, 1e-9)
+                report = replace(
+                    report, share=done / max(total, 1), place=place, rate=rate, seconds=now - began
+                )
+                yield report
+    yield replace(report, status="done", share=1.0, seconds=time.monotonic() - began)
 
 
-def work(pipe: Connection, environment: Mapping[str, str], log: Path) -> None:
-    """Work through the jobs that arrive through the pipe, one after another.
+def _failure(report: Report, error: Exception) -> Report:
+    if isinstance(error, LinsepError):
+        return replace(report, status="failed", reason=str(error))
+    traceback.print_exc()
+    if out_of_memory(error):
+        return report.crashed("out of memory")
+    first_line = str(error).strip().partition("\n")[0]
+    reason = blamed(error) or f"{type(error).__name__}: {first_line}"
+    return replace(report, status="failed", reason=reason)
 
-    SIGTERM and the end of the pipe, which means that the parent has died, count as "stop".
-    """
+
+def work_here(folder: Path, number: int, environment: Mapping[str, str], log: Path) -> None:
+    """Work as a process of this machine: SIGTERM and the parent's death end it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     os.environ.update(environment)
     with log.open("a") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    stopping = threading.Event()
-    jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+    terminated, parent = threading.Event(), multiprocessing.parent_process()
+    signal.signal(signal.SIGTERM, lambda *_: terminated.set())
 
-    def stop(*_: object) -> None:
-        stopping.set()
-        jobs.put(None)
+    def ending() -> bool:
+        return terminated.is_set() or (parent is not None and not parent.is_alive())
 
-    def listen() -> None:
-        order: Order = "stop"
-        with suppress(EOFError, OSError):
-            while isinstance(order := pipe.recv(), Job):
-                jobs.put(order)
-        if order != "quit":
-            stopping.set()
-        jobs.put(None)
-
-    def tell(message: Message) -> None:
-        try:
-            pipe.send(message)
-        except OSError:  # nobody listens any more
-            stopping.set()
-
-    signal.signal(signal.SIGTERM, stop)
-    threading.Thread(target=listen, daemon=True).start()
-    opened: Opened = {}
-    while (job := jobs.get()) is not None and not stopping.is_set():
-        do(job, tell, stopping, opened)
+    work(folder, number, ending, REPORT_HERE)

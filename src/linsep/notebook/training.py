@@ -24,7 +24,8 @@ from ..settings.layers import merged, nested, read
 from ..settings.names import full_name
 from ..settings.sections import Keep
 from ..storage.environment import threads
-from ..storage.session import SAVE_EVERY, Session
+from ..storage.resumable import SAVE_EVERY
+from ..storage.session import Session
 from ..storage.store import Record, read_facts
 from .bar import watching
 from .saved import SavedRun

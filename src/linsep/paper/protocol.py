@@ -3,20 +3,24 @@
     settings("split-cifar100", 500, "lucir")  # {"training": {"lr": 0.03, ...}, "lucir": {...}, ...}
 
 Every value that the paper's protocol fixes is written out, so that a stored run can be checked
-against it field by field. Knows names of hyper-parameters and of config fields, and the scales in
-scales.toml. Knows nothing of runs, files or torch.
+against it field by field. A hyper-parameter may have two values: the text's, and that of the
+authors' program where the two differ. Where the text is silent the program's value completes it,
+marked `stated = False`. The scales are in scales.toml.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import ConfigError, unknown
 from ..settings.layers import VARIED, flat, merged, nested
 from ..settings.names import short_name
-from .tables import Place, Source, hyperparameters, protocol, read
+from .tables import Place, protocol, read
 
+Source = Literal["text", "program"]
+Value = int | float | tuple[int, ...]
+PROJECTIONS = ("fd", "bfp", "bfp2")
 SOURCES: Mapping[str, Source] = {"paper": "text", "authors": "program"}  # by preset
 # Hyper-parameter -> field. {base} and {term} are the method's parts: derpp and bfp of derpp+bfp.
 FIELDS = {
@@ -51,6 +55,74 @@ UNSAID: Mapping[str, Any] = {
 }
 CELL = ("scenario.name", "memory.rows", "method", "preset")  # the settings that name a cell
 UNSAID_LEARNED = {"init": "default", "reset": True}  # of the terms that learn a projection
+
+
+@dataclass(frozen=True)
+class Hyperparameter:
+    """One value, or two where text and program part. Neither: the paper leaves it open."""
+
+    name: str
+    text: Value | None
+    program: Value | None
+    stated: bool = True
+    note: str = ""
+
+    def value(self, source: Source) -> Value | None:
+        return self.text if source == "text" else self.program
+
+
+def hyperparameters(
+    scenario: str, memory: int | None, method: str, source: Source = "text"
+) -> dict[str, Value]:
+    """Return a method's values in the paper: {"lr": 0.03, "replay_logits": 0.2, ...}.
+
+    `source="program"` takes the program's value where it parts from the text. What neither gives is
+    left out; `entries` shows it. `+fd`, `+bfp`, `+bfp2` add the projection's values to any base.
+    """
+    if source not in ("text", "program"):
+        raise ConfigError(unknown("source", source, ("text", "program")))
+    found = {name: h.value(source) for name, h in entries(scenario, memory, method).items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def entries(scenario: str, memory: int | None, method: str) -> dict[str, Hyperparameter]:
+    """Return a method's hyper-parameters: both values, whether the text states them, and a note."""
+    raw = protocol(scenario)
+    base, _, projection = method.partition("+")
+    if projection and projection not in PROJECTIONS:
+        raise ConfigError(unknown("addition to a method", projection, PROJECTIONS))
+    found = {**raw["common"], **_section(raw, memory, base)}
+    if projection:
+        names = ["projection_weight"] if projection == "fd" else list(raw["projection"])
+        found.update({name: raw["projection"][name] for name in names})
+    return {name: _hyperparameter(name, value) for name, value in found.items()}
+
+
+def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[str, Any]:
+    """Return the part of a scenario's file for one method at one memory size."""
+    scenario = raw["scenario"]
+    without: dict[str, dict[str, Any]] = raw.get("no_memory", {})
+    by_size: dict[str, dict[str, dict[str, Any]]] = raw["memory"]
+    section = without if memory is None else by_size.get(str(memory), {})
+    if base in section:
+        return section[base]
+    methods = {name for section in (without, *by_size.values()) for name in section}
+    if base not in methods:
+        raise ConfigError(unknown(f"method in the paper's {scenario} runs", base, methods))
+    if base in without:
+        raise ConfigError(f"{base} has no memory in the paper: ask for memory None, not {memory}")
+    raise ConfigError(unknown(f"memory size of {base} on {scenario} in the paper", memory, by_size))
+
+
+def _hyperparameter(name: str, raw: Any) -> Hyperparameter:
+    given = raw if isinstance(raw, dict) else {"text": raw}
+    text = _frozen(given.get("text"))
+    program = _frozen(given["program"]) if "program" in given else text
+    return Hyperparameter(name, text, program, given.get("stated", True), given.get("note", ""))
+
+
+def _frozen(value: Any) -> Value | None:
+    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

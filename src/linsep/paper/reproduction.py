@@ -6,8 +6,7 @@ run's own config does. Where nothing fits, nothing is shown.
 
     sigmas = (ours - paper) / sqrt(paper's std^2 / its runs + our std^2 / our seeds)
 
-With one seed, which has no spread, ours is taken to be the paper's. Knows facts as the store gives
-them, and the paper as data. Needs no torch and runs nothing.
+With one seed, which has no spread, ours is taken to be the paper's.
 """
 
 import math

@@ -1,28 +1,30 @@
-"""Look up a cell of the paper's tables or a method's hyper-parameters.
+"""The paper's tables as printed, and an audit of the numbers that cannot be right.
 
-Knows the layout of the TOML files beside it and linsep's names for scenarios, methods and metrics.
-Does not know which numbers are believable (audit.py), how to draw a table, or anything about runs.
-
-A hyper-parameter may have two values: the text's, and that of its authors' program where
-the two part. Where the text is silent the program's value completes it, marked `stated = False`.
+Each check of the audit states a relation that printed numbers must obey, and finds the places where
+they do not. For T tasks and a matrix of accuracies:
+- FAA + (T-1)/T FF is the mean of each task's peak accuracy, so it is at most 100.
+- A Class-IL prediction that is right is also right in Task-IL, so no Class-IL FAA or mean peak is
+  above the Task-IL one.
+- std(X + Y) >= |std(X) - std(Y)|, so the spreads of FAA and FF bound that of the mean peak below.
+- A printed delta is the difference of two printed means; a bold number is the best of its column.
+- Peaks are at least the accuracies right after learning, so FAA >= ALA - (T-1)/T FF; equal if each
+  task peaks right after it was learned.
 """
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from ..errors import ConfigError, unknown
 
-Source = Literal["text", "program"]
-Value = int | float | tuple[int, ...]
-
 TABLES = ("faa", "ablation_derpp", "ablation_er", "ff", "imagenet100", "gamma")  # in print order
 SCENARIOS = ("split-cifar10", "split-cifar100", "split-tinyimagenet", "split-imagenet100")
-PROJECTIONS = ("fd", "bfp", "bfp2")
+ROUNDING = 0.01  # a difference of two numbers printed to two digits may be off by this
+SPREAD = 5.0  # points: no method's mean peak moves this much from seed to seed
 
 
 @dataclass(frozen=True)
@@ -62,20 +64,6 @@ class PaperTable:
     cells: Mapping[Place, Cell]
 
 
-@dataclass(frozen=True)
-class Hyperparameter:
-    """One value, or two where text and program part. Neither: the paper leaves it open."""
-
-    name: str
-    text: Value | None
-    program: Value | None
-    stated: bool = True
-    note: str = ""
-
-    def value(self, source: Source) -> Value | None:
-        return self.text if source == "text" else self.program
-
-
 @cache
 def table(name: str) -> PaperTable:
     """Return a table by name ("faa") or by its number in the paper ("table1")."""
@@ -95,33 +83,6 @@ def at(sought: Place) -> Cell:
         if (found := table(name).cells.get(sought)) is not None:
             return found
     raise ConfigError(_why_absent(sought))
-
-
-def hyperparameters(
-    scenario: str, memory: int | None, method: str, source: Source = "text"
-) -> dict[str, Value]:
-    """Return a method's values in the paper: {"lr": 0.03, "replay_logits": 0.2, ...}.
-
-    `source="program"` takes the program's value where it parts from the text. What neither gives is
-    left out; `entries` shows it. `+fd`, `+bfp`, `+bfp2` add the projection's values to any base.
-    """
-    if source not in ("text", "program"):
-        raise ConfigError(unknown("source", source, ("text", "program")))
-    found = {name: h.value(source) for name, h in entries(scenario, memory, method).items()}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def entries(scenario: str, memory: int | None, method: str) -> dict[str, Hyperparameter]:
-    """Return a method's hyper-parameters: both values, whether the text states them, and a note."""
-    raw = protocol(scenario)
-    base, _, projection = method.partition("+")
-    if projection and projection not in PROJECTIONS:
-        raise ConfigError(unknown("addition to a method", projection, PROJECTIONS))
-    found = {**raw["common"], **_section(raw, memory, base)}
-    if projection:
-        names = ["projection_weight"] if projection == "fd" else list(raw["projection"])
-        found.update({name: raw["projection"][name] for name in names})
-    return {name: _hyperparameter(name, value) for name, value in found.items()}
 
 
 def protocol(scenario: str) -> Mapping[str, Any]:
@@ -150,33 +111,6 @@ def _block(block: Mapping[str, Any]) -> Iterator[tuple[Place, Cell]]:
             yield place, replace(Cell(*numbers), bold=method in marked)
 
 
-def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[str, Any]:
-    """Return the part of a scenario's file for one method at one memory size."""
-    scenario = raw["scenario"]
-    without: dict[str, dict[str, Any]] = raw.get("no_memory", {})
-    by_size: dict[str, dict[str, dict[str, Any]]] = raw["memory"]
-    section = without if memory is None else by_size.get(str(memory), {})
-    if base in section:
-        return section[base]
-    methods = {name for section in (without, *by_size.values()) for name in section}
-    if base not in methods:
-        raise ConfigError(unknown(f"method in the paper's {scenario} runs", base, methods))
-    if base in without:
-        raise ConfigError(f"{base} has no memory in the paper: ask for memory None, not {memory}")
-    raise ConfigError(unknown(f"memory size of {base} on {scenario} in the paper", memory, by_size))
-
-
-def _hyperparameter(name: str, raw: Any) -> Hyperparameter:
-    given = raw if isinstance(raw, dict) else {"text": raw}
-    text = _frozen(given.get("text"))
-    program = _frozen(given["program"]) if "program" in given else text
-    return Hyperparameter(name, text, program, given.get("stated", True), given.get("note", ""))
-
-
-def _frozen(value: Any) -> Value | None:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _why_absent(sought: Place) -> str:
     """Say which of the place's names is the wrong one, trying them from left to right."""
     places = [place for name in TABLES for place in table(name).cells]
@@ -188,3 +122,181 @@ def _why_absent(sought: Place) -> str:
             return unknown(what, wanted, {str(name).lower() for name in allowed})
         places = [place for place in places if getattr(place, field) == wanted]
     raise AssertionError(f"{sought} is in a table")
+
+
+# --- the audit -----------------------------------------------------------------------------------
+
+Found = tuple[str, tuple[Place, ...], dict[str, float]]  # a finding's text, places and numbers
+
+
+@dataclass(frozen=True)
+class Finding:
+    check: str
+    text: str
+    places: tuple[Place, ...]
+    numbers: Mapping[str, float]
+
+
+def audit() -> list[Finding]:
+    """Return the findings of every check over every table, in a fixed order."""
+    return [
+        Finding(name, text, places, {key: round(value, 6) for key, value in numbers.items()})
+        for name, check in CHECKS.items()
+        for text, places, numbers in check()
+    ]
+
+
+def impossible_peaks() -> Iterator[Found]:
+    """A mean peak above 100 %."""
+    for faa, ff in _forgetting_pairs():
+        peak = _mean_peak(faa, ff)
+        if peak <= 100 + 2 * ROUNDING:
+            continue
+        numbers = {"faa": at(faa).mean, "ff": at(ff).mean, "peak": peak}
+        text = (
+            f"{faa}: FAA {at(faa).mean:.2f} with FF {at(ff).mean:.2f} needs a mean peak of "
+            f"{peak:.1f} %"
+        )
+        if faa.setting == "class_il":
+            bound = _mean_peak(_in_task_il(faa), _in_task_il(ff))
+            likely = bound - _share(faa) * at(ff).mean
+            numbers |= {"task_il_peak": bound, "faa_at_most": likely}
+            text += (
+                f"; the Task-IL cells give {bound:.1f}, so with this FF the FAA is at most "
+                f"{likely:.1f}"
+            )
+        yield text, (faa, ff), numbers
+
+
+def class_above_task() -> Iterator[Found]:
+    """A Class-IL number above the Task-IL number of the same runs."""
+    for found, place, cell in _printed():
+        other = _in_task_il(place)
+        upper = found.cells.get(other)
+        if place.metric == "faa" and upper is not None and cell.mean > upper.mean:
+            text = f"{place}: Class-IL FAA {cell.mean:.2f} > Task-IL {upper.mean:.2f}"
+            yield text, (place, other), {"class_il": cell.mean, "task_il": upper.mean}
+    for faa, ff in _forgetting_pairs():
+        peak, bound = _mean_peak(faa, ff), _mean_peak(_in_task_il(faa), _in_task_il(ff))
+        if peak > bound + 4 * ROUNDING:
+            text = f"{faa}: mean peak {peak:.2f} in Class-IL > {bound:.2f} in Task-IL"
+            yield text, (faa, ff), {"class_il_peak": peak, "task_il_peak": bound}
+
+
+def unbelievable_spreads() -> Iterator[Found]:
+    """Spreads of FAA and FF that only a mean peak swinging by many points could join."""
+    for faa, ff in _forgetting_pairs():
+        narrow, wide = at(faa).std, at(ff).std
+        if narrow is None or wide is None:
+            continue
+        least = abs(_share(faa) * wide - narrow)
+        if least > SPREAD:
+            text = (
+                f"{faa}: FF {at(ff).mean:.2f} ± {wide:.2f} beside FAA "
+                f"{at(faa).mean:.2f} ± {narrow:.2f} needs a mean peak with a std of at least "
+                f"{least:.1f} points between seeds"
+            )
+            yield text, (faa, ff), {"faa_std": narrow, "ff_std": wide, "peak_std_at_least": least}
+
+
+def wrong_deltas() -> Iterator[Found]:
+    """A printed improvement that is not the difference of the printed means."""
+    for _, place, cell in _printed():
+        if cell.delta is None:
+            continue
+        base = replace(place, method=place.method.partition("+")[0])
+        difference = cell.mean - at(base).mean
+        if abs(cell.delta - difference) > ROUNDING + 1e-9:
+            text = (
+                f"{place}: printed as {cell.delta:+.2f}, but {cell.mean:.2f} - "
+                f"{at(base).mean:.2f} is {difference:+.2f}"
+            )
+            yield text, (place, base), {"printed": cell.delta, "difference": difference}
+
+
+def wrong_bold() -> Iterator[Found]:
+    """A number marked best of its column that another one beats, or a best one left unmarked."""
+    columns: dict[tuple[str, Place], dict[Place, Cell]] = {}  # what competes: all but the method
+    for found, place, cell in _printed():
+        columns.setdefault((found.name, replace(place, method="")), {})[place] = cell
+    for (_, column), cells in columns.items():
+        pick = min if column.metric == "ff" else max
+        best = pick(cell.mean for cell in cells.values())
+        marked = [place for place, cell in cells.items() if cell.bold]
+        winners = [place for place, cell in cells.items() if cell.mean == best]
+        if not marked or set(marked) == set(winners):
+            continue
+        shown, better = (
+            ", ".join(f"{p.method} {cells[p].mean:.2f}" for p in places)
+            for places in (marked, winners)
+        )
+        text = f"{marked[0]}: {shown} is printed in bold, the best is {better}"
+        yield text, (*marked, *winners), {"marked": cells[marked[0]].mean, "best": best}
+
+
+def gamma_identity() -> Iterator[Found]:
+    """FAA = ALA - (T-1)/T FF, row by row of the gamma table."""
+    cells = table("gamma").cells
+    for place, faa in cells.items():
+        if place.metric != "faa":
+            continue
+        ff, ala = (replace(place, metric=metric) for metric in ("ff", "ala"))
+        expected = cells[ala].mean - _share(place) * cells[ff].mean
+        if abs(faa.mean - expected) > 2 * ROUNDING:
+            verdict = "later peaks could explain it" if faa.mean > expected else "which cannot be"
+            text = (
+                f"{place}: FAA {faa.mean:.2f}, but ALA {cells[ala].mean:.2f} - "
+                f"{_share(place):g} x FF {cells[ff].mean:.2f} is {expected:.2f} ({verdict}; "
+                "the other rows agree to 0.01)"
+            )
+            yield text, (place, ff, ala), {"faa": faa.mean, "expected": expected}
+
+
+def disagreeing_tables() -> Iterator[Found]:
+    """One experiment printed with two results. The main tables' gamma is 1."""
+    for found, place, cell in _printed():
+        if place.gamma not in (None, 1.0) or place.metric == "ala":
+            continue
+        other = replace(place, gamma=None)
+        here, elsewhere = cell.mean, at(other).mean
+        if here != elsewhere:
+            text = f"{place}: {here:.2f} in table {found.number}, {elsewhere:.2f} elsewhere"
+            yield text, (place, other), {"here": here, "elsewhere": elsewhere}
+
+
+CHECKS: Mapping[str, Callable[[], Iterator[Found]]] = {
+    "impossible peak": impossible_peaks,
+    "class above task": class_above_task,
+    "unbelievable spread": unbelievable_spreads,
+    "wrong delta": wrong_deltas,
+    "wrong bold": wrong_bold,
+    "gamma identity": gamma_identity,
+    "disagreeing tables": disagreeing_tables,
+}
+
+
+def _printed() -> Iterator[tuple[PaperTable, Place, Cell]]:
+    """Every printed number with its place and its table."""
+    for found in map(table, TABLES):
+        for place, cell in found.cells.items():
+            yield found, place, cell
+
+
+def _forgetting_pairs() -> Iterator[tuple[Place, Place]]:
+    """Places with both an accuracy and a forgetting from the main tables."""
+    for ff in table("ff").cells:
+        yield replace(ff, metric="faa"), ff
+
+
+def _mean_peak(faa: Place, ff: Place) -> float:
+    return at(faa).mean + _share(faa) * at(ff).mean
+
+
+def _share(place: Place) -> float:
+    """(T-1)/T: the share of tasks that can be forgotten."""
+    tasks: int = protocol(place.scenario)["tasks"]
+    return (tasks - 1) / tasks
+
+
+def _in_task_il(place: Place) -> Place:
+    return replace(place, setting="task_il")

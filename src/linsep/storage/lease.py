@@ -8,10 +8,10 @@ is dead if
 - it names nobody, as after a power cut: its holder, if it lives, cannot recognise it and stops; or
 - it was not touched for `STALE` seconds, told by the clock of the disk that keeps it, since
   machines' clocks differ.
-Whoever claims removes the dead, and a holder looks at its own file before each write: if it is
-gone, another process has resumed the run, and this one must stop.
+A claim removes dead leases, and a holder checks its own file before each write: if it is gone,
+another process has resumed the run, and this one must stop.
 
-Knows files, hosts and clocks. Knows nothing of runs.
+The file lock alone is not enough: across hosts it may not hold, or outlive the host that had it.
 """
 
 import json
@@ -27,7 +27,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ..errors import HeldError, printable
+from ..errors import HeldError, StateError, printable
 from . import files
 
 BEAT = 5.0  # seconds between touches
@@ -66,7 +66,7 @@ class Lease:
         self._token = uuid.uuid4().hex
         self._path: Path | None = None
         self._done = threading.Event()
-        # Named by the host: across hosts locks may not hold, or outlive the host that had them.
+        # Named by the host, since it only tells whether a process of this host is alive.
         self._lock = FileLock(folder / f".lock-{self.host.partition('/')[0]}", timeout=0)
 
     def acquire(self) -> None:
@@ -164,6 +164,19 @@ def holders(folder: Path) -> dict[Path, Holder]:
         found = {path: _read(path) for path in sorted(paths, key=_number, reverse=True)}
         return {path: holder for path, holder in found.items() if holder is not None}
     return {}
+
+
+def release_dead(folder: Path) -> bool:
+    """Remove leases that killed processes left behind; return whether the folder is free."""
+    if not holders(folder):
+        return True
+    lease = Lease(folder)
+    try:
+        lease.acquire()
+    except (HeldError, StateError, OSError):  # or a folder that cannot be written
+        return False
+    lease.release()
+    return True
 
 
 def this_host() -> str:

@@ -1,9 +1,6 @@
-"""One run and its folder: trains, records and saves. The only writer of a run's files.
+"""A run of a scenario and its folder: trains, records and saves. The only writer of its files.
 
-What a state relies on is on disk before it, or in it: a state carries the events recorded so far,
-and snapshots are flushed before the state that follows them. So the plug may be pulled at any time.
-
-Knows the order of writing. Knows nothing of how learning works; `folder` describes the files.
+`folder` describes the files; `resumable` has the loop.
 """
 
 from __future__ import annotations
@@ -13,12 +10,10 @@ import re
 import time
 import tomllib
 import warnings
-from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import save as safetensors_bytes
 
 from ..errors import StateError
@@ -28,7 +23,7 @@ from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.names import decides
 from ..settings.sections import Keep
-from . import costs, environment, files, labels, snapshots, sources, states
+from . import costs, environment, files, labels, snapshots, sources
 from .folder import (
     CONFIG,
     ENVIRONMENT,
@@ -40,18 +35,19 @@ from .folder import (
     RunFolder,
     line,
 )  # fmt: skip
-from .lease import Lease
+from .lease import release_dead
+from .resumable import SAVE_EVERY, Resumable, set_threads
 from .store import flat
 
-SAVE_EVERY = 30.0  # seconds
 
-
-class Session:
+class Session(Resumable):
     """A run and its folder, from opening to closing: `with Session(...) as s: for event in s: ...`
 
     Opening finds out whether the run is new, half-finished or finished. Iterating trains, records
-    and saves. Stop whenever you like: call `save()` first and nothing is lost at all.
+    and saves.
     """
+
+    NAMES, WHAT = STATES, "run"
 
     def __init__(
         self,
@@ -62,13 +58,11 @@ class Session:
         keep: Keep | None = None,
     ) -> None:
         """`keep` chooses snapshots; None: those of all tasks if the net is small, else the last."""
-        self.prepared, self.save_every, self.keep = prepared, save_every, keep
-        self.folder = Path(runs) / prepared.name
+        super().__init__(Path(runs) / prepared.name, save_every)
+        self.prepared, self.keep, self.key = prepared, keep, prepared.key
         self.files = RunFolder(self.folder)
-        self.run: Run | None = None
-        self.lease = Lease(self.folder)
-        self._events, self._images = b"", 0
-        self._saved, self._epoch_started = 0.0, (0.0, 0.0)  # by the clock, and CPU time
+        self._images = 0
+        self._epoch_started = 0.0, 0.0  # by the clock, and CPU time
 
     @property
     def finished(self) -> bool:
@@ -79,77 +73,37 @@ class Session:
 
     def __enter__(self) -> Session:
         if self.finished:
+            release_dead(self.folder)  # of a process that was killed between its last two acts
             self._relabel()
             costs.add(self.prepared, self.files)
             return self
         sources.check(self.prepared, self.folder.parent)
-        with files.reporting(f"cannot use {self.folder}"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            files.sync_folder(self.folder.parent)  # so that the name of a new folder lasts
-            self.lease.acquire()
-        try:
-            if not self.finished:  # by somebody else, between our look and our lease
-                self._open()
-        except BaseException:
-            self.lease.release()
-            raise
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.lease.release()
-
-    def __iter__(self) -> Iterator[Event]:
-        if self.run is None:
-            return
-        for event in self.run:
-            self._keep(self.run, event)
-            self._record(self.run, event)
-            due = time.monotonic() - self._saved >= self.save_every
-            if due or isinstance(event, Recorded):
-                self.save()
-            yield event
-        self._finish(self.run)
-
-    def save(self) -> None:
-        """Write everything up to the last event to disk, and flush it."""
-        assert self.run is not None
-        state = states.sealed(self.run, self.prepared.key, self._events.decode())
-        newest, previous = STATES
-        self._write(newest, state, keep=self.folder / previous)
-        self._saved = time.monotonic()
+        return super().__enter__()
 
     # --- the inside ------------------------------------------------------------------------------
 
-    def _write(self, name: str, content: bytes, keep: Path | None = None) -> None:
-        self.lease.check()
-        files.write(self.folder / name, content, keep)
+    def _build(self) -> Run:
+        return self.prepared.build()
 
     def _open(self) -> None:
-        for pattern in (".*.tmp", f"{snapshots.FOLDER}/.*.tmp"):  # of a process that was killed
-            for stray in self.folder.glob(pattern):
-                stray.unlink(missing_ok=True)
+        if self.finished:  # by another process, between our look and our lease
+            return
         try:
             sessions = self.files.environments()
         except StateError as error:
             warnings.warn(f"{error}; a new list is begun", stacklevel=4)
             sessions = []
         before: dict[str, Any] = dict(sessions[-1]) if sessions else {}
-        self.run = self.prepared.build()  # a net that cannot be made leaves no run behind
+        self.run = self._build()  # a net that cannot be made leaves no run behind
         self._check_config()
-        learner, wanted = self.run.learner, self.prepared.config.compute.threads
-        torch.set_num_threads(wanted or before.get("threads") or 1)
-        here = environment.describe(learner.device)
-        resumed = self._restore()
-        for field in environment.DECISIVE if resumed else ():
-            if field in before and before[field] != here[field]:
-                warnings.warn(
-                    f"this run was begun with {field} = {before[field]!r} and resumes with "
-                    f"{here[field]!r}: the rest may differ in the last bits",
-                    stacklevel=4,
-                )
+        set_threads(self.prepared.config.compute.threads, before.get("threads"))
+        if self._resume("remove the folder to start afresh"):
+            self._compare(before)
+            self._compare_events()
         self._tidy_records()
+        here = environment.describe(self.run.learner.device)
         self._write(ENVIRONMENT, to_json([*sessions, here]))
-        self._saved, self._epoch_started = time.monotonic(), _now()
+        self._epoch_started = _now()
 
     def _check_config(self) -> None:
         """Write the config; refuse one that was changed since the run began."""
@@ -171,35 +125,12 @@ class Session:
         """Take over the labels that this command gives a run that was begun before."""
         labels.relabel(self.folder, labels.given(self.prepared.config.model_dump(mode="json")))
 
-    def _restore(self) -> bool:
-        """Resume from the newest state that is whole; False if there is none yet."""
-        assert self.run is not None
-        for path in (self.folder / name for name in STATES if self.files.has(name)):
-            try:
-                known = states.load(self.run, path, self.prepared.key)
-                self._events = self._recorded(known, path)
-                return True
-            except StateError as error:
-                warnings.warn(str(error), stacklevel=5)
-                self.run = self.prepared.build()  # a wrong state may have been loaded in part
-        if self.files.begun:
-            raise StateError(
-                f"no saved state in {self.folder} can be read; remove the folder to start afresh"
-            )
-        return False
-
-    def _recorded(self, events: str | int, state: Path) -> bytes:
-        """Return the events recorded up to a saved state, which holds them or the file's length."""
+    def _compare_events(self) -> None:
+        """Warn if the file of events is not that of the state, which is about to replace it."""
         path, there = self.folder / EVENTS, self.files.content(EVENTS)
-        if isinstance(events, str):
-            known = events.encode()
-            shorter = min(len(known), len(there))
-            if known[:shorter] != there[:shorter]:
-                warnings.warn(f"{path} was changed; it is restored from {state}", stacklevel=7)
-            return known
-        if not 0 <= events <= len(there):
-            raise StateError(f"{path} is shorter than when {state} was saved")
-        return b"".join(line(event) for event in self.files.events(events))
+        shorter = min(len(self._events), len(there))
+        if self._events[:shorter] != there[:shorter]:
+            warnings.warn(f"{path} was changed; it is restored from the state", stacklevel=5)
 
     def _tidy_records(self) -> None:
         """Drop what was recorded after the state was saved, which will happen again, the same.
@@ -211,14 +142,16 @@ class Session:
         if not timing.endswith(b"\n"):  # cut in a line, or not there yet
             self._write(TIMING, timing[: timing.rfind(b"\n") + 1])
 
-    def _record(self, run: Run, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         if isinstance(event, StepEnd):
             self._images += event.images
         if not isinstance(event, Recorded):
             return
+        assert self.run is not None
         self.lease.check()
+        self._keep(self.run, event)
         # At its place and not at the end: a process that lost its lease unawares does no harm so.
-        record = event_record(event, run)
+        record = event_record(event, self.run)
         files.put(self.folder / EVENTS, line(record), at=len(self._events))
         self._events += line(record)
         now, before = _now(), self._epoch_started
@@ -228,27 +161,26 @@ class Session:
         files.put(self.folder / TIMING, line(place | took))
         self._epoch_started, self._images = now, 0
 
-    def _keep(self, run: Run, event: Event) -> None:
-        """Before the event is recorded: what a kill takes back is then written again, the same."""
+    def _keep(self, run: Run, event: Recorded) -> None:
+        """Write a snapshot; one that a kill takes back is written again, the same."""
         keep = self.keep or ("tasks" if run.learner.spec.parameters <= snapshots.SMALL else "end")
         if isinstance(event, TaskEnd) and (keep != "end" or run.finished):
-            self.lease.check()
             snapshots.write(self.folder, run.learner, event.task)
         if isinstance(event, EpochEnd) and keep == "epochs":
-            self.lease.check()
             task = run.scenario.tasks[event.cursor.task].index
             place = event.cursor.stage, event.stage, event.cursor.epoch
             snapshots.write(self.folder, run.learner, task, place)
 
-    def _finish(self, run: Run) -> None:
-        net = run.learner.shown.state_dict()
+    def _finish(self) -> None:
+        assert self.run is not None
+        net = self.run.learner.shown.state_dict()
         weights = {name: value.detach().cpu().contiguous().clone() for name, value in net.items()}
         whole = {MODEL: safetensors_bytes(weights), EVENTS: self._events}
         for name, content in whole.items():
             self._write(name, content)
         snapshots.note(self.folder, whole)
-        costs.write(self.prepared, run, self.files)
-        self._write(RESULTS, to_json(final_results(self.prepared, run)))
+        costs.write(self.prepared, self.run, self.files)
+        self._write(RESULTS, to_json(final_results(self.prepared, self.run)))
         (self.folder / STATES[1]).unlink(missing_ok=True)
 
 

@@ -16,14 +16,14 @@ from . import files
 UNFIT = ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError
 
 
-def load(run: Run, path: Path, key: str) -> str | int:
-    """Give the run the state in a file; returns the events until then, or the length they had.
+def load(run: Run, path: Path, key: str) -> str:
+    """Give the run the state in a file, and return the events until then.
 
     StateError if the file is damaged, of another run, or lacks something.
     """
     state = files.unseal(path)
-    if state.get("key", key) != key:  # early states have none
-        raise StateError(f"{path} is the state of another run, {state['key']!r}")
+    if state.get("key") != key:
+        raise StateError(f"{path} is the state of another run, {state.get('key')!r}")
     try:
         run.load_state_dict(state["run"])
         _require_sound(run, state["run"])
@@ -31,7 +31,7 @@ def load(run: Run, path: Path, key: str) -> str | int:
     except UNFIT as error:
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise StateError(f"{path} holds no state of this run: {reason}") from None
-    if not isinstance(events, str) and type(events) is not int:
+    if not isinstance(events, str):
         raise StateError(f"{path} holds no events, but {type(events).__name__}")
     return events
 

@@ -1,1 +1,0 @@
-"""Benchmarks: ratios of times, measured in one process."""

@@ -1,0 +1,203 @@
+"""What finished runs say about each claim: paired differences, intervals and a verdict.
+
+A run belongs to the protocol if its key is that of the protocol's settings with the data it
+was made on, so nothing that was made with other settings, data or code can slip in.
+
+A test turns out as wanted if its difference has the right sign and a p-value below 0.05 after
+Holm's correction over its family: the tests of the main comparison, those about carried statistics,
+or all others. So what else has been run does not change the verdict on the main claims. It fails if
+the interval excludes an effect of one percentage point in the wanted direction. "Not higher" turns
+out as wanted if the interval excludes a gain of a point.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Literal, get_args
+
+from linsep.analysis.kinds import stored
+from linsep.compare.statistics import Paired, all_paired, holm
+from linsep.errors import ConfigError
+from linsep.grids.plan import expand, in_parts
+from linsep.paper.tables import at
+from linsep.prepare import key
+from linsep.resolve import resolve
+from linsep.settings.config import from_settings
+from linsep.settings.layers import flat, read
+from linsep.storage.store import Record
+
+from .claims import POINT, Claim, Contrast, Family, Side
+
+Verdict = Literal["holds", "does not hold", "undecided", "not run"]
+SIGNIFICANT = 0.05
+FEWEST = 3  # pairs below which nothing is decided
+PROTOCOL = Path(__file__).with_name("small.toml")
+SEEDS = (2, 3, 4, 5, 6)  # those that every method of the protocol has
+Pair = tuple[int, int]  # what two runs that belong together share: seed and class order
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A test and what the runs gave. `pairs` is None where no two runs belong together."""
+
+    contrast: Contrast
+    expected: int  # pairs that the protocol asks for
+    pairs: Paired | None
+    chance: float | None  # p of the paired t-test after Holm's correction
+    printed: float | None  # the paper's own difference, from its printed means
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Finding:
+    claim: Claim
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        found = {outcome.verdict for outcome in self.outcomes}
+        if len(found) == 1:
+            return found.pop()
+        return "does not hold" if "does not hold" in found else "undecided"
+
+
+def findings(claims: Sequence[Claim], records: Iterable[Record]) -> list[Finding]:
+    """Decide every claim by the runs there are."""
+    runs = Runs(records)
+    contrasts = [contrast for claim in claims for contrast in claim.contrasts]
+    sides = [runs.sides(contrast) for contrast in contrasts]
+    there = [i for i, (a, b) in enumerate(sides) if a.keys() & b.keys()]
+    paired = dict(zip(there, all_paired([sides[i] for i in there]), strict=True))
+    families = [claim.family for claim in claims for _ in claim.contrasts]
+    chances: dict[int, float] = {}
+    for family in get_args(Family):
+        tested = [i for i in there if families[i] == family and paired[i].p is not None]
+        chances |= zip(tested, holm([float(paired[i].p or 0.0) for i in tested]), strict=True)
+    outcomes = iter(
+        _outcome(contrast, runs.expected(contrast), paired.get(i), chances.get(i))
+        for i, contrast in enumerate(contrasts)
+    )
+    return [Finding(claim, tuple(next(outcomes) for _ in claim.contrasts)) for claim in claims]
+
+
+class Runs:
+    """The finished runs that belong to the protocol, and what the protocol asks for."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self._by_key = {str(r.facts["key"]): r for r in records if r.finished}
+        self._data = {str(record.facts["data"]) for record in self._by_key.values()}
+        self.parts = {name: expand(grid) for name, grid in protocol().items()}
+
+    def wanted(self, side: Side) -> list[dict[str, Any]]:
+        """The settings of every run that the protocol has on this side."""
+        own = {"method": side.method, **side.fields}
+        found = []
+        for settings in self.parts[side.part]:
+            known = flat(settings) | flat(settings.get("options", {}))
+            if all(known.get(name) == value for name, value in own.items()):
+                found.append(settings)
+        if not found:
+            raise ConfigError(f"the protocol has no run of {side.method} in {side.part!r}")
+        return found
+
+    def expected(self, contrast: Contrast) -> int:
+        """The number of pairs that the protocol has for a test."""
+        sides = (self.wanted(contrast.arm), self.wanted(contrast.against))
+        pairs = set.intersection(*({_pair(settings) for settings in side} for side in sides))
+        return len([pair for pair in pairs if pair[0] not in contrast.without])
+
+    def sides(self, contrast: Contrast) -> tuple[dict[Pair, float], dict[Pair, float]]:
+        """What was measured on either side of a test."""
+        arm, against = (
+            {pair: v for pair, v in found.items() if pair[0] not in contrast.without}
+            for found in (
+                self.values(contrast.arm, contrast.measure),
+                self.values(contrast.against, contrast.measure),
+            )
+        )
+        return arm, against
+
+    def run(self, settings: Mapping[str, Any]) -> Record | None:
+        """The finished run with these settings, on whichever data it was made."""
+        config = resolve(from_settings(settings), lenient=True, here=False)
+        keys = (key(config, data) for data in self._data)
+        return next((self._by_key[one] for one in keys if one in self._by_key), None)
+
+    def values(self, side: Side, measure: str) -> dict[Pair, float]:
+        found = {}
+        for settings in self.wanted(side):
+            record = self.run(settings)
+            value = None if record is None else measured(record, measure)
+            if value is not None:
+                found[_pair(settings)] = value
+        return found
+
+    def counts(self) -> dict[str, tuple[int, int]]:
+        """How many runs of each part there are, and how many the protocol asks for."""
+        return {
+            name: (sum(self.run(settings) is not None for settings in every), len(every))
+            for name, every in self.parts.items()
+        }
+
+
+def protocol() -> dict[str, dict[str, Any]]:
+    """The parts of the protocol, by name, as settings of a grid."""
+    content = read(PROTOCOL)
+    names = [str(part["part"]) for part in content["parts"]]
+    return dict(zip(names, in_parts(content), strict=True))
+
+
+def measured(record: Record, measure: str) -> float | None:
+    """A metric of a run or a value of one of its stored analyses; None if it has none."""
+    kind, _, what = measure.partition(".")
+    if kind not in ("probe", "cka"):
+        value = record.facts.get(measure)
+        return None if value is None else float(value)
+    content = stored(record.folder, kind)
+    if content is None:
+        return None
+    if kind == "probe":
+        return fmean(100 * one["accuracy"] for one in content["final"] if one["portion"] == 1)
+    return fmean(100 * task[what]["centred"] for task in content["tasks"])
+
+
+def _pair(settings: Mapping[str, Any]) -> Pair:
+    return settings["seed"], settings.get("scenario", {}).get("order_seed", 0)
+
+
+def _outcome(
+    contrast: Contrast, expected: int, pairs: Paired | None, chance: float | None
+) -> Outcome:
+    verdict = verdict_on(contrast, expected, pairs, chance)
+    return Outcome(contrast, expected, pairs, chance, _printed(contrast), verdict)
+
+
+def _printed(contrast: Contrast) -> float | None:
+    if contrast.printed is None:
+        return None
+    try:
+        arm, against = (at(place).mean for place in contrast.printed)
+    except ConfigError:  # the paper does not print one of them
+        return None
+    return arm - against
+
+
+def verdict_on(
+    contrast: Contrast, expected: int, pairs: Paired | None, chance: float | None
+) -> Verdict:
+    """Judge one test. Before all of its pairs are there, nothing is decided."""
+    if pairs is None:
+        return "not run"
+    gap = pairs.difference
+    if gap.n < max(FEWEST, expected) or gap.low is None or gap.high is None or chance is None:
+        return "undecided"
+    if contrast.wanted == "not higher":
+        if gap.high < POINT:
+            return "holds"
+        return "does not hold" if gap.low > 0 and chance < SIGNIFICANT else "undecided"
+    sign = 1 if contrast.wanted == "higher" else -1
+    if sign * gap.mean > 0 and chance < SIGNIFICANT:
+        return "holds"
+    best = gap.high if sign > 0 else -gap.low
+    return "does not hold" if best < POINT else "undecided"

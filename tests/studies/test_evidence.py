@@ -1,0 +1,232 @@
+"""The evidence: the right runs, the right verdicts, and pages that are up to date."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from linsep.compare.statistics import holm, paired
+from linsep.errors import ConfigError
+from linsep.grids.plan import expand, in_parts, plan
+from linsep.storage.store import Store
+from studies.claims import CARRIED, EVERY_CLAIM, FAA, Claim, Contrast, Side
+from studies.evidence import Finding, Outcome, Runs, findings, verdict_on
+from studies.evidence_page import contrast_title, listed, page, renewed, replaced
+from studies.features import analysed
+from studies.pictures import (
+    EVIDENCE_WIDTH,
+    LABELS,
+    RIGHT,
+    evidence_picture,
+    features_picture,
+)
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "small"
+HIGHER = Contrast(Side("main", "er+bfp"), Side("main", "er"), FAA, "higher")
+
+
+def test_holm_worked_by_hand() -> None:
+    # sorted: 0.005 x 4, 0.01 x 3, 0.03 x 2, 0.04 x 1, which may not fall below the one before
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "gaps", "chance", "verdict"),
+    [
+        ("higher", [5.0, 6.0, 5.5, 6.5], 0.001, "holds"),
+        ("higher", [5.0, 6.0, 5.5, 6.5], 0.2, "undecided"),  # not after Holm's correction
+        ("higher", [0.1, -0.1, 0.2, -0.2], 1.0, "does not hold"),  # surely less than a point
+        ("higher", [-5.0, -6.0, -5.5, -6.5], 0.001, "does not hold"),
+        ("higher", [9.0, -9.0, 8.0, -8.0], 1.0, "undecided"),
+        ("lower", [-5.0, -6.0, -5.5, -6.5], 0.001, "holds"),
+        ("lower", [5.0, 6.0, 5.5, 6.5], 0.001, "does not hold"),
+        ("not higher", [-0.1, 0.1, -0.2, 0.2], 1.0, "holds"),
+        ("not higher", [5.0, 6.0, 5.5, 6.5], 0.001, "does not hold"),
+        ("not higher", [9.0, -9.0, 8.0, -8.0], 1.0, "undecided"),
+    ],
+)
+def test_verdicts(wanted: str, gaps: list[float], chance: float, verdict: str) -> None:
+    test = replace(HIGHER, wanted=wanted)  # type: ignore[arg-type]
+    pairs = paired(dict(enumerate(gaps)), dict.fromkeys(range(4), 0.0))
+    assert verdict_on(test, 4, pairs, chance) == verdict
+    assert verdict_on(test, 5, pairs, chance) == "undecided"  # a pair is missing
+    assert verdict_on(test, 4, None, None) == "not run"
+
+
+def test_a_claim_is_as_good_as_its_tests() -> None:
+    def verdict(*found: str) -> str:
+        outcomes = [Outcome(HIGHER, 4, None, None, None, one) for one in found]  # type: ignore[arg-type]
+        return Finding(Claim("name", "text", (HIGHER,) * len(found)), tuple(outcomes)).verdict
+
+    assert verdict("holds", "holds") == "holds"
+    assert verdict("holds", "undecided") == "undecided"
+    assert verdict("holds", "does not hold") == "does not hold"
+    assert verdict("holds", "not run") == "undecided"
+    assert verdict("not run", "not run") == "not run"
+
+
+def test_the_protocol_has_runs_for_every_test() -> None:
+    runs = Runs([])
+    for claim in EVERY_CLAIM:
+        for contrast in claim.contrasts:
+            assert runs.expected(contrast) >= 3, (claim.name, contrast)
+    for claim in CARRIED:
+        assert [runs.expected(contrast) for contrast in claim.contrasts] == [10], claim.name
+    for name in ("main", "control"):
+        assert {settings["seed"] for settings in runs.parts[name]} == set(range(2, 12))
+
+
+def test_only_runs_of_the_protocol_count(tmp_path: Path) -> None:
+    every = Store(RESULTS).records()
+    right = [r for r in every if r["method"] == "er" and r["seed"] == 2]
+    counted = Runs(every).counts()
+    assert counted["main"][0] > 0
+    assert Runs(right).counts()["main"] == (1, 40)
+    folder = tmp_path / right[0].name
+    shutil.copytree(right[0].folder, folder)
+    results = json.loads((folder / "results.json").read_text())
+    (folder / "results.json").write_text(json.dumps(results | {"key": "0123456789"}))
+    assert Runs(Store(tmp_path).records()).counts()["main"] == (0, 40)
+
+
+def test_committed_runs_need_not_be_repeated(tmp_path: Path) -> None:
+    settings = {"scenario": "blobs", "training": {"epochs": 1}, "over": {"seed": [0, 1]}}
+    _, second = plan(settings, tmp_path / "runs")
+    folder = tmp_path / "results" / second.name
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text("{}")
+    again = plan(settings, tmp_path / "runs", also=[tmp_path / "results"])
+    assert [cell.status for cell in again] == ["waiting", "done"]
+    assert again[1].folder == folder
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_main_comparison_is_corrected_by_itself() -> None:
+    """Whatever else has been run, its p-values stay."""
+    records = Store(RESULTS).records()
+    few = [r for r in records if str(r.facts["method"]) in ("er", "er+bfp", "derpp", "derpp+bfp")]
+    whole, part = findings(EVERY_CLAIM, records), findings(EVERY_CLAIM, few)
+    assert len(few) < len(records)
+    chances = [
+        [o.chance for f in one if f.claim.family == "main" for o in f.outcomes]
+        for one in (whole, part)
+    ]
+    assert chances[0] == chances[1]
+    for family in ("main", "other", "carried"):
+        tests = [o for f in whole if f.claim.family == family for o in f.outcomes if o.pairs]
+        raw = [o.pairs.p for o in tests if o.pairs and o.pairs.p is not None]
+        assert [o.chance for o in tests if o.chance is not None] == pytest.approx(holm(raw))
+
+
+def test_a_grid_in_parts() -> None:
+    settings = {
+        "memory": 100,
+        "over": {"seed": [0, 1]},
+        "parts": [
+            {"part": "a", "over": {"method": ["er", "derpp"]}},
+            {"part": "b", "method": "ft", "memory": 50, "over": {"seed": [7]}},
+        ],
+    }
+    first, second = in_parts(settings)
+    assert [(c["method"], c["seed"], c["memory"]["rows"]) for c in expand(first)] == [
+        ("er", 0, 100), ("derpp", 0, 100), ("er", 1, 100), ("derpp", 1, 100),
+    ]  # fmt: skip
+    assert [(c["method"], c["seed"], c["memory"]["rows"]) for c in expand(second)] == [
+        ("ft", 7, 50)
+    ]
+    assert in_parts(settings, ["b"]) == [second]
+    assert in_parts({"seed": 1}) == [{"seed": 1}]
+    with pytest.raises(ConfigError, match="part of this grid 'c'"):
+        in_parts(settings, ["c"])
+    with pytest.raises(ConfigError, match="parts: should be tables"):
+        in_parts({"parts": 3})
+
+
+def test_the_pages_are_what_the_results_give() -> None:
+    """python -m studies evidence --runs results/small -o docs/evidence.md --into README.md"""
+    records = Store(RESULTS).records()
+    found = findings(EVERY_CLAIM, records)
+    docs = ROOT / "docs"
+    runs = Runs(records)
+    assert (docs / "evidence.md").read_text(encoding="utf-8") == page(found, runs)
+    features = features_picture(analysed(runs))
+    assert (docs / "figures" / "features.svg").read_text(encoding="utf-8") == features
+    assert (docs / "figures" / "evidence.svg").read_text(encoding="utf-8") == evidence_picture(
+        found
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme == renewed(readme, found, runs)
+
+
+def test_the_readme_says_what_carrying_gives() -> None:
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    found = {f.claim.name: f.outcomes[0] for f in findings(CARRIED, Store(RESULTS).records())}
+    gains = [found[f"carried {name}"].pairs for name in ("ft", "fd")]
+    assert gains[0] is not None
+    assert gains[1] is not None
+    assert f"({gains[0].difference.mean:+.1f} points over plain fine-tuning)" in readme
+    assert f"does so even better here ({-gains[1].difference.mean:+.1f})" in readme
+    runs = Runs(Store(RESULTS).records())
+    sides = Side("transport, cifar100, fd", "ft+fd+transport"), Side("cifar100", "er")
+    carried, replayed = (fmean(runs.values(side, FAA).values()) for side in sides)
+    assert f"reaches {carried:.1f} %, and ER with 500 stored images {replayed:.1f} %" in readme
+
+
+def test_a_page_without_any_run_says_so() -> None:
+    found = findings(EVERY_CLAIM, [])
+    assert {finding.verdict for finding in found} == {"not run"}
+    assert "not run" in page(found, Runs([]))
+    assert "claim holds" in evidence_picture(found)  # its legend
+
+
+def test_a_narrow_terminal_shows_every_test() -> None:
+    found = findings(EVERY_CLAIM, Store(RESULTS).records())
+    lines = listed(found).splitlines()
+    assert max(map(len, lines)) < 80
+    shown = [" ".join(line.split()) for line in lines]
+    for finding in found:
+        for outcome in finding.outcomes:
+            assert contrast_title(outcome) in shown
+            if outcome.pairs is not None:
+                assert any(f"{outcome.pairs.difference.mean:+.2f} (" in line for line in shown)
+
+
+def test_the_picture_holds_all_of_its_labels_and_lines() -> None:
+    drawn = evidence_picture(findings(EVERY_CLAIM, Store(RESULTS).records()))
+    labels = re.findall(r'text-anchor="end"[^>]*>([^<]+)<', drawn)
+    assert max(len(label) for label in labels) * 6.8 < LABELS - 12  # of a wide font
+    ends = [float(x) for line in re.findall(r"M([0-9.-]+) [0-9.]+H([0-9.-]+)", drawn) for x in line]
+    assert min(ends) >= LABELS
+    assert max(ends) <= EVIDENCE_WIDTH - RIGHT
+
+
+def test_a_file_without_marks_is_left_alone() -> None:
+    marked = "a\n<!-- evidence -->\nold\n<!-- end of evidence -->\nb\n"
+    assert replaced(marked, "new\n") == marked.replace("old", "new")
+    with pytest.raises(ConfigError, match="no line <!-- evidence -->"):
+        replaced("a\nb\n", "new\n")
+
+
+def test_the_results_stay_small() -> None:
+    every = [path for path in (ROOT / "results").rglob("*") if path.is_file()]
+    kept = [path for path in every if ".index" not in path.parts]  # a store writes that
+    assert sum(path.stat().st_size for path in kept) < 6e6
+
+
+def test_a_page_that_cannot_be_renewed_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "bare.md").write_text("no marks\n")
+    for name, reason in (("bare.md", "no line <!-- evidence -->"), ("absent.md", "cannot read")):
+        into = ["--runs", str(tmp_path), "--into", str(tmp_path / name)]
+        words = [sys.executable, "-m", "studies", "evidence", *into]
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert reason in done.stderr
