@@ -18,7 +18,8 @@ from .errors import ConfigError, DataError
 from .resolve import resolve
 from .settings import sections
 from .settings.config import Config
-from .settings.layers import merged
+from .settings.layers import flat, merged
+from .settings.names import decides
 from .settings.signature import validate
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Prepared:
     def pinned(self) -> dict[str, Any]:
         """Return the settings that lead to the same files elsewhere, and notice if they changed."""
         c = self.config.model_dump(mode="json")
-        net = {k: c["net"][k] for k in ("weights", "weights_digest") if k in c["net"]}
+        net = {k: c["net"][k] for k in ("weights", "weights_digest") if c["net"][k]}
         net |= {"name": c["net"]["name"]} if c["net"]["name"] in self.config.own else {}
         own = {"method": c["method"], "own": c["own"]} if self.config.own else {}
         return own | ({"net": net} if net else {})
@@ -210,15 +211,9 @@ def build(
 
 def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:
     """Return a digest of what changes numbers: resolved values, the data, a results version."""
-    from .methods import revisions
-
-    content = config.model_dump(mode="json", exclude={"preset": True, "name": True, "tags": True})
-    del content["scenario"]["data"], content["compute"]["threads"]
-    content["scenario"].pop("data_name", None)
-    content["net"].pop("weights", None)
-    if config.own:
-        content["own"] = {name: part.digest for name, part in config.own.items()}
-    content |= {"data": fingerprint, "results": RESULTS_VERSION + revisions(config.method)}
+    chosen = flat(config.model_dump(mode="json"))
+    content = {name: value for name, value in chosen.items() if decides(name)}
+    content |= {"data": fingerprint, "results": RESULTS_VERSION}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:
         parts = [(type(part), *_attributes(part)) for part in module.modules()]

@@ -85,7 +85,6 @@ def resolve(
         _check_rule(named.name, method, named.without_terms(chosen))
     scenario, net = resolved.scenario, resolved.net
     options = complete(found.load, scenario.options, "scenario", sections.Scenario.own())
-    options = {k: v for k, v in options.items() if k not in found.added or v != found.added[k]}
     per_task = scenario.per_task or found.per_task
     body = backbones.find(net.name, config.own, config.held)
     if body.own and body.name in named.own:
@@ -93,9 +92,7 @@ def resolve(
     net_options = body.options(body.fitting(method.net_options) | net.options)
     augment = _augment(scenario.augment, body.reads(net_options))
     subset = resolved.seed if scenario.subset_seed == "seed" else scenario.subset_seed
-    treated = {
-        "options": options, "per_task": per_task, "augment": augment, "subset_seed": subset,
-    }  # fmt: skip
+    treated = {"options": options, "per_task": per_task, "augment": augment, "subset_seed": subset}
     settled = {
         "method": named.name,
         "own": {**named.own, **({body.name: body.own} if body.own else {})},

@@ -56,10 +56,9 @@ def prepared(name: str) -> Prepared:
 
 @cache
 def observed(name: str) -> dict[str, Any]:
-    """The run's name with its key, its accuracies, and digests of its losses and final weights."""
+    """The run's accuracies, and digests of its losses and final weights."""
     torch.set_num_threads(1)
-    ready = prepared(name)
-    run, losses = ready.build(), blake2b(digest_size=8)
+    run, losses = prepared(name).build(), blake2b(digest_size=8)
     for event in run:
         if isinstance(event, linsep.StepEnd):
             for term, loss in sorted(event.losses.items()):
@@ -68,7 +67,6 @@ def observed(name: str) -> dict[str, Any]:
     for part, value in run.learner.net.state_dict().items():
         weights.update(part.encode() + _bytes(value))
     return {
-        "name": ready.name,
         "class_il": _rows(run.class_il),
         "task_il": _rows(run.task_il),
         "losses": losses.hexdigest(),

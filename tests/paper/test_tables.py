@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,15 +18,12 @@ import pytest
 from linsep.compare.tables import Spread
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand
-from linsep.methods.backward import bfp
-from linsep.nets.net import cnn
 from linsep.paper.protocol import FIELDS, named, scale, scaled, scales, settings
 from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
 from linsep.paper.tables import SCENARIOS, TABLES, Place, protocol, table
 from linsep.resolve import gathered, resolve
-from linsep.settings.config import former, from_settings, to_toml
+from linsep.settings.config import from_settings, to_toml
 from linsep.settings.shipped import read_config
-from linsep.settings.signature import ADDED, model_of
 from linsep.storage.store import Record, flat
 from studies.evidence import protocol as evidence
 from tests.helpers.command import command
@@ -84,7 +80,7 @@ def test_every_experiment_resolves_to_what_its_cell_expects(size: str, preset: s
     for place in experiments(size):
         wanted = scaled(place, scale(size), preset)
         resolved = resolve(from_settings(gathered(wanted)), lenient=True)
-        stored = former() | flat(tomllib.loads(to_toml(resolved)))
+        stored = flat(tomllib.loads(to_toml(resolved)))
         needed = expected(place, scale(size), preset)
         wrong = {n: (stored.get(n), v) for n, v in needed.items() if stored.get(n) != v}
         assert not wrong, place
@@ -104,7 +100,7 @@ def test_the_configs_of_table_1_are_the_papers_protocol(name: str) -> None:
     raw = read_config(name)
     for wanted in expand(raw):
         config = to_toml(resolve(from_settings(wanted), lenient=True))
-        fields = former() | flat(tomllib.loads(config))
+        fields = flat(tomllib.loads(config))
         method, memory = str(fields["method"]), fields["memory.rows"] or None
         assert memory is None or isinstance(memory, int)
         place = Place("split-cifar10", memory, method, "faa", "class_il")
@@ -254,19 +250,6 @@ def test_a_run_with_another_setting_fills_no_cell(field: str) -> None:
     found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
     changed = record(CELL, "paper", 0, {field: CHANGES[field]}, faa=70.0)
     assert not any(row.ours for row in beside(found, cells, [changed], scale("paper")))
-
-
-def test_no_field_that_came_later_is_forgotten() -> None:
-    """What configs leave out at its default must be asked for, or such runs would fill cells."""
-    recipes: dict[str, Callable[..., Any]] = {"bfp": bfp, "net": cnn}
-    later = {
-        f"{section}.{name}"
-        for section, recipe in recipes.items()
-        for name, field in model_of(recipe).model_fields.items()
-        if ADDED in field.metadata
-    }
-    assert later == {"net.norm", "bfp.every", "bfp.teacher", "bfp.cycle"}
-    assert (later | former().keys()) - CHANGES.keys() == {"compute.deterministic"}
 
 
 def test_scales_and_presets_do_not_mix() -> None:

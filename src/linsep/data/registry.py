@@ -17,7 +17,7 @@ from .sources.arrays import arrays
 from .sources.download import Progress
 from .sources.folder import folder
 from .sources.published import Published
-from .sources.table import COLUMNS, table
+from .sources.table import table
 
 
 def _usual(
@@ -48,8 +48,6 @@ class Source(NamedTuple):
     decodes: bool = False  # into the cache, the first time
     per_task: int | None = None  # classes; None: the user must say
     augment: Augment | None = None  # None: measured on the training images
-    # Options that were added later, and what every run was before: at that they are not written.
-    added: Mapping[str, Any] = {}
     suggests: Mapping[str, Any] = _usual("resnet18", 10)  # where the config leaves it open
 
 
@@ -137,7 +135,6 @@ SOURCES: Mapping[str, Source] = {
         table,
         "FILE.csv",
         decodes=True,
-        added=COLUMNS,
     ),
     "arrays": Source(
         "your arrays: an .npz file, or a folder of .npy files",

@@ -163,11 +163,3 @@ def recipe(part: str) -> Callable[..., Any]:
 def assemble(name: str, options: Mapping[str, Mapping[str, object]]) -> Method:
     """The sum that a name stands for: each part called with its options."""
     return parts(name).assemble(options)
-
-
-# How often the numbers of a method have changed for the same options: a part of its runs' keys.
-REVISED: Mapping[str, int] = {"bic": 1, "icarl": 1, "lucir": 1}
-
-
-def revisions(name: str) -> int:
-    return REVISED.get(name.partition("+")[0], 0)

@@ -13,11 +13,7 @@ from ..learning.projection import BackwardFeatures, Init, Teacher
 from ..learning.terms import On, Term
 from ..nets.net import Spec
 from ..settings.sections import Count, Rate, Share, Weight
-from ..settings.signature import ADDED
 
-Every = Annotated[Count, ADDED]
-Past = Annotated[Teacher, ADDED]
-Cycle = Annotated[bool, ADDED]
 Layers = Annotated[tuple[str, ...], Field(min_length=1)]
 LAST: Layers = ("features",)  # pooled, the very input of the head
 
@@ -32,9 +28,9 @@ def bfp(
     momentum: Share = 0.9,
     reset: bool = True,
     scale: Scale = "root_d",
-    every: Every = 1,
-    teacher: Past = "frozen",
-    cycle: Cycle = False,
+    every: Count = 1,
+    teacher: Teacher = "frozen",
+    cycle: bool = False,
 ) -> Summand:
     """Backward Feature Projection: a learned affine map A recovers the old features from the new.
 
@@ -63,7 +59,7 @@ def bfp(
 def bfp2(
     *, weight: Weight = 1.0, on: On = "both", layers: Layers = LAST, init: Init = "default",
     lr: Rate = 0.1, momentum: Share = 0.9, reset: bool = True, scale: Scale = "root_d",
-    every: Every = 1, teacher: Past = "frozen",
+    every: Count = 1, teacher: Teacher = "frozen",
 ) -> Summand:  # fmt: skip
     """BFP-2: as `bfp`, with two layers and a ReLU between them in place of the affine map."""
     build = partial(
@@ -75,7 +71,7 @@ def bfp2(
 
 def fd(
     *, weight: Weight = 1.0, on: On = "both", layers: Layers = LAST, scale: Scale = "root_d",
-    every: Every = 1, teacher: Past = "frozen",
+    every: Count = 1, teacher: Teacher = "frozen",
 ) -> Summand:  # fmt: skip
     """Feature distillation: as `bfp` with the identity as its map; features must stay the same."""
     build = partial(

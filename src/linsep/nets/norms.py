@@ -5,16 +5,14 @@ Knows layers. Knows nothing of tasks, or of who passes through when.
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ..settings.signature import ADDED
-
-Norm = Annotated[Literal["batch", "group", "continual"], ADDED]
+Norm = Literal["batch", "group", "continual"]
 MOST_GROUPS, FEWEST_CHANNELS = 32, 4  # of GroupNorm: in all, and in each of several groups
 
 

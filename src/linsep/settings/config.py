@@ -6,7 +6,7 @@ scenarios and the methods.
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import tomli_w
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
@@ -31,8 +31,6 @@ class Config(sections.Section):
     Config(method='er', seed=0, scenario={'name': 'blobs'}, training={'epochs': 2}, \
 memory={'rows': 50})
     """
-
-    added: ClassVar[Mapping[str, Any]] = {"name": None, "tags": None, "own": {}}
 
     name: sections.Label | None = None
     """Name of the run in tables and reports. Not part of its key."""
@@ -131,22 +129,10 @@ def from_settings(settings: Mapping[str, Any]) -> Config:
     return validate(Config, settings)
 
 
-def former() -> dict[str, Any]:
-    """What fields that were added later were before, flat: what a config without them means."""
-    sections_ = {n: type(f.default) for n, f in Config.model_fields.items()}
-    return {
-        f"{name}.{field}": value
-        for name, kind in sections_.items()
-        if issubclass(kind, sections.Section)
-        for field, value in kind.added.items()
-        if value is not None
-    }
-
-
 def to_toml(config: Config) -> str:
     """Return a config as TOML; the method's options are tables of their own."""
-    content = _without_none(config.model_dump(mode="json"))
-    return tomli_w.dumps(content | content.pop("options"))
+    content = config.model_dump(mode="json")
+    return tomli_w.dumps(_without_none(content | content.pop("options")))
 
 
 def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,5 +140,5 @@ def _without_none(table: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: _without_none(value) if isinstance(value, Mapping) else value
         for key, value in table.items()
-        if value is not None
+        if value not in (None, {})
     }

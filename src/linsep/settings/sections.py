@@ -5,8 +5,7 @@ torch, no files, and no recipe: `prepare.resolve` fills in what the user left op
 scenario and the method suggest, before these defaults.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -14,8 +13,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializationInfo,
-    model_serializer,
     model_validator,
 )
 
@@ -75,19 +72,6 @@ class Section(BaseModel):
         use_attribute_docstrings=True,
     )
 
-    # Fields that were added later, and what every run was before: at that they are not written, so
-    # that keys and files of earlier runs stay.
-    added: ClassVar[Mapping[str, Any]] = {}
-
-    @model_serializer(mode="wrap")
-    def _without_added(
-        self, serialize: Callable[[Any], dict[str, Any]], info: SerializationInfo
-    ) -> dict[str, Any]:
-        content: dict[str, Any] = serialize(self)
-        if info.exclude_unset:  # what the user has stated, which a preset must not override
-            return content
-        return {k: v for k, v in content.items() if k not in self.added or v != self.added[k]}
-
 
 class Named(Section):
     """Something chosen by name; fields that are not listed here are its options."""
@@ -136,8 +120,6 @@ class Augmentation(Section):
 class Scenario(Named):
     """Which classes come when, and from which images."""
 
-    added = {"subset_seed": 0, "data_name": None, "augment": None}
-
     name: str = "fashion-mini"
     """The data set and its split into tasks: `linsep list scenarios`."""
     data: Text | None = None
@@ -167,8 +149,6 @@ class Scenario(Named):
 
 class Net(Named):
     """The backbone; the head is the method's."""
-
-    added = {"weights": None, "weights_digest": None, "train": None}
 
     name: str = "resnet18"
     """The network: `linsep list nets`, or your own as file.py:function."""
@@ -216,8 +196,6 @@ class Schedule(Section):
 class Training(Section):
     """How the weights move; SGD as in the paper, or AdamW."""
 
-    added = {"optimizer": "sgd"}
-
     optimizer: Literal["sgd", "adamw"] = "sgd"
     """SGD with momentum, or AdamW with torch's betas, whose learning rate is 0.001 unless given."""
     epochs: Count = 5
@@ -255,8 +233,6 @@ class Memory(Section):
 class Evaluation(Section):
     """How images are classified after each task."""
 
-    added = {"batchnorm": "running"}
-
     mask_unseen: bool = True
     """Classes that were not seen yet cannot be predicted."""
     rule: Literal["method", "logits"] = "method"
@@ -270,8 +246,6 @@ class Evaluation(Section):
 
 class Compute(Section):
     """Where and how it is computed."""
-
-    added = {"deterministic": True}
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Device; `auto` picks the fastest of this machine."""

@@ -14,23 +14,16 @@ from ..errors import ConfigError, printable, shortened, unknown
 
 M = TypeVar("M", bound=BaseModel)
 
-# In an option's `Annotated`: it came later than the recipe. At its default, what every run was
-# before, it is not written, so that keys and files of earlier runs stay.
-ADDED = object()
-
 
 def complete(
     function: Callable[..., Any], given: Mapping[str, Any], where: str, beside: Iterable[str] = ()
 ) -> dict[str, Any]:
     """Return all options of a recipe: the given ones checked, the others at their defaults.
 
-    Those that were `ADDED` later are left out at their defaults.
-
     `beside` are the fields of the section that the options share, which errors name too.
     """
     model = validate(model_of(function), given, where, beside)
-    chosen = {name: (getattr(model, name), f) for name, f in type(model).model_fields.items()}
-    return {n: v for n, (v, f) in chosen.items() if ADDED not in f.metadata or v != f.default}
+    return {name: getattr(model, name) for name in type(model).model_fields}
 
 
 def options_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from typing import Any
 from ..errors import ConfigError, StateError, printable, unknown
 from ..learning.metrics import COSTS, METRICS
 from ..settings import layers
-from ..settings.config import former
 from ..settings.names import SHORT as SHORT_SETTINGS
 from ..settings.names import full_name as full_setting
 from . import files, where
@@ -126,7 +125,7 @@ def read_facts(folder: Path) -> dict[str, Value]:
     run = RunFolder(folder)
     try:
         config = run.config()
-        facts |= former() | flat(config)
+        facts |= flat(config)
         if tags := config.get("tags"):
             facts["tags"] = ", ".join(tags)
         if run.finished:
