@@ -9,9 +9,8 @@ from linsep.errors import ConfigError
 from linsep.grids.plan import plan
 from linsep.prepare import prepare
 from linsep.storage.folder import RunFolder
-from linsep.storage.labels import relabel
 from linsep.storage.session import Session
-from linsep.storage.store import Store, open_record
+from linsep.storage.store import Store, open_record, relabel
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
 from tests.helpers.real_runs import DETERMINISTIC, SETTINGS, interrupted, prepared, straight

@@ -11,7 +11,6 @@ from . import (
     analyse,
     data,
     grid,
-    label,
     learn,
     look,
     paper,
@@ -47,7 +46,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run, "grid": grid.grid, "search": search.search, "runs": store.runs,
     "compare": store.compare, "analyse": analyse.analyse, "report": report.report,
     "figures": report.figures, "list": look.list_, "show": look.show, "log": look.log,
-    "label": label.label, "learn": learn.learn, "predict": predict.predict, "model": predict.model,
+    "label": store.label, "learn": learn.learn, "predict": predict.predict, "model": predict.model,
     "export": predict.export, "bundle": share.bundle, "add": share.add, "verify": share.verify,
 }  # fmt: skip
 for name, command in COMMANDS.items():

@@ -74,7 +74,7 @@ def make(
     """Carry out the runs of a plan, or list them."""
     from ..grids.grid import Grid
     from ..grids.plan import differing
-    from ..storage.labels import given, relabel
+    from ..storage.store import labels_in, relabel
 
     slots = place.slots([cell.settings["compute"] for cell in cells if cell.status != "failed"])
     engine = place.engine(saving.runs, slots)
@@ -89,7 +89,7 @@ def make(
         return
     for cell in cells:
         if cell.status == "done":  # it will not be opened
-            relabel(cell.folder, given(cell.settings))
+            relabel(cell.folder, labels_in(cell.settings))
     if any(cell.status == "waiting" for cell in cells):
         watch(work, len(slots), console)
 

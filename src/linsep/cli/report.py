@@ -12,6 +12,7 @@ from ..errors import ConfigError, StateError, unknown
 from ..optional import needed
 from .selection import selected
 from .store import Runs, Where, wide_console
+from .terminal import say
 
 if TYPE_CHECKING:
     from ..report.gather import Gathered
@@ -132,4 +133,4 @@ def _runs(found: Gathered) -> str:
 
 
 def _say(line: str) -> None:
-    wide_console().print(line, highlight=False, markup=False, soft_wrap=True)
+    say(wide_console(), line)

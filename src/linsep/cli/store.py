@@ -1,4 +1,4 @@
-"""`linsep runs` and `linsep compare`: list runs and compare methods, without importing torch."""
+"""`linsep runs`, `compare` and `label`: list, compare and name runs, without importing torch."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import typer
 
 from ..errors import ConfigError, shortened, unknown
 from ..storage.files import reporting
+from . import flags
+from .terminal import open_console, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,7 +88,7 @@ def runs(
         write(json.dumps(whole, indent=1) + "\n", output)
         return
     if not found:
-        typer.echo(f"No runs{' with ' + where if where else ''} in {runs}.")
+        say(open_console(), f"No runs{' with ' + where if where else ''} in {runs}.")
         return
     keys = short_keys(Store(runs).records())  # of all, so that each of them finds its run
     table = listing(found, extra)
@@ -104,27 +106,22 @@ def _list(table: Table, done: bool) -> None:
 
     console, gone = wide_console(), list[str]()
     for name in ("run", *["status"] * done, "Task-IL FAA", "FF", "passes"):
-        if _width(table) <= console.width:
-            break
-        if name in table.columns:
-            at = list(table.columns).index(name)
-            rest = [[*row[:at], *row[at + 1 :]] for row in table.rows]
-            columns = [column for column in table.columns if column != name]
-            table, gone = replace(table, columns=columns, rows=rest), [*gone, name]
+        if name in table.columns and _width(table) > console.width:
+            table, gone = table.without(name), [*gone, name]
     draw(table, console)
     if gone:
-        left_out = f"Left out to fit {console.width} columns: {', '.join(gone)}."
-        console.print(left_out, style="dim", highlight=False, markup=False)
+        say(console, f"Left out to fit {console.width} columns: {', '.join(gone)}.", "dim")
 
 
 def _width(table: Table) -> int:
     """Of the table when drawn, if a status that is longer than others folds."""
     drawn = table.to_rich()
     widths = [max(len(str(text)) for text in (c.header, *c.cells)) for c in drawn.columns]
-    folded = dict(zip(table.columns, widths, strict=True))
-    if "status" in folded:
-        folded["status"] = min(folded["status"], STATUS)
-    return sum(folded.values()) + 2 * len(folded) + 1
+    folds = [
+        STATUS if name == "status" else width
+        for name, width in zip(table.columns, widths, strict=True)
+    ]
+    return sum(map(min, widths, folds)) + 2 * len(widths) + 1
 
 
 def compare(
@@ -189,6 +186,38 @@ def _usual_tables(comparison: Comparison, format_: str) -> tuple[list[Table], li
     return [summary(comparison, intervals=wide), differences(comparison)], notes(comparison)
 
 
+def label(
+    run: RunNames = None,
+    where: Where = None,
+    runs: Runs = Path("runs"),
+    *,
+    labels: flags.Labels,
+    untag: Annotated[
+        list[str] | None, typer.Option(metavar="TAG", help="Take this tag away. May be repeated.")
+    ] = None,
+) -> None:
+    """Name and tag runs that were made before. Their results stay as they are.
+
+    [bold]Examples[/bold]
+
+      linsep label RUN --name ours
+
+      linsep label --where "bfp.weight=3" --tag ablation
+    """
+    from ..settings.config import from_settings
+    from ..storage.store import relabel
+    from .selection import selected
+
+    if not labels.settings and not untag:
+        raise ConfigError("nothing to change: give --name, --tag, --untag or --data-name")
+    if not run and where is None:
+        raise ConfigError("name the runs or give --where, so that not all are labelled by mistake")
+    from_settings(labels.settings)  # refuses what is no label
+    found = selected(run, where, runs)
+    changed = sum(relabel(record.folder, labels.settings, untag or ()) for record in found)
+    typer.echo(f"{changed} of {len(found)} runs changed.")
+
+
 def show_arms(folders: Sequence[Path]) -> None:
     """Print the table that ends `run` and `grid`: a row for each arm, and how arms differ."""
     from ..compare.arms import compare
@@ -223,7 +252,7 @@ def publish(
         for table in tables:
             draw(table, console)
         for note in notes:
-            console.print(note, style="dim", highlight=False, markup=False, soft_wrap=True)
+            say(console, note, "dim")
         return
     text = _written(tables, notes, format_, label)
     if format_ == "csv":
@@ -239,7 +268,7 @@ def write(text: str, output: Path | None) -> None:
         return
     with reporting(f"cannot write {output}"):
         output.write_text(text, encoding="utf-8")
-    typer.echo(f"Written to {output}")
+    say(open_console(), f"Written to {output}")
 
 
 def _written(tables: Sequence[Table], notes: Sequence[str], format_: str, label: str | None) -> str:

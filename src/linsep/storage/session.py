@@ -23,7 +23,7 @@ from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.names import decides
 from ..settings.sections import Keep
-from . import costs, environment, files, labels, snapshots, sources
+from . import costs, environment, files, snapshots, sources
 from .folder import (
     CONFIG,
     ENVIRONMENT,
@@ -37,7 +37,7 @@ from .folder import (
 )  # fmt: skip
 from .lease import release_dead
 from .resumable import SAVE_EVERY, Resumable, set_threads
-from .store import flat
+from .store import flat, labels_in, relabel
 
 
 class Session(Resumable):
@@ -123,7 +123,7 @@ class Session(Resumable):
 
     def _relabel(self) -> None:
         """Take over the labels that this command gives a run that was begun before."""
-        labels.relabel(self.folder, labels.given(self.prepared.config.model_dump(mode="json")))
+        relabel(self.folder, labels_in(self.prepared.config.model_dump(mode="json")))
 
     def _compare_events(self) -> None:
         """Warn if the file of events is not that of the state, which is about to replace it."""

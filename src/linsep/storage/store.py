@@ -1,39 +1,41 @@
-"""The store: finds runs by their settings and results.
+"""The store: finds runs by their settings and results, and labels them.
 
     for record in Store(Path("runs")).select("scenario=split-cifar10 and memory=200"): ...
 
 The runs' folders are the truth. Beside them, in `.index/`, a file of this machine remembers what
-their config.toml, results.json and cost.json said and how these files looked, so that only what is
-new or changed is read again. The index may be deleted, damaged or out of date: the answer is the
-same.
-
-Knows names of settings; needs no torch. Changes no run.
+their config.toml, results.json and cost.json contained and how these files looked, so that only
+what is new or changed is read again. The index may be deleted, damaged or out of date: the answer
+is the same. Needs no torch.
 """
 
 import json
 import os
 import re
 import socket
+import tomllib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import tomli_w
+
 from ..errors import ConfigError, StateError, printable, unknown
 from ..learning.metrics import COSTS, METRICS
 from ..settings import layers
 from ..settings.names import SHORT as SHORT_SETTINGS
 from ..settings.names import full_name as full_setting
-from . import files, where
+from . import files
 from .folder import CONFIG, COST, EVENTS, RESULTS, RunFolder
+from .where import Query, Scalar
 
 VERSION = 5  # raise it when facts are made otherwise than before
 SHORTEST = 6  # characters of a key in a list
 MOST_LISTED = 5  # runs in a message
-Value = where.Scalar | None
+Value = Scalar | None
 
 # What a person says for what is stored.
 SHORT = SHORT_SETTINGS | {metric: f"class_il.{metric}" for metric in METRICS} | {"tag": "tags"}
@@ -103,12 +105,10 @@ class Store:
 
     def select(self, condition: str | None = None, sort: str | None = None) -> list[Record]:
         """The runs that a condition holds for, by name, or sorted: 'method,-faa'."""
-        parsed = where.parse(condition, full_name, {"tags"}) if condition is not None else None
+        query = Query(condition, sort, full_name, {"tags"})
         records = self.records()
-        if parsed is not None and records:
-            check_names(parsed.fields, records)
-            records = [record for record in records if parsed.holds(record.facts)]
-        return ordered(records, sort) if sort else records
+        check_names(query.sorted_by + (query.fields if records else []), records)
+        return [records[place] for place in query.select([record.facts for record in records])]
 
     def _read_index(self) -> dict[str, tuple[str, dict[str, Value]]]:
         """How each run's files looked, and its facts; nothing if a bit is not as written."""
@@ -175,6 +175,35 @@ def short_keys(records: Sequence[Record]) -> dict[Path, str]:
     return {record.folder: record.key[:length] for record in records}
 
 
+def labels_in(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The labels among a run's settings: its name, its tags and the name of its data."""
+    found = {name: settings[name] for name in ("name", "tags") if settings.get(name)}
+    scenario = settings.get("scenario", {})
+    data_name = scenario.get("data_name") if isinstance(scenario, Mapping) else None
+    return found | ({"scenario": {"data_name": data_name}} if data_name else {})
+
+
+def relabel(folder: Path, labels: Mapping[str, Any], without: Collection[str] = ()) -> bool:
+    """Give a stored run new labels; tags are added, except those that it is to be `without`.
+
+    Return whether anything changed. No number and no key depends on a label, so a run may be
+    renamed at any time, finished or not.
+    """
+    if not labels and not without:
+        return False
+    run = RunFolder(folder)
+    run.config()  # refuses a damaged one
+    before = tomllib.loads(run.config_text())
+    tags = dict.fromkeys([*before.get("tags", ()), *labels.get("tags", ())])
+    after = layers.merged(before, labels, {"tags": [tag for tag in tags if tag not in without]})
+    if not after["tags"]:
+        del after["tags"]
+    if after == before:
+        return False
+    files.write(folder / CONFIG, tomli_w.dumps(after).encode())
+    return True
+
+
 def flat(table: Mapping[str, Any]) -> dict[str, Value]:
     """{"training": {"lr": 0.1}} -> {"training.lr": 0.1}; options stand beside their name."""
     found = {}
@@ -198,19 +227,6 @@ def check_names(names: Iterable[str], records: Iterable[Record]) -> None:
         if name not in known and full_name(name) not in known:
             found = unknown("field", name, known)
             raise ConfigError(found if len(found) < 400 else found.partition(" Allowed:")[0])
-
-
-def ordered(records: list[Record], sort: str) -> list[Record]:
-    """Sorted by fields, a minus before one for the highest first; what lacks it comes last."""
-    names = [name.strip() for name in sort.split(",") if name.strip()]
-    check_names([name.removeprefix("-") for name in names], records)
-    for name in reversed(names):
-        field, descending = name.removeprefix("-"), name.startswith("-")
-        has = [record for record in records if record[field] is not None]
-        lacks = [record for record in records if record[field] is None]
-        has.sort(key=lambda r: (isinstance(r[field], str), r[field]), reverse=descending)
-        records = has + lacks
-    return records
 
 
 def _stamps(runs: Path) -> dict[str, str]:

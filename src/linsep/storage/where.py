@@ -1,192 +1,166 @@
-"""A filter over named values: `scenario=split-cifar10 and memory in (200, 500) and not faa < 40`.
+"""A query over named values: `scenario=split-cifar10 and memory in (200, 500) and not faa < 40`.
 
     comparison   field = value, != < <= > >=, field in (value, value), field not in (...)
     together     and, or, not, brackets; `not` binds closest, then `and`
     value        a number, true, false, a bare word, or anything in quotes
 
-Knows text and mappings. Knows no field by name and evaluates nothing but what it has parsed itself.
-A field that something does not have equals nothing: `=`, `<` and `in` are false, `!=` is true.
+A condition becomes a query of sqlite. Its columns have names of our own and its values are
+parameters, so nothing that a user types is executed. A field that something does not have equals
+nothing: `=`, `<` and `in` are false, `!=` is true.
 """
 
-import operator
+import json
+import math
 import re
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, suppress
 
 from ..errors import ConfigError
 
-T = TypeVar("T")
 Scalar = str | int | float | bool
 Facts = Mapping[str, Scalar | None]
-Test = Callable[[Facts], bool]
-DEEPEST = 50  # brackets and nots within each other
+DEEPEST = 25  # brackets and nots that are open at once
+KEYWORDS = ("and", "or", "not", "in")
+MARKS = r"\s=!<>(),'\""
+WORD = rf"(?!(?:{'|'.join(KEYWORDS)})(?:[{MARKS}]|$))[^{MARKS}]+"
+VALUE = rf"""(?:"[^"]*"|'[^']*'|{WORD})"""
+COMPARISON = rf"""(?P<field>{WORD})\s*(?:
+    (?P<sign>==|!=|<=|>=|=|<|>)\s*(?P<value>{VALUE})
+    | (?P<without>not\s+)?in\s*\(\s*(?P<values>{VALUE}(?:\s*,\s*{VALUE})*)\s*\)
+)"""
 
 
-@dataclass(frozen=True)
-class Condition:
-    holds: Test
-    fields: tuple[str, ...]  # that it names, as they were typed
+class Query:
+    """A condition and an order, 'method,-faa'; a ConfigError states what is wrong, and where.
 
-
-ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
-SIGNS = ("=", "==", "!=", *ORDERED)
-WORDS = ("and", "or", "not", "in")
-TOKEN = re.compile(
-    r"""(?P<quoted>"[^"]*"|'[^']*')
-      | (?P<sign>==|!=|<=|>=|=|<|>)
-      | (?P<mark>[(),])
-      | (?P<word>[^\s=!<>(),'"]+)
-      | (?P<other>\S)""",
-    re.VERBOSE,
-)
-
-
-def parse(text: str, full: Callable[[str], str] = str, lists: Collection[str] = ()) -> Condition:
-    """Parse a condition; `full` gives a field's name in the facts.
-
-    A field in `lists` holds several words, "a, b", and equals each of them.
-
-    A ConfigError states what is wrong, and where.
+    `full` gives a field's name in the facts. A field in `lists` holds several words, "a, b", and
+    equals each of them.
     """
-    if not text.strip():
-        raise ConfigError("--where is empty: it should look like memory=200 and seed<3")
-    parser = _Parser(text, full, lists)
-    holds = parser.either()
-    if parser.kind != "end":
-        parser.expected("'and' or 'or'")
-    return Condition(holds, tuple(dict.fromkeys(parser.fields)))
+
+    def __init__(
+        self,
+        condition: str | None = None,
+        sort: str | None = None,
+        full: Callable[[str], str] = str,
+        lists: Collection[str] = (),
+    ) -> None:
+        self._full, self._lists = full, lists
+        self._columns: dict[str, str] = {}  # of the fields, by their names in full
+        self._parameters: list[Scalar] = []
+        self._ordered: list[tuple[str, str, Scalar]] = []  # comparisons with < and the like
+        self.fields: list[str] = []  # of the condition, as they were typed
+        self._where = "1" if condition is None else self._parsed(condition)
+        keys = [name.strip() for name in (sort or "").split(",") if name.strip()]
+        self.sorted_by = [key.removeprefix("-") for key in keys]
+        self._order = "place"
+        for key in reversed(keys):
+            column, descending = self._column(key.removeprefix("-")), key.startswith("-")
+            self._order = f"{column} IS NULL, {column}{' DESC' * descending}, {self._order}"
+
+    def select(self, rows: Sequence[Facts]) -> list[int]:
+        """The places of the rows for which the condition holds, in order."""
+        for field, typed, value in self._ordered:
+            _check_order(field, typed, value, [row.get(field) for row in rows])
+        names = ", ".join(("place", *self._columns.values()))
+        stored = ((i, *(self._stored(row, f) for f in self._columns)) for i, row in enumerate(rows))
+        with closing(sqlite3.connect(":memory:")) as base:
+            base.execute(f"CREATE TABLE facts ({names})")
+            base.executemany(f"INSERT INTO facts VALUES (?{', ?' * len(self._columns)})", stored)
+            query = f"SELECT place FROM facts WHERE {self._where} ORDER BY {self._order}"
+            try:
+                return [i for (i,) in base.execute(query, list(map(_sql, self._parameters)))]
+            except sqlite3.Error as error:  # at its own limits
+                raise ConfigError(f"--where: {error}") from None
+
+    def _parsed(self, text: str) -> str:
+        """Read a condition from left to right; sqlite knows which word binds closer."""
+        if not text.strip():
+            raise ConfigError("--where is empty: it should look like memory=200 and seed<3")
+        at, brackets, parts = 0, 0, list[str]()
+
+        def take(pattern: str) -> re.Match[str] | None:
+            nonlocal at
+            whole = re.compile(rf"\s*(?:{pattern})\s*", re.IGNORECASE | re.VERBOSE)
+            found = whole.match(text, at)
+            at = found.end() if found else at
+            return found
+
+        def expected(what: str) -> ConfigError:
+            return ConfigError(f"--where {text!r}, character {at + 1}: expected {what}")
+
+        while True:
+            nots = 0
+            while opened := take(rf"(\(|not(?=[{MARKS}]))"):
+                parts.append(opened[1])
+                nots += opened[1] != "("
+                brackets += opened[1] == "("
+                if brackets + nots > DEEPEST:
+                    raise expected(f"at most {DEEPEST} brackets and nots within each other")
+            if not (found := take(COMPARISON)):
+                raise expected("a comparison such as memory=200 or seed in (0, 1)")
+            parts.append(self._comparison(found))
+            while brackets and take(r"\)"):
+                parts.append(")")
+                brackets -= 1
+            if at == len(text) and not brackets:
+                return " ".join(parts)
+            if not (joint := take(rf"(and|or)(?=[{MARKS}]|$)")):
+                raise expected("'and' or 'or'" + " or ')'" * bool(brackets))
+            parts.append(joint[1])
+
+    def _comparison(self, found: re.Match[str]) -> str:
+        field, sign, column = found["field"], found["sign"], self._column(found["field"])
+        self.fields.append(field)
+        if sign in ("<", "<=", ">", ">="):
+            self._ordered.append((self._full(field), found["value"], value_of(found["value"])))
+            self._parameters.append(value_of(found["value"]))
+            return f"ifnull({column} {sign} ?, 0)"
+        several, equal = self._full(field) in self._lists, list[str]()
+        for word in re.findall(VALUE, found["value"] or found["values"], re.IGNORECASE):
+            self._parameters.append(_unquoted(word) if several else value_of(word))
+            among = f"(SELECT value FROM json_each({column}))"
+            equal.append(f"? IN {among}" if several else f"{column} IS ?")
+        without = sign == "!=" or found["without"] is not None
+        return f"{'NOT ' * without}({' OR '.join(equal)})"
+
+    def _column(self, name: str) -> str:
+        return self._columns.setdefault(self._full(name), f"field{len(self._columns)}")
+
+    def _stored(self, row: Facts, field: str) -> str | int | float | bytes | None:
+        value = row.get(field)
+        if value is None:
+            return None
+        return _sql(json.dumps(str(value).split(", ")) if field in self._lists else value)
 
 
 def value_of(word: str) -> Scalar:
-    """A bare word as it is meant: 5, 0.1, true, or text."""
+    """A word as it is meant: 5, 0.1, true, or text, which it always is in quotes."""
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
-    for number in (int, float):
+    for number, largest in ((int, 2**63 - 1), (float, math.inf)):
         with suppress(ValueError):
-            return number(word)
-    return word
+            if abs(value := number(word)) <= largest:
+                return value
+    return _unquoted(word)
 
 
-class _Parser:
-    """Recursive descent; `kind`, `word` and `start` are those of the token it has come to."""
-
-    def __init__(self, text: str, full: Callable[[str], str], lists: Collection[str]) -> None:
-        self.text, self.full, self.lists, self.depth = text, full, lists, 0
-        self.fields: list[str] = []
-        self.tokens = TOKEN.finditer(text)
-        self.advance()
-
-    def advance(self) -> None:
-        found = next(self.tokens, None)
-        self.kind = found.lastgroup if found else "end"
-        self.word, self.start = (found[0], found.start()) if found else ("", len(self.text))
-        if self.word.lower() in WORDS:
-            self.kind = "keyword"
-
-    def either(self) -> Test:
-        parts = self.several(self.both, "or")
-        return lambda facts: any(part(facts) for part in parts)
-
-    def both(self) -> Test:
-        parts = self.several(self.factor, "and")
-        return lambda facts: all(part(facts) for part in parts)
-
-    def factor(self) -> Test:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            self.fail(f"nested more than {DEEPEST} deep")
-        if self.takes("not"):
-            inner = self.factor()
-            found: Test = lambda facts: not inner(facts)  # noqa: E731
-        elif self.takes("("):
-            found = self.either()
-            self.expect(")")
-        else:
-            found = self.comparison()
-        self.depth -= 1
-        return found
-
-    def comparison(self) -> Test:
-        name = self.one_of("field", "word")
-        self.fields.append(name)
-        field = self.full(name)
-        equal = _among if field in self.lists else _equal
-        if without := self.takes("not"):
-            self.expect("in")
-        if without or self.takes("in"):
-            self.expect("(")
-            values = self.several(self.value, ",")
-            self.expect(")")
-            return lambda facts: any(equal(facts.get(field), v) for v in values) != without
-        sign = self.word
-        if self.kind != "sign":
-            self.expected(f"one of {' '.join(SIGNS)} or in after {name!r}")
-        self.advance()
-        typed, value = self.word, self.value()
-        if sign not in ORDERED:
-            return lambda facts: equal(facts.get(field), value) == (sign != "!=")
-        return lambda facts: _ordered(field, facts.get(field), sign, value, typed)
-
-    def value(self) -> Scalar:
-        quoted, word = self.kind == "quoted", self.one_of("value", "word", "quoted")
-        return word[1:-1] if quoted else value_of(word)
-
-    def several(self, one: Callable[[], T], between: str) -> list[T]:
-        found = [one()]
-        while self.takes(between):
-            found.append(one())
-        return found
-
-    def takes(self, wanted: str) -> bool:
-        taken = self.word.lower() == wanted
-        if taken:
-            self.advance()
-        return taken
-
-    def expect(self, wanted: str) -> None:
-        if not self.takes(wanted):
-            self.expected(repr(wanted))
-
-    def one_of(self, what: str, *kinds: str) -> str:
-        word = self.word
-        if self.kind == "end":
-            self.fail(f"a {what} is missing")
-        if self.kind not in kinds:
-            self.expected(f"a {what}")
-        self.advance()
-        return word
-
-    def expected(self, wanted: str) -> NoReturn:
-        self.fail(f"expected {wanted}" + (f", not {self.word!r}" if self.word else ""))
-
-    def fail(self, problem: str) -> NoReturn:
-        problem = f"{self.word!r} is not understood" if self.kind == "other" else problem
-        raise ConfigError(f"--where {self.text!r}, character {self.start + 1}: {problem}")
+def _unquoted(word: str) -> str:
+    return word[1:-1] if word[0] in "'\"" else word
 
 
-def _ordered(field: str, found: Scalar | None, sign: str, value: Scalar, typed: str) -> bool:
-    if found is None:
-        return False
-    if isinstance(found, bool) or isinstance(value, bool):
-        raise ConfigError(f"--where: {field} {sign} {typed}: true and false have no order")
-    if isinstance(found, str) != isinstance(value, str):
-        kind = "text" if isinstance(found, str) else "a number"
+def _sql(value: Scalar) -> str | int | float | bytes:
+    """A value for sqlite, where true must not be 1, and text has no lone surrogates."""
+    if isinstance(value, bool):
+        return str(value).encode()
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+
+
+def _check_order(field: str, typed: str, value: Scalar, found: Sequence[Scalar | None]) -> None:
+    """Refuse to order what has no order: text and numbers, true and false."""
+    known = [one for one in found if one is not None]
+    if any(isinstance(one, bool) for one in (value, *known)):
+        raise ConfigError(f"--where: {field} and {typed}: true and false have no order")
+    if any(isinstance(one, str) != isinstance(value, str) for one in known):
+        kind = "a number" if isinstance(value, str) else "text"
         raise ConfigError(f"--where: {field} is {kind}, {typed} is not")
-    return ORDERED[sign](found, value)
-
-
-def _equal(found: Scalar | None, value: Scalar) -> bool:
-    """Numbers by value; true is not 1; a number in quotes is text."""
-    if isinstance(found, bool) or isinstance(value, bool):
-        return found is value
-    return found == value
-
-
-def _among(found: Scalar | None, value: Scalar) -> bool:
-    """Whether a word of "a, b" is the value, as text or as the number or the truth it spells."""
-    words = [] if found is None else str(found).split(", ")
-    return any(word == value or _equal(value_of(word), value) for word in words)
