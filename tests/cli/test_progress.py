@@ -1,88 +1,71 @@
-"""Progress as it is drawn at ordinary widths of a terminal."""
+"""Progress in a terminal and in a notebook, and what it counts."""
 
 import io
 import re
-from collections.abc import Callable
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+import linsep
 from linsep import testing
 from linsep.cli.grid import picture
-from linsep.cli.progress import Line, Lines, Watcher, cost_of_testing
+from linsep.cli.progress import Bar, Watcher, cost_of_testing, drawn, in_notebook
 from linsep.grids.plan import Cell
 from linsep.grids.worker import Report
-from linsep.learning.run import ChunkEnd, EpochEnd, Run, StepEnd, TaskEnd
+from linsep.learning.run import ChunkEnd, EpochEnd, StepEnd, TaskEnd
 from linsep.learning.workload import Workload
 from linsep.methods import assemble
+from tests.helpers.real_runs import SETTINGS
 
-WIDTHS = (80, 100, 160)
-PLACES = ["task 1/5  epoch 1/5", "task 10/10  bias epoch 100/100", "task 9/9  testing 9999/9999"]
-NOTES = ["ce 0.431", "replay_logits 11.885", "replay_ce 1.303", "bfp 0.208", "1210 images/s"]
+NAMES = ["fashion-mini-er-m200-s0-0123456789", "split-tinyimagenet-derpp+bfp-m5120-s10-abcdef"]
 
 
-def drawn(shown: Any, width: int) -> list[str]:
+def printed(shown: Any, width: int = 100) -> list[str]:
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
     console.print(shown)
     assert isinstance(console.file, io.StringIO)
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize(("share", "place"), [(0.0, PLACES[0]), (0.5, PLACES[1]), (1.0, PLACES[2])])
-def test_a_run_shows_bar_percentage_time_and_place(width: int, share: float, place: str) -> None:
-    (line,) = drawn(Line(share, "12:34:56 left", place, NOTES), width)
-    assert len(line) <= width
-    bar, rest = line.split("  ", 1)
-    assert len(bar) >= 8
-    assert set(bar) <= set("━─")
-    assert abs(bar.count("━") / len(bar) - share) <= 1 / len(bar)
-    assert rest.lstrip().startswith(f"{share:.0%}  12:34:56 left  {place}")
-    notes = rest.split(place)[1].split("  ")[1:]
-    assert notes == NOTES[: len(notes)]  # whole ones, in order
-    if width == 160:
-        assert notes[:3] == NOTES[:3]
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_grid_never_cuts_a_name(width: int) -> None:
-    names = ["fashion-mini-er-m200-s0-0123456789", "split-tinyimagenet-derpp+bfp-m5120-s10-abcdef"]
-    rows = [(name, Line(0.5, "", "task 2/10  epoch 3/50", ["99 images/s"])) for name in names]
-    lines = drawn(Lines(rows, "2 running"), width)
-    assert max(map(len, lines)) <= width
-    for name in names:
-        assert sum(name in line for line in lines) == 1
-    assert sum(" 50%  task 2/10  epoch 3/50" in line for line in lines) == 2
-    assert lines[-1] == "2 running"
-    assert len(lines) == (3 if width > 80 else 5)
+def test_bars_fit_and_never_cut_a_name() -> None:
+    for width in (80, 160):
+        bars = [Bar(name, 0.5, "task 2/10  epoch 3/50  [bold] 0.431") for name in NAMES]
+        lines = printed(drawn(bars), width)
+        assert [line.split()[0] for line in lines] == NAMES
+        assert max(map(len, lines)) <= width
+        assert all(" 50%" in line for line in lines)
+        assert all("[bold] 0.431" in line for line in lines) == (width == 160)
 
 
 def test_a_grid_shows_where_its_runs_are() -> None:
-    place = "task 1/5  testing 7/9"
-    cell = Cell({}, "a-run", Path("a-run"), Report("running", share=0.3, place=place))
-    assert any("30%  task 1/5  testing 7/9" in line for line in drawn(picture([cell], 1), 80))
+    report = Report("running", share=0.3, place="task 1/5  testing 7/9")
+    cells = [Cell({}, name, Path(name), report) for name in NAMES]
+    first, second, about = printed(picture(cells, 1))
+    assert "30% task 1/5  testing 7/9" in first
+    assert second.startswith(NAMES[1])
+    assert about == "2 running"
+    assert printed(picture([], 1)) == [""]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_watched_run_is_complete_only_at_its_end(width: int) -> None:
+def test_a_watched_run_is_complete_only_at_its_end() -> None:
     run = testing.toy_run(assemble("derpp+bfp", {}))
-    console = Console(file=io.StringIO(), width=width, force_terminal=True)
-    watcher, shares, tested = Watcher(run, console), [0.0], 0
+    watcher = Watcher(run, Console(file=io.StringIO(), force_terminal=True))
+    shares, tested = [0.0], 0
     for event in run:
         watcher.see(event)
         if not isinstance(event, StepEnd | ChunkEnd):
             continue
-        (line,) = drawn(watcher.line(event), width)
-        assert len(line) <= width
-        found = re.search(r"(\d+)%  \d+:\d\d left  task (\d)/3  (epoch \d/2|testing \d+/\d+)", line)
-        assert found, line
-        assert ("testing" in found[3]) == isinstance(event, ChunkEnd)
-        shares.append(watcher.line(event).share)
+        bar = watcher.line(event)
+        place = re.match(r"\d+:\d\d left  task \d/3  (epoch \d/2|testing \d+/\d+)", bar.text)
+        assert place, bar.text
+        assert ("testing" in place[1]) == isinstance(event, ChunkEnd)
+        shares.append(bar.share)
         tested += isinstance(event, ChunkEnd)
     assert shares == sorted(shares)
-    assert shares[-1] == 1.0
     assert shares.count(1.0) == 1
     assert tested == 1 + 2 + 3  # groups, of a chunk each
 
@@ -105,15 +88,12 @@ def test_what_is_left_counts_testing_at_its_own_pace(monkeypatch: pytest.MonkeyP
 def test_a_workload_is_what_a_run_then_does(method: str) -> None:
     run = testing.toy_run(assemble(method, {}))
     work, events = run.workload, list(run)
-    assert work.tested() == sum(e.total for e in events if isinstance(e, ChunkEnd) and _last(e))
+    chunks = [e for e in events if isinstance(e, ChunkEnd)]
+    assert work.tested() == sum(e.total for e in chunks if e.images == e.total)
     if method in ("ft", "jt"):  # other methods choose rows from a memory
         steps = [e for e in events if isinstance(e, StepEnd)]
         assert work.steps() == len(steps)
     assert run.passes() == (work.passes(), work.passes())
-
-
-def _last(event: ChunkEnd) -> bool:
-    return event.images == event.total
 
 
 def _workload(trained: int, tested: int) -> Workload:
@@ -131,27 +111,55 @@ def test_testing_that_outweighs_training_is_said_in_advance() -> None:
     assert cost_of_testing([]) == []
 
 
-@pytest.fixture
-def stopped() -> Callable[[int], Run]:
-    """A run that has tested so many chunks after its last task."""
-
-    def make(chunks: int) -> Run:
-        run = testing.toy_run(assemble("ft", {}))
-        for event in run:
-            if isinstance(event, ChunkEnd) and event.task == 2:
-                chunks -= 1
-                if not chunks:
-                    break
-        return run
-
-    return make
-
-
-def test_a_run_stopped_while_testing_resumes_there(stopped: Callable[[int], Run]) -> None:
+def test_a_run_stopped_while_testing_resumes_there() -> None:
     straight = testing.toy_run(assemble("ft", {}))
     list(straight)
     for chunks in (1, 2, 3):
-        run = testing.toy_run(assemble("ft", {}))
-        run.load_state_dict(stopped(chunks).state_dict())
-        assert sum(isinstance(event, ChunkEnd) for event in run) == 3 - chunks
-        assert testing.same(run.state_dict(), straight.state_dict())
+        stopped, resumed = (testing.toy_run(assemble("ft", {})) for _ in range(2))
+        tested = (e for e in stopped if isinstance(e, ChunkEnd) and e.task == 2)
+        for _ in range(chunks):
+            next(tested)
+        resumed.load_state_dict(stopped.state_dict())
+        assert sum(isinstance(event, ChunkEnd) for event in resumed) == 3 - chunks
+        assert testing.same(resumed.state_dict(), straight.state_dict())
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The HTML that a notebook displayed, the newest last."""
+    found: list[str] = []
+
+    def display(content: dict[str, str], *, raw: bool, display_id: bool = False) -> Any:
+        found.append(content["text/html"])
+        return SimpleNamespace(update=lambda new, raw: found.append(new["text/html"]))
+
+    ipython, place = ModuleType("IPython"), ModuleType("IPython.display")
+    vars(place)["display"] = display
+    vars(ipython)["get_ipython"] = lambda: SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", place)
+    monkeypatch.setattr("linsep.cli.progress.REFRESH", 0.0)
+    return found
+
+
+def test_a_notebooks_bar_moves_to_the_end_and_shows_place_and_accuracy(
+    shown: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    linsep.train(SETTINGS, runs=tmp_path / "silent")
+    assert shown == []
+    run = linsep.train(SETTINGS, runs=tmp_path, progress=True)
+    shares = [float(re.findall(r'<progress value="([.0-9]+)" max="1">', h)[0]) for h in shown]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0, 1)
+    assert any("task 2/2 &nbsp; epoch 2/2" in html for html in shown)
+    assert f"after task 2: Class-IL {run.metrics['class_il']['faa']:.2f} %" in shown[-1]
+    assert "&lt;" in Bar("", 0, "<").html()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_terminal_is_no_notebook(shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert in_notebook()
+    monkeypatch.setattr("IPython.get_ipython", SimpleNamespace, raising=False)  # IPython's shell
+    assert not in_notebook()
+    monkeypatch.delitem(sys.modules, "IPython")
+    assert not in_notebook()

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 import linsep
+from linsep.cli.progress import Watcher
 from linsep.learning.run import Event, StepEnd
-from linsep.notebook import training
 from linsep.storage.session import Session
 from tests.helpers.command import TINY, command
 from tests.helpers.real_runs import SETTINGS, contents, interrupted, straight
@@ -86,23 +86,17 @@ def test_ctrl_c_saves_and_the_next_call_resumes(
 ) -> None:
     seen = 0
 
-    def press(event: Event) -> None:
+    def press(watcher: Watcher, event: Event) -> None:
         nonlocal seen
         seen += isinstance(event, StepEnd)
         if seen == 5:
             os.kill(os.getpid(), signal.SIGINT)
 
-    class Pressing:
-        def __enter__(self) -> Any:
-            return press
-
-        def __exit__(self, *error: object) -> None: ...
-
     # A process that was started in the background may ignore the signal.
     started = signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.getsignal(signal.SIGINT)
     with monkeypatch.context() as patched:
-        patched.setattr(training, "watching", lambda run, shown: Pressing())
+        patched.setattr(Watcher, "see", press)
         with pytest.raises(KeyboardInterrupt):
             linsep.train(SETTINGS, runs=tmp_path / "runs", save_every=1e9)
     assert signal.getsignal(signal.SIGINT) is before

@@ -17,12 +17,11 @@ from .asked import settings_from
 from .terminal import FAILED, INTERRUPTED, Stop, open_console, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
 
     from ..grids.grid import Grid
     from ..grids.plan import Cell
     from ..grids.search import Search
-    from .progress import Lines
 
 LINE_EVERY = 30.0  # seconds between lines on how far it is, where there is no terminal
 PLANNED = {"done": "finished", "failed": "impossible", "waiting": "new"}  # states in a plan
@@ -164,13 +163,16 @@ def left(cells: Sequence[Cell], at_once: int) -> str:
     return f", about {clock(seconds)} left" if seconds else ""
 
 
-def picture(cells: Sequence[Cell], at_once: int) -> Lines:
+def picture(cells: Sequence[Cell], at_once: int) -> Group:
     """The runs under way with a bar each, and a line about all."""
-    from .progress import Line, Lines
+    from rich.console import Group
+    from rich.text import Text
+
+    from .progress import Bar, drawn
 
     running = [(cell.name, cell.report) for cell in cells if cell.status == "running"]
-    rows = [(n, Line(r.share, "", r.place, [f"{r.rate:.0f} images/s"])) for n, r in running]
-    return Lines(rows, tally(cells) + left(cells, at_once))
+    bars = [Bar(name, r.share, f"{r.place}  {r.rate:.0f} images/s") for name, r in running]
+    return Group(*([drawn(bars)] if bars else []), Text(tally(cells) + left(cells, at_once)))
 
 
 def conclude(cells: Sequence[Cell], runs: Path) -> None:

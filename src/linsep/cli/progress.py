@@ -1,16 +1,18 @@
-"""Progress of runs and downloads: bars that fit any width in a terminal, plain lines elsewhere."""
+"""Progress of runs, grids and downloads: bars in a terminal or notebook, plain lines elsewhere."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from html import escape
 from statistics import fmean
-from typing import Any, SupportsFloat
+from typing import Any, NamedTuple, SupportsFloat
 
-from rich import progress as bars
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich import progress as rich_bars
+from rich.console import Console
+from rich.filesize import decimal
 from rich.live import Live
-from rich.text import Text
+from rich.table import Column
 
 from ..learning.run import ChunkEnd, EpochEnd, Event, Run, StepEnd, TaskEnd
 from ..learning.workload import TRAINED, Workload
@@ -18,61 +20,38 @@ from .terminal import say
 
 REFRESH = 0.2  # seconds between looks at the losses: reading one waits for the device
 
-WIDEST, NARROWEST = 24, 8  # characters of a bar
-PLACE = len("task 5/5  testing 4000/4000")  # room for this, so that lines do not jump
 
+class Bar(NamedTuple):
+    """How far something is, and a text about it, of which a terminal shows what fits."""
 
-@dataclass(frozen=True)
-class Line:
-    """A bar and what belongs to it; of the notes, those that fit."""
-
+    name: str
     share: float
-    left: str  # "0:42 left"
-    place: str  # "task 2/5  epoch 3/5"
-    notes: Sequence[str] = ()
+    text: str  # "0:42 left  task 2/5  epoch 3/5  ce 0.431"
 
-    @property
-    def narrowest(self) -> int:
-        return NARROWEST + 2 + len(self._words) + max(0, PLACE - len(self.place))
-
-    @property
-    def _words(self) -> str:
-        return "  ".join(filter(None, (f"{min(self.share, 1):4.0%}", self.left, self.place)))
-
-    def text(self, width: int) -> Text:
-        words = self._words
-        room = min(width - len(words) - 2, width // 6)  # so that notes get some of it
-        bar = min(WIDEST, max(NARROWEST, room))
-        full = round(bar * min(self.share, 1))
-        line = Text.assemble(("━" * full, "green"), ("─" * (bar - full), "dim"), f"  {words}")
-        for note in self.notes:  # whole ones: half a number would be read as another
-            if len(line) + 2 + len(note) > width:
-                break
-            line.append(f"  {note}", "dim")
-        return line
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield self.text(options.max_width)
+    def html(self) -> str:
+        whole = f"{self.share:.0%}  {self.text}"
+        bar = f'<progress value="{self.share:.4f}" max="1"></progress>'
+        return f"<div>{bar} {escape(whole).replace('  ', ' &nbsp; ')}</div>"
 
 
-@dataclass(frozen=True)
-class Lines:
-    """A line for each of several runs beside its name, or below it where that is too wide."""
+def drawn(bars: Sequence[Bar]) -> rich_bars.Progress:
+    """Bars below each other for a console to print; names are never cut."""
+    text = rich_bars.TextColumn(
+        "{task.fields[text]}", markup=False, table_column=Column(ratio=1, no_wrap=True)
+    )
+    name = [rich_bars.TextColumn("{task.description}", markup=False)] if bars[0].name else []
+    bar = rich_bars.BarColumn(bar_width=16), rich_bars.TaskProgressColumn()
+    shown = rich_bars.Progress(*name, *bar, text, expand=True)
+    for one in bars:
+        shown.add_task(one.name, completed=round(1e6 * one.share), total=1e6, text=one.text)
+    return shown
 
-    rows: Sequence[tuple[str, Line]]
-    below: str  # about all of them
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width
-        name = max((len(name) for name, _ in self.rows), default=0)
-        beside = name + 2 + max((line.narrowest for _, line in self.rows), default=0) <= width
-        for called, line in self.rows:
-            if beside:
-                yield Text.assemble(f"{called:{name}}  ", line.text(width - name - 2))
-            else:
-                yield Text(called, overflow="fold")
-                yield Text.assemble("  ", line.text(width - 2))
-        yield Text(self.below)
+def in_notebook() -> bool:
+    """Return whether this is a notebook's kernel, which displays HTML."""
+    ipython = sys.modules.get("IPython")  # a notebook has imported it
+    shell: Any = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
 
 
 class Watcher:
@@ -83,11 +62,17 @@ class Watcher:
         self._images, self._seen, self._last = 0, 0.0, time.monotonic()
         self._first = self._counts()
         self._seconds = [0.0, 0.0]  # training and testing
-        self._live = Live(console=console, refresh_per_second=5, transient=True)
-        self._drawing = console.is_terminal and not console.quiet
-        self.bar: AbstractContextManager[object] = self._live if self._drawing else nullcontext()
-        if self._drawing:
-            self._live.update(Line(self._share(), "", "starting"))
+        self.bar: AbstractContextManager[object] = nullcontext()
+        self._draw: Callable[[Bar], object] | None = None
+        first = Bar("", self._share(), "starting")
+        if not console.quiet and in_notebook():
+            from IPython.display import display
+
+            handle: Any = display({"text/html": first.html()}, raw=True, display_id=True)
+            self._draw = lambda bar: handle.update({"text/html": bar.html()}, raw=True)
+        elif console.is_terminal and not console.quiet:
+            self.bar = live = Live(drawn([first]), console=console, transient=True)
+            self._draw = lambda bar: live.update(drawn([bar]))
 
     def see(self, event: Event) -> None:
         now = time.monotonic()
@@ -96,19 +81,22 @@ class Watcher:
         match event:
             case StepEnd() | ChunkEnd():
                 self._images += event.images if isinstance(event, StepEnd) else 0
-                if self._drawing and now - self._seen > REFRESH:
+                if self._draw and now - self._seen > REFRESH:
                     self._seen = now
-                    self._live.update(self.line(event))
-            case EpochEnd() if not self._drawing:
+                    self._draw(self.line(event))
+            case EpochEnd() if not self._draw:
                 rate, left = self._pace()
                 place, terms = self.run.place(event.cursor), "  ".join(spelled(event.losses))
                 say(self.console, f"{place}  {terms}  {rate:.0f} images/s  {clock(left)} left")
             case TaskEnd():
                 class_il, task_il = (100 * fmean(a) for a in (event.class_il, event.task_il))
                 text = f"Class-IL {class_il:.2f} %  Task-IL {task_il:.2f} %"
-                say(self.console, f"after task {event.task + 1}: {text}")
+                if self._draw and in_notebook():
+                    self._draw(Bar("", self._share(), f"after task {event.task + 1}: {text}"))
+                else:
+                    say(self.console, f"after task {event.task + 1}: {text}")
 
-    def line(self, event: StepEnd | ChunkEnd) -> Line:
+    def line(self, event: StepEnd | ChunkEnd) -> Bar:
         """The bar after an event. While a task is tested, its place counts images."""
         rate, left = self._pace()
         if isinstance(event, StepEnd):
@@ -116,8 +104,8 @@ class Watcher:
         else:
             place, notes = self.run.place(), []
             rate = (self._counts()[1] - self._first[1]) / max(self._seconds[1], 1e-9)
-        notes = [*notes, f"{rate:.0f} images/s"]
-        return Line(self._share(), f"{clock(left)} left", place, notes)
+        words = [f"{clock(left)} left", place, *notes, f"{rate:.0f} images/s"]
+        return Bar("", self._share(), "  ".join(words))
 
     def _share(self) -> float:
         done, total = self.run.passes()
@@ -165,20 +153,18 @@ def counting(
     what: str, bytes_: bool = False, quiet: bool = False
 ) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on stderr, if that is a terminal and once something is reported to it."""
-    amount: Any = bars.DownloadColumn() if bytes_ else bars.MofNCompleteColumn()
-    console = Console(stderr=True)
-    columns = ("{task.description}", bars.BarColumn(), amount, bars.TimeRemainingColumn())
-    drawn = console.is_terminal and not quiet
-    bar = bars.Progress(*columns, console=console)
-    task = bar.add_task(what, total=None)
+    console, began = Console(stderr=True), time.monotonic()
+    live = Live(console=console)
+    spell: Callable[[int], str] = decimal if bytes_ else str
 
     def report(done: int, total: int) -> None:
-        if drawn:
-            bar.start()
-            bar.update(task, completed=done, total=total)
+        if console.is_terminal and not quiet:
+            left = clock((time.monotonic() - began) / max(done, 1) * (total - done))
+            text = f"{spell(done)}/{spell(total)}  {left} left"
+            live.start()
+            live.update(drawn([Bar(what, done / max(total, 1), text)]))
 
     try:
         yield report
     finally:
-        if drawn:  # before rich 14.3, one that was never drawn would end with an empty line
-            bar.stop()
+        live.stop()

@@ -3,9 +3,7 @@
     training    train a run into its folder, as `linsep run` does
     saved       one run in its folder: its results, its net, its predictions
     many        several runs: as a frame, a comparison, a plot, a report
-    bar         progress in a notebook
-    plots       accuracy over tasks, drawn with matplotlib
-    shown       the HTML that a notebook displays
+    display     the plots and the HTML that a notebook displays
 
 The names that users import from here are in `linsep.__all__`.
 """

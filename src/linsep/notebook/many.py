@@ -1,7 +1,4 @@
-"""Several runs: selected by their settings and results, as a frame, a comparison, a plot, a report.
-
-Knows the store's records and hands them on. Knows no statistics and draws nothing itself.
-"""
+"""Several runs, selected by settings and results, as a frame, a comparison, a plot, a report."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from ..compare.tables import Table
 from ..optional import needed
 from ..storage.files import reporting
 from ..storage.store import Store
-from . import shown
+from . import display
 from .saved import SavedRun
 
 ROWS = 40  # that a notebook shows of a long list
@@ -79,9 +76,8 @@ class Runs(Sequence[SavedRun]):
     def plot(self, setting: str = "class_il", axes: Any = None) -> Any:
         """Draw each method's average accuracy after each task; return matplotlib's axes."""
         from ..report.gather import gather
-        from .plots import arms
 
-        return arms(gather(run.record for run in self), setting, axes)
+        return display.arms(gather(run.record for run in self), setting, axes)
 
     def report(self, path: str | PathLike[str] = "report.html") -> Report:
         """Write the HTML report that `linsep report` writes; a notebook shows it."""
@@ -104,7 +100,11 @@ class Runs(Sequence[SavedRun]):
 
     def _repr_html_(self) -> str:
         more = [f"and {len(self) - ROWS} more"] if len(self) > ROWS else []
-        return shown.block("", [self._listing(ROWS)], more) if self else shown.block(repr(self), [])
+        return (
+            display.block("", [self._listing(ROWS)], more)
+            if self
+            else display.block(repr(self), [])
+        )
 
     def _listing(self, most: int) -> Table:
         return listing([run.record for run in self._runs[:most]])
@@ -121,9 +121,10 @@ class Report(PathLike[str]):
 
     def _repr_html_(self) -> str:
         with reporting(f"cannot read {self.path}"):
-            return shown.framed(self.path.read_text("utf-8"))
+            return display.framed(self.path.read_text("utf-8"))
 
 
+@dataclass(frozen=True, repr=False)
 class Compared:
     """Methods compared seed by seed: tables of means, of paired differences, and notes.
 
@@ -136,8 +137,7 @@ class Compared:
     ['setting', 'method', 'seeds']
     """
 
-    def __init__(self, comparison: Comparison) -> None:
-        self.comparison = comparison
+    comparison: Comparison
 
     @property
     def summary(self) -> Table:
@@ -167,13 +167,10 @@ class Compared:
         return "\n".join([*(table.to_text() for table in self._tables()), *self.notes])
 
     def _repr_html_(self) -> str:
-        image = shown.picture(self._plot, "Average accuracy of each method after each task")
-        return shown.block("", self._tables(), self.notes, image)
-
-    def _plot(self, axes: Any) -> object:
-        return Runs(SavedRun(r) for a in self.comparison.arms for r in a.runs.values()).plot(
-            axes=axes
-        )
+        runs = Runs(SavedRun(r) for arm in self.comparison.arms for r in arm.runs.values())
+        title = "Average accuracy of each method after each task"
+        image = display.picture(lambda axes: runs.plot(axes=axes), title)
+        return display.block("", self._tables(), self.notes, image)
 
     def _tables(self) -> list[Table]:
         return [table for table in (self.summary, self.differences) if table.rows]

@@ -1,7 +1,4 @@
-"""One run in its folder: its settings and results, its net, its predictions.
-
-Knows folders of runs, through their one reader. Changes nothing in them.
-"""
+"""One run in its folder: its settings and results, its net, its predictions."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from ..resolve import gathered
 from ..settings.config import Config, from_settings
 from ..storage.folder import RunFolder
 from ..storage.store import Record, open_record
-from . import shown
+from . import display
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -173,9 +170,7 @@ class SavedRun:
 
     def plot(self, setting: str = "class_il", axes: Any = None) -> Any:
         """Draw the accuracy on each task after each task; return matplotlib's axes."""
-        from .plots import one_run
-
-        return one_run(self._matrix(setting), f"{self.name}, {SETTINGS[setting]}", axes)
+        return display.one_run(self._matrix(setting), f"{self.name}, {SETTINGS[setting]}", axes)
 
     # --- the net ---------------------------------------------------------------------------------
 
@@ -264,7 +259,7 @@ class SavedRun:
 
     def _repr_html_(self) -> str:
         if not self.finished:
-            return shown.block(repr(self), [])
+            return display.block(repr(self), [])
         titles = [METRICS[name].title for name in REPORTED]
         rows: list[list[Value]] = [
             [spelled, *(self.metrics[setting][name] for name in REPORTED)]
@@ -273,10 +268,10 @@ class SavedRun:
         tables, image = [Table(["in %", *titles], rows)], ""
         if len(self.results.get("groups", ())) in range(1, MOST_TASKS + 1):
             tables.append(self._accuracy_table())
-            image = shown.picture(
+            image = display.picture(
                 lambda axes: self.plot(axes=axes), "Accuracy on each task after each task"
             )
-        return shown.block(self.name, tables, image=image)
+        return display.block(self.name, tables, image=image)
 
     def _accuracy_table(self) -> Table:
         rows: list[list[Value]] = [

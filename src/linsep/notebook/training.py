@@ -1,7 +1,4 @@
-"""Train a run into its folder from Python: the same key, the same bits as `linsep run`.
-
-Knows how settings become a run and how it is stopped. Knows nothing of how progress is drawn.
-"""
+"""Train a run into its folder from Python: the same key, the same bits as `linsep run`."""
 
 from __future__ import annotations
 
@@ -15,7 +12,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 
-from ..cli.terminal import Stop
+from ..cli.progress import Watcher
+from ..cli.terminal import Stop, open_console
 from ..errors import ConfigError, shortened, unknown
 from ..prepare import prepare
 from ..resolve import gathered
@@ -27,7 +25,6 @@ from ..storage.environment import threads
 from ..storage.resumable import SAVE_EVERY
 from ..storage.session import Session
 from ..storage.store import Record, read_facts
-from .bar import watching
 from .saved import SavedRun
 
 if TYPE_CHECKING:
@@ -107,9 +104,10 @@ def _follow(session: Session, progress: bool) -> None:
     with ExitStack() as opened:
         if threading.current_thread() is threading.main_thread():  # where signals arrive
             opened.enter_context(stopping)
-        see = opened.enter_context(watching(session.run, progress))
+        watcher = Watcher(session.run, open_console(quiet=not progress))
+        opened.enter_context(watcher.bar)
         for event in session:
-            see(event)
+            watcher.see(event)
             if stopping.signal is not None and not session.run.finished:
                 session.save()
                 break
