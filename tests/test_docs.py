@@ -37,7 +37,7 @@ ELSEWHERE = {  # pages that a test of their own runs: files of the package, numb
     "extending-analyses.md": "tests/analysis/test_extending.py",
     "keep-learning.md": "tests/classifier/test_docs.py",
 }
-SLOW = ("paper.md", "python.md", "your-method.md")  # laws of a method, reports, hundreds of runs
+SLOW = ("fidelity.md", "python.md", "your-method.md")  # laws of a method, reports, hundreds of runs
 
 
 def test_every_page_is_one_click_from_the_entrance() -> None:
