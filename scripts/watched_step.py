@@ -5,9 +5,10 @@ its batches is noted while the terms give their losses in the last task, so noth
 by hand. Knows methods and learners. Draws nothing: that is step_figure.py's.
 """
 
+import copy
 import inspect
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -156,31 +157,45 @@ def _losses(run: Run, at: BoundStage) -> list[Loss]:
     for name, bound in at.terms.items():
         noted = set[Path]()
         step = Step(at.task, learner.net, stream, passes.get(bound.draw or ""))
-        bound.term(cast(Step, Watched(step, noted)))
-        losses.append(_loss(name, bound, noted, learner.spec.parameters))
+        again = _passed(run, bound.term, cast(Step, Watched(step, noted)))
+        ended = _passed(run, copy.deepcopy(bound.term).end_task, learner.moment(at.task))
+        rows = len((step.replay or stream).batch.y)
+        notes = tuple(_notes(bound, noted, learner.spec.parameters, again / rows, ended))
+        losses.append(Loss(name, bound.weight, _reads(name, bound, noted), notes))
     return losses
 
 
-def _loss(name: str, bound: BoundTerm, noted: Collection[Path], parameters: int) -> Loss:
+def _passed(run: Run, call: Callable[..., object], given: object) -> int:
+    """How many images a call passes through the net."""
+    before = run.meter.run["forward"]
+    with run.meter.counting():
+        call(given)
+    return run.meter.run["forward"] - before
+
+
+def _reads(
+    name: str, bound: BoundTerm, noted: Collection[Path]
+) -> dict[str | None, tuple[str, ...]]:
     reads = {}
     for part, lane in (("stream", None), ("replay", bound.draw)):
         words = [word for path, word in WORDS.items() if (part, *path) in noted]
         if (part, "out") in noted:
             reads[lane] = tuple(dict.fromkeys(words))
-    looked_back = {lane for lane, words in reads.items() if OLD & {*words}}
-    declared = {"both": {None, bound.draw}, "stream": {None}, "replay": {bound.draw}, None: set()}
-    assert looked_back == declared[bound.needs.frozen_rows], f"{name} is not as it declares"
-    return Loss(name, bound.weight, reads, tuple(_notes(bound, noted, parameters)))
+    looked_back = any(OLD & {*words} for words in reads.values())
+    assert looked_back == bound.needs.before, f"{name} is not as it declares"
+    return reads
 
 
-def _notes(bound: BoundTerm, noted: Collection[Path], parameters: int) -> Iterator[str]:
+def _notes(
+    bound: BoundTerm, noted: Collection[Path], parameters: int, again: float, ended: int
+) -> Iterator[str]:
     if ("net",) in noted:
         yield "reads the weights"
-    if times := bound.needs.passes.forward:
-        yield f"passes its rows {times:g} more times, forward and back"
+    if again:
+        yield f"passes its rows {again:g} more times, forward and back"
     if numbers := sum(value.numel() for value in bound.term.buffers()) // parameters:
         yield f"keeps {numbers} numbers for each weight"
-    if bound.needs.at_end.total:
+    if ended:
         yield "passes rows once more when the task ends"
     if bound.term.optimizer() is not None:
         yield "trains a map of its own"

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
     from .data.images import Dataset
     from .data.scenarios import Opened
-    from .learning.cost import Cost
+    from .learning.cost import Workload
     from .learning.learner import Learner
     from .learning.run import Run
-    from .learning.workload import Workload
     from .nets.net import Backbone
 
 Own = Any  # a recipe, a Method, or a list of recipes and names; None: the config's
@@ -79,16 +78,9 @@ class Prepared:
             self.data.augment, c.training, c.memory, c.evaluation, c.compute, c.net.train,
         )  # fmt: skip
 
-    def cost(self) -> Cost:
-        """What the run will cost: images through the nets, bytes and parameters kept."""
-        from .learning.cost import cost_of
-
-        run = self.build()
-        return cost_of(run.learner, run.scenario, self.data.scenario)
-
     def workload(self) -> Workload:
         """How much there is to do, without building anything."""
-        from .learning.workload import Workload
+        from .learning.cost import Workload
         from .methods import parts
 
         c = self.config

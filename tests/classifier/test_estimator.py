@@ -288,11 +288,11 @@ def test_an_interrupted_lesson_loses_nothing(
 
     step, done = Run._step, []
 
-    def interrupted(self: Any, *given: Any) -> Any:
+    def interrupted(self: Any, *given: Any, whole: bool) -> Any:
         done.append(1)
         if len(done) > 1:
             raise Stopped
-        return step(self, *given)
+        return step(self, *given, whole=whole)
 
     with monkeypatch.context() as patch:
         patch.setattr(Run, "_step", interrupted)

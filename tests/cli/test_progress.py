@@ -16,8 +16,8 @@ from linsep.cli.grid import picture
 from linsep.cli.progress import Bar, Watcher, cost_of_testing, drawn, in_notebook
 from linsep.grids.plan import Cell
 from linsep.grids.worker import Report
+from linsep.learning.cost import Workload
 from linsep.learning.run import ChunkEnd, EpochEnd, StepEnd, TaskEnd
-from linsep.learning.workload import Workload
 from linsep.methods import assemble
 from tests.helpers.real_runs import SETTINGS
 

@@ -515,7 +515,6 @@ def test_after_a_task_that_shows_enough_of_every_class_the_trained_head_predicts
         )
         rule.fit(moment, blank([0, 1, 2, 0, 1]))
         assert torch.allclose(rule(Output(z, z, {})), head(z)) == trained
-        assert rule.passes(task, 5, False).forward == (0 if trained else 5)
 
 
 @pytest.mark.parametrize(("classes", "trained"), [(9, True), (10, False), (11, False)])

@@ -14,8 +14,8 @@ from rich.filesize import decimal
 from rich.live import Live
 from rich.table import Column
 
+from ..learning.cost import TRAINED, Workload
 from ..learning.run import ChunkEnd, EpochEnd, Event, Run, StepEnd, TaskEnd
-from ..learning.workload import TRAINED, Workload
 from .terminal import say
 
 REFRESH = 0.2  # seconds between looks at the losses: reading one waits for the device

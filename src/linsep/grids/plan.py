@@ -24,7 +24,7 @@ from ..storage.folder import RunFolder
 from .worker import Report, Status
 
 if TYPE_CHECKING:
-    from ..learning.workload import Workload
+    from ..learning.cost import Workload
 
 MOST = 100_000  # runs of one grid
 JUDGED = 0.02  # share of a run from which its pace is known

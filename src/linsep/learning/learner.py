@@ -96,7 +96,7 @@ class Learner(Model):
         if stage.fresh:
             self._renew(task)
         with self.randomness.keyed(f"stage/{stage.name}", task.index):
-            stage.begin(self._moment(task))
+            stage.begin(self.moment(task))
 
     def bind(self, task: Task, stage: Stage) -> BoundStage:
         """What a stage trains on, and by which terms; the same whenever asked for within it."""
@@ -116,7 +116,7 @@ class Learner(Model):
         self.settle(task)
         for name, term in self.terms.items():
             with self.randomness.keyed(f"term/{name}/end", task.index):
-                term.end_task(self._moment(task))
+                term.end_task(self.moment(task))
         self.memory.refresh(self.look)
         for past, present in ((self.teacher, self.net), (self.previous, self.shown)):
             if past is not None:
@@ -188,7 +188,7 @@ class Learner(Model):
             rows = self.balanced(task).chunks(self.evaluation.chunk, fewest=STATISTICS)
             with self.randomness.keyed("statistics", task.index, device=self.device):
                 self.stand_in.settle(self.net, map(self.inputs, rows))
-        moment = self._moment(task, self.shown)
+        moment = self.moment(task, self.shown)
         if self.previous is not None:
             moment = replace(moment, before=partial(self.look, net=self.previous))
         self.predictor.fit(moment, self.memory.images())
@@ -231,7 +231,7 @@ class Learner(Model):
 
     # --- the inside ------------------------------------------------------------------------------
 
-    def _moment(self, task: Task, net: Net | None = None) -> Moment:
+    def moment(self, task: Task, net: Net | None = None) -> Moment:
         look = partial(self.look, net=net)
         return Moment(task, net or self.net, look, self.inputs, terms=tuple(self.terms.values()))
 

@@ -76,14 +76,6 @@ class Memory:
     def replayed(self, images: Images, logits: Tensor) -> None:
         """Learn what the net says of a draw; called in every step, before the rows are observed."""
 
-    def held(self, offered: int) -> int:
-        """How many rows there are once the stream has offered so many."""
-        return self.size
-
-    def blank(self) -> "Memory":
-        """An empty one of the same kind and capacity, for images of one pixel."""
-        return type(self)((1, 1, 1), self.classes, self.capacity, self.columns)
-
     def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
         """Take in a task; called once in each, when the net has learned it or a stage asks for it.
 
@@ -142,9 +134,6 @@ class Reservoir(Memory):
             rows = torch.from_numpy(accepted)
             kept, said = images.take(rows), logits[rows.to(logits.device)]
             self._write(self._settle(slots[accepted], kept, said, rng), kept, said)
-
-    def held(self, offered: int) -> int:
-        return min(offered, self.capacity)
 
     def _settle(
         self, slots: Rows, images: Images, logits: Tensor, rng: np.random.Generator

@@ -74,10 +74,6 @@ def nothing_to_do(moment: Moment) -> None:
     pass
 
 
-def no_images(task: Task) -> int:
-    return 0
-
-
 def as_given(scenario: Scenario) -> Scenario:
     return scenario
 
@@ -97,7 +93,6 @@ class Stage:
     settled: bool = False  # the memory takes in the task before this stage, not at the task's end
     fresh: bool = False  # starts from a newly initialised net
     begin: Callable[[Moment], None] = nothing_to_do  # last before the first step; keyed initialiser
-    looks: Callable[[Task], int] = no_images  # how many images `begin` passes through the net
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ..errors import DivergedError
 from ..nets.heads import DecidesLinearly, LinearHead
 from ..nets.net import Output, Spec
 from .logistic import fit_logistic, mean_and_deviation
-from .terms import Moment, Passes
+from .terms import Moment
 
 MOST_LACKING = 0.1  # of the classes seen may have no stored row where a head is fitted anew
 NEVER = -1e30  # the score of a class that nothing is known of: less than any other's
@@ -36,13 +36,6 @@ class Predictor(nn.Module):
 
     def fit(self, moment: Moment, exemplars: Images) -> None:
         """Called after every task, once the memory has settled, with the rows it has."""
-
-    def passes(self, task: Task, stored: int, past: bool) -> Passes:
-        """What `fit` passes through the net after a task, with so many stored images.
-
-        `past`: whether the network that predicted before this task is there to compare with.
-        """
-        return Passes()
 
 
 class LinearRule(Predictor):
@@ -97,9 +90,6 @@ class NearestMean(Predictor):
         for c in exemplars.y.unique().tolist():
             rows = (exemplars.y == c).to(z.device)
             self.means[c] = F.normalize(z[rows].mean(0), dim=0)
-
-    def passes(self, task: Task, stored: int, past: bool) -> Passes:
-        return Passes(forward=stored)
 
 
 class Aligned(Predictor):
@@ -171,9 +161,6 @@ class Refitted(LinearRule):
         found = fit_logistic(x, target, len(labels), c=self.c, gap=1e-10)
         weight = found.weight / deviation  # (K, d), of the features as they are
         self.decide_by(labels, weight, found.bias - weight @ mean)
-
-    def passes(self, task: Task, stored: int, past: bool) -> Passes:
-        return Passes(forward=0 if _shows_all(task) else stored)
 
 
 def _shows_all(task: Task) -> bool:

@@ -145,8 +145,7 @@ class BackwardFeatures(Term):
         frozen = past and not (self.stored and self.on == "replay")
         kept = frozenset({STORED}) if self.stored else frozenset[str]()
         draws = past and self.on != "stream"
-        passing = "stream" if self.stored else self.on
-        return Needs(draws, frozen, kept, taps, on=self.on, before_on=passing, every=self.every)
+        return Needs(draws, frozen, kept, taps, self.every)
 
     def projection(self, layer: str) -> nn.Module:
         """The map that takes a layer's new outputs to its old ones."""

@@ -16,10 +16,10 @@ from ..data.images import Images
 from ..data.tasks import Scenario, Task
 from ..errors import DivergedError, StateError
 from ..randomness import Cursor
+from .cost import Meter, Workload, epochs
 from .learner import Learner
 from .method import BoundStage, Stage
 from .metrics import accuracy, confusion
-from .workload import Workload, epochs
 
 READ_EVERY = 50  # steps between checks of the losses on an accelerator: reading one waits for it
 
@@ -105,6 +105,7 @@ class Run:
         self.cursor = Cursor()
         capacity = learner.memory.capacity
         self.workload = Workload.of(learner.method, scenario, learner.training, capacity)
+        self.meter = Meter(learner)
         self.tested = 0  # images so far, while a task is tested
         shape = len(scenario.groups), len(scenario.groups)  # after task, on task
         self.class_il = torch.full(shape, torch.nan, dtype=torch.float64)
@@ -126,11 +127,14 @@ class Run:
                 self.learner.begin_task(task)
             while self.cursor.stage < len(self.learner.method.stages):
                 if self.cursor == Cursor(self.cursor.task, self.cursor.stage):
-                    self.learner.begin_stage(task, self.learner.method.stages[self.cursor.stage])
+                    with self.meter.counting():
+                        stage = self.learner.method.stages[self.cursor.stage]
+                        self.learner.begin_stage(task, stage)
                 yield from self._stage(task)
                 self.cursor = Cursor(self.cursor.task, self.cursor.stage + 1)
             if self.cursor.epoch == 0:  # else it resumes where a task was being tested
-                self.learner.end_task(task)
+                with self.meter.counting():
+                    self.learner.end_task(task)
                 self.cursor = self.cursor._replace(epoch=1)
             yield from self._evaluate(task.index)
             self.cursor = Cursor(self.cursor.task + 1)
@@ -194,20 +198,25 @@ class Run:
                 learner.randomness.at("order", *place).permutation(len(at.rows))
             )
             done = self.cursor.step  # above 0 when resumed inside an epoch
-            for rows in batches(order, learner.training.batch_size)[done:]:
-                yield self._step(at, at.rows.take(rows))
+            parts = batches(order, learner.training.batch_size)
+            for rows in parts[done:]:
+                yield self._step(at, at.rows.take(rows), whole=len(rows) == len(parts[0]))
             ended = self.cursor
             losses = {k: float(v) / self._counts[k] for k, v in self._sums.items()}
             self._sums, self._counts = {}, {}
             self.cursor = ended._replace(epoch=ended.epoch + 1, step=0)
             yield EpochEnd(ended, stage.name, losses)
 
-    def _step(self, at: BoundStage, images: Images) -> StepEnd:
+    def _step(self, at: BoundStage, images: Images, *, whole: bool) -> StepEnd:
         learner, here = self.learner, self.cursor
         at = at.due(here.step)
+        last = here[:2] == (len(self.scenario.tasks) - 1, 0)
+        if last and not here.step:
+            self.meter.steps.clear()
         batch = learner.batch(images, "augment", here, augmented=at.stage.augmented)
         draws = learner.draw(at, here)
-        with learner.randomness.keyed("step", *here, device=learner.device):  # for random layers
+        keyed = learner.randomness.keyed("step", *here, device=learner.device)  # for random layers
+        with keyed, self.meter.step(noted=last and whole):
             losses, logits = learner.step(at, batch, draws, here.epoch)
         learner.observe(at, batch, logits, here)
         for name, loss in losses.items():
@@ -249,6 +258,7 @@ class Run:
             "confusion": self.confusion,
             "sums": dict(self._sums),
             "counts": dict(self._counts),
+            "meter": self.meter.state_dict(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -264,6 +274,7 @@ class Run:
             self.confusion.copy_(state["confusion"])
         self._sums = {k: v.to(self.learner.device) for k, v in state["sums"].items()}
         self._counts = dict(state["counts"])
+        self.meter.load_state_dict(state["meter"])
         self._unread.clear()
 
 

@@ -5,7 +5,7 @@ declares beforehand, and gets as data. Terms that only one method has live besid
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,27 +21,6 @@ from ..nets.net import Net, Output, Spec
 from . import losses
 
 On = Literal["both", "stream", "replay"]
-BACKWARD = 2  # passes forward that one backward costs: gradients of inputs and of weights
-
-
-@dataclass(frozen=True)
-class Passes:
-    """Passes through the net that a part makes by itself, as multiples of the rows it looks at."""
-
-    forward: float = 0.0
-    backward: float = 0.0  # through the backbone
-    frozen: float = 0.0  # through the previous task's net
-
-    def __add__(self, other: "Passes") -> "Passes":
-        return Passes(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
-
-    def __mul__(self, times: float) -> "Passes":
-        return Passes(*(times * count for count in astuple(self)))
-
-    @property
-    def total(self) -> float:
-        """As passes forward."""
-        return self.forward + BACKWARD * self.backward + self.frozen
 
 
 @dataclass(frozen=True)
@@ -52,20 +31,7 @@ class Needs:
     before: bool = False  # the previous task's net
     columns: frozenset[str] = frozenset()  # stored with each row beyond image and label
     taps: frozenset[str] = frozenset()  # blocks of the backbone beside the features
-    on: On | None = None  # the rows it looks at; None: its draw's, or the stream's without one
-    before_on: On | None = None  # of these, the rows that pass the previous task's net; None: all
-    through: bool = True  # its gradient goes back through the pass of these rows
-    passes: Passes = Passes()  # of its own in a step, beyond the stream's and its draw's
-    at_end: Passes = Passes()  # of the images that it passes when the task ends
     every: int = 1  # at work in those steps of an epoch whose number is a multiple of this
-
-    @property
-    def rows(self) -> On:
-        return self.on or ("replay" if self.draws else "stream")
-
-    @property
-    def frozen_rows(self) -> On | None:
-        return (self.before_on or self.rows) if self.before else None
 
 
 class Pass:
@@ -167,7 +133,7 @@ class ReplayCE(Term):
         self.first_task = first_task
 
     def needs(self, task: Task) -> Needs:
-        return Needs(draws=self.first_task or bool(task.earlier), on="replay")
+        return Needs(draws=self.first_task or bool(task.earlier))
 
     def forward(self, step: Step) -> Tensor | None:
         p = step.replay
@@ -198,7 +164,7 @@ class ReplayLogits(Term):
         stored = not old and (self.first_task or not first)
         columns = frozenset({"logits"}) if stored else frozenset[str]()
         draws = self.first_task or not first
-        return Needs(draws=draws, before=old, columns=columns, on="replay")
+        return Needs(draws=draws, before=old, columns=columns)
 
     def forward(self, step: Step) -> Tensor | None:
         p = step.replay

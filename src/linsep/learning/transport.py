@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from ..data.images import Images
-from ..data.tasks import Task
 from ..errors import ConfigError, DivergedError
 from ..nets.heads import DecidesLinearly
 from ..nets.net import Output, Spec
@@ -19,7 +18,7 @@ from .drift import Displacement, Drift, Inverted, Learned, Linear, Projected
 from .predictors import LinearRule
 from .projection import BackwardFeatures
 from .statistics import Statistics, shrunk
-from .terms import Moment, Passes
+from .terms import Moment
 
 Map = Literal["linear", "none", "bfp", "sdc", "dpcr"]
 Covariance = Literal["shared", "class", "none"]
@@ -78,11 +77,6 @@ class Transported(LinearRule):
                 "rules need 'shared' or 'none'"
             )
         return super().as_linear(head)
-
-    def passes(self, task: Task, stored: int, past: bool) -> Passes:
-        back = past and bool(task.earlier)
-        rows = len(task.train) + stored * back
-        return Passes(forward=rows, frozen=rows * back)
 
     def fit(self, moment: Moment, exemplars: Images) -> None:
         """Carry what is known to the present network, then take in the task's images."""

@@ -20,10 +20,6 @@ Losses = Mapping[str, Tensor]  # by the names of their terms, weighted
 Parameters = Sequence[nn.Parameter]
 
 
-def _all_at_once(names: Names) -> list[Names]:
-    return [names]
-
-
 @dataclass(frozen=True)
 class Rule:
     """How the losses of a step become gradients, and in how many updates they are followed."""
@@ -31,8 +27,6 @@ class Rule:
     # The terms of each update, in order: replayed batches pass the net in this order too.
     rounds: Callable[[Names], Sequence[Names]]
     backward: Callable[[Losses, Parameters], None]  # leaves gradients in the parameters
-    # The terms of an update whose gradients are found together, in one pass backward.
-    together: Callable[[Names], Sequence[Names]] = _all_at_once
     line: str = "down the gradient of the sum"  # for figures: "a step ..."
 
 
@@ -44,18 +38,17 @@ def _down_the_sum(losses: Losses, parameters: Parameters) -> None:
     _sum(losses).backward()
 
 
-DESCEND = Rule(_all_at_once, _down_the_sum)  # down the gradient of the sum
+DESCEND = Rule(lambda names: [names], _down_the_sum)  # down the gradient of the sum
 
 
 def in_two_steps(last: str) -> Rule:
     """Down the gradient of the other terms; then, from there, down that of the last one."""
 
+    def rounds(names: Names) -> list[Names]:
+        return [[n for n in names if n != last], [n for n in names if n == last]]
+
     line = f"down the gradient of the other terms, then one down that of {last},"
-    return Rule(_apart(last), _down_the_sum, line=line)
-
-
-def _apart(last: str) -> Callable[[Names], list[Names]]:
-    return lambda names: [[n for n in names if n != last], [n for n in names if n == last]]
+    return Rule(rounds, _down_the_sum, line)
 
 
 def project(reference: str) -> Rule:
@@ -69,7 +62,7 @@ def project(reference: str) -> Rule:
 
     line = f"down the gradient of the other terms, but never against that of {reference},"
     backward = partial(_never_against, reference=reference)
-    return Rule(rounds, backward, _apart(reference), line)
+    return Rule(rounds, backward, line)
 
 
 def _never_against(losses: Losses, parameters: Parameters, *, reference: str) -> None:

@@ -9,10 +9,9 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from ..data.tasks import Task
 from ..learning.losses import anchored
 from ..learning.method import Method, Summand
-from ..learning.terms import CrossEntropy, Moment, Needs, Passes, Step, Term
+from ..learning.terms import CrossEntropy, Moment, Step, Term
 from ..nets.net import Net, Spec, flat
 from ..settings.sections import Count, Rate, Weight
 
@@ -36,10 +35,6 @@ class FisherPenalty(Term):
         self.decay, self.rows, self.labels, self.at_most = decay, rows, labels, at_most
         self.register_buffer("importance", torch.zeros(spec.parameters))
         self.register_buffer("anchor", torch.zeros(spec.parameters))
-
-    def needs(self, task: Task) -> Needs:
-        rows = min(self.rows, len(task.train))
-        return Needs(at_end=Passes(forward=rows, backward=rows))
 
     def forward(self, step: Step) -> Tensor | None:
         if not step.task.earlier:

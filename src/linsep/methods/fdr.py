@@ -17,7 +17,7 @@ class ReplayProbabilities(Term):
 
     def needs(self, task: Task) -> Needs:
         columns = frozenset({"logits"})
-        return Needs(draws=bool(task.earlier), columns=columns, on="replay")
+        return Needs(draws=bool(task.earlier), columns=columns)
 
     def forward(self, step: Step) -> Tensor | None:
         p = step.replay

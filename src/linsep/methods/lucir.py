@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from ..data.tasks import Task
 from ..learning.losses import less_forget, margin_ranking
 from ..learning.method import NEW_AND_STORED, STORED, Method, Stage, Summand
 from ..learning.terms import CrossEntropy, Moment, SeenCrossEntropy, Step, Term
@@ -69,11 +68,6 @@ def imprint(moment: Moment) -> None:
         head.weight[c] = length * F.normalize(z.mean(0), dim=0)
 
 
-def imprinted(task: Task) -> int:
-    """How many images `imprint` looks at."""
-    return len(task.train.select(task.classes)) if task.earlier else 0
-
-
 def release(moment: Moment) -> None:
     """Every seen row of the head learns."""
     _cosine(moment).free[list(moment.task.seen)] = True
@@ -112,7 +106,7 @@ def lucir(
         Summand("less_forget", less_forget, LessForget, stages=others),
         Summand("margin_ranking", margin_ranking, ranking, stages=others),
     )
-    train = Stage("train", rows=NEW_AND_STORED, observes=False, begin=imprint, looks=imprinted)
+    train = Stage("train", rows=NEW_AND_STORED, observes=False, begin=imprint)
     fit = Stage(
         "fit",
         fitting_epochs,

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from ..data.tasks import Task
 from ..learning.losses import divergence
 from ..learning.method import Summand
-from ..learning.terms import Needs, Passes, Step, Term
+from ..learning.terms import Needs, Step, Term
 from ..nets.net import Net, Output, Spec
 from ..nets.norms import untracked
 from ..settings.sections import Rate, Weight
@@ -39,10 +39,7 @@ class WorstCase(Term):
         self.register_buffer("key", torch.tensor(0))
 
     def needs(self, task: Task) -> Needs:
-        if not (task.earlier or self.first_task):
-            return Needs()
-        own, draws = Passes(forward=2, backward=2), self.on == "replay"
-        return Needs(draws=draws, on=self.on, through=False, passes=own)
+        return Needs(draws=self.on == "replay" and (self.first_task or bool(task.earlier)))
 
     def begin_task(self, task: Task) -> None:
         self.key.copy_(torch.randint(2**62, ()))

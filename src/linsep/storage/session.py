@@ -75,7 +75,6 @@ class Session(Resumable):
         if self.finished:
             release_dead(self.folder)  # of a process that was killed between its last two acts
             self._relabel()
-            costs.add(self.prepared, self.files)
             return self
         sources.check(self.prepared, self.folder.parent)
         return super().__enter__()
