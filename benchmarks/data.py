@@ -19,7 +19,7 @@ from torch import Tensor
 
 from linsep.compare.tables import Table
 from linsep.data.augment import Augment, draw_boxes
-from linsep.data.sources.places import data_folder
+from linsep.data.sources.published import data_folder
 from linsep.storage.environment import threads
 
 from .timing import least

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .classifier.deployed import SavedClassifier as SavedClassifier
     from .classifier.estimator import IncrementalClassifier as IncrementalClassifier
     from .data.images import Dataset as Dataset
-    from .data.sources.adapters import from_huggingface as from_huggingface
-    from .data.sources.adapters import from_torch as from_torch
     from .data.sources.arrays import from_arrays as from_arrays
+    from .data.sources.arrays import from_huggingface as from_huggingface
+    from .data.sources.arrays import from_torch as from_torch
     from .errors import LinsepError as LinsepError
     from .learning import metrics as metrics
     from .learning.projection import BackwardProjection as BackwardProjection
@@ -58,8 +58,8 @@ _HOMES = {
     "TaskEnd": "learning.run",
     "build": "prepare",
     "from_arrays": "data.sources.arrays",
-    "from_huggingface": "data.sources.adapters",
-    "from_torch": "data.sources.adapters",
+    "from_huggingface": "data.sources.arrays",
+    "from_torch": "data.sources.arrays",
     "load": "notebook.saved",
     "metrics": "learning",
     "runs": "notebook.many",

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from linsep import IncrementalClassifier, LinsepError
-from linsep.data.sources.embedded import fashion_mini
+from linsep.data.sources.mnist import fashion_mini
 from linsep.errors import ConfigError
 from linsep.methods import METHODS
 from tests.helpers.made_data import noise

@@ -1,5 +1,6 @@
 """Images in every form that people have them in are the same rows; what is ambiguous is refused."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from PIL import Image
 
 from linsep import IncrementalClassifier
 from linsep.classifier.inputs import Form, InputError, read
-from linsep.data.sources.decode import pixels, square
+from linsep.data.sources.reading import pixels, square
 from linsep.errors import DataError
 
 N, SIDE = 6, 10
@@ -140,7 +141,7 @@ def test_other_sizes_are_brought_to_the_classifiers(size: tuple[int, int], tmp_p
 
 def test_sizes_that_differ() -> None:
     mixed = [Image.fromarray(colour(size, 1)[0]) for size in ((10, 10), (12, 9))]
-    with pytest.raises(InputError, match=r"10x10 and 12x9 among them; bring them to one size"):
+    with pytest.raises(InputError, match=r"X\[1\] has 12x9 pixels .* 10x10; bring them to one size"):
         read(mixed, Form())
     assert read(mixed, Form(side=8)).rows.shape == (2, 3, 8, 8)
     clf = IncrementalClassifier("er", "cnn", memory=4, epochs=1, image_size=8)
@@ -178,7 +179,7 @@ def test_what_can_be_read_in_two_ways_names_both() -> None:
         (np.zeros((0, 10, 10, 3), np.uint8), "images of shape"),
         (np.zeros((4, 10, 10, 3, 1), np.uint8), "images of shape"),
         (np.zeros((4, 10, 10, 3), object), "pixels are object"),
-        ("/no/such/folder", "is not a folder of class folders"),
+        ("/no/such/folder", "is not a folder; expected"),
         (["/no/such/file.png"], "/no/such/file.png"),
         (HuggingFace({"picture": [], "label": []}), "needs 'image' and 'label'"),
         ([Image.fromarray(colour()[0]), 7], r"X\[1\]"),
@@ -200,8 +201,11 @@ def test_a_folder_with_train_and_test_is_read_as_such(tmp_path: Path) -> None:
         (tmp_path / part).mkdir()
         files(tmp_path / part)
     assert read(tmp_path, Form()).labels == sorted(LABELS)
-    files(tmp_path)  # beside other classes, `train` is a class like them
-    assert {"train", "val", *LABELS} == set(read(tmp_path, Form()).labels or ())
+    shutil.rmtree(tmp_path / "train")
+    pictures()[0].save(tmp_path / "train.png")
+    (tmp_path / "train").mkdir()  # a folder `train` with images right in it is a class
+    (tmp_path / "train.png").rename(tmp_path / "train" / "0.png")
+    assert set(read(tmp_path, Form()).labels or ()) == {"train", "val"}
 
 
 def test_hidden_files_are_passed_over(tmp_path: Path) -> None:

@@ -9,11 +9,10 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from linsep.cli.data import app
+from linsep.data.images import duplicates, pixel_statistics
 from linsep.data.registry import SOURCES, full_name, get
 from linsep.data.sources.arrays import from_arrays
-from linsep.data.sources.download import Remote
-from linsep.data.sources.measure import class_counts, duplicates, pixel_statistics
-from linsep.data.sources.places import cache_home, data_folder
+from linsep.data.sources.published import Remote, cache_home, data_folder
 from linsep.errors import ConfigError, DataError, LinsepError
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
@@ -73,7 +72,7 @@ def test_prepare_check_and_show_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("per_task", [None, 1, 2, 3])
 @pytest.mark.parametrize("name", ["blobs", "folder", "table"])
-@pytest.mark.filterwarnings("ignore::linsep.data.sources.measure.DuplicateWarning")
+@pytest.mark.filterwarnings("ignore::linsep.data.images.DuplicateWarning")
 def test_show_draws_what_run_would_learn_and_refuses_what_run_refuses(
     tmp_path: Path, name: str, per_task: int | None
 ) -> None:
@@ -189,7 +188,7 @@ def test_where_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert cache_home() == Path.home() / "Library" / "Caches" / "linsep"
 
 
-@pytest.mark.filterwarnings("ignore::linsep.data.sources.measure.DuplicateWarning")
+@pytest.mark.filterwarnings("ignore::linsep.data.images.DuplicateWarning")
 def test_what_is_measured() -> None:
     x = noise(0, 50, 4, 4, 3)
     y = np.arange(50) % 2
@@ -197,5 +196,5 @@ def test_what_is_measured() -> None:
     found = pixel_statistics(data.train)
     np.testing.assert_allclose(found.mean, (x / 255).mean((0, 1, 2)), atol=1e-12)
     np.testing.assert_allclose(found.std, (x / 255).std((0, 1, 2)), atol=1e-12)
-    assert class_counts(data.train, 3) == [25, 25, 0]
+    assert data.train.counts(3) == [25, 25, 0]
     assert duplicates(data) == 3

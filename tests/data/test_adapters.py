@@ -12,14 +12,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from linsep.data.images import Dataset
-from linsep.data.sources.adapters import from_code, from_huggingface, from_torch
-from linsep.data.sources.arrays import arrays, from_arrays
-from linsep.data.sources.measure import DuplicateWarning
+from linsep.data.images import Dataset, DuplicateWarning
+from linsep.data.sources.arrays import arrays, from_arrays, from_code, from_huggingface, from_torch
 from linsep.errors import DataError
 from tests.helpers.made_data import noise
 
-pytestmark = pytest.mark.filterwarnings("ignore::linsep.data.sources.measure.DuplicateWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::linsep.data.images.DuplicateWarning")
 X, Y = noise(0, 12, 6, 5, 3), np.arange(12) % 3
 WANT = torch.from_numpy(X.transpose(0, 3, 1, 2).copy())
 
@@ -212,7 +210,7 @@ def test_torch_datasets_of_pictures_arrays_and_tensors(make: Callable[[int], Any
 
 def test_torch_pictures_of_many_sizes_need_one() -> None:
     pairs = Pairs(lambda i: Image.fromarray(noise(i, 8 + i, 10, 3)))
-    with pytest.raises(DataError, match=r"image 1 has the shape .*set `size`"):
+    with pytest.raises(DataError, match=r"Dataset\[1\] has 9x10 pixels .*8x10; set `size`"):
         from_torch(pairs)
     assert from_torch(pairs, size=8, channels=1).train.shape == (1, 8, 8)
     with pytest.raises(DataError, match="no images"):

@@ -13,8 +13,7 @@ import pytest
 from linsep.data.registry import SOURCES
 from linsep.data.scenarios import open_scenario
 from linsep.data.sources.arrays import arrays
-from linsep.data.sources.folder import folder
-from linsep.data.sources.table import table
+from linsep.data.sources.listings import folder, table
 from linsep.errors import LinsepError
 from linsep.settings import sections
 from linsep.settings.signature import validate

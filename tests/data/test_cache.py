@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+from linsep.data.images import DuplicateWarning
 from linsep.data.sources import cache
 from linsep.data.sources.cache import Treatment, folder_of, prepared, verify
-from linsep.data.sources.decode import read_image
-from linsep.data.sources.folder import list_folder
-from linsep.data.sources.measure import DuplicateWarning
+from linsep.data.sources.listings import list_folder
+from linsep.data.sources.reading import read_image
 from linsep.errors import DataError
 from tests.helpers.made_data import noise, write_folder, write_image
 
@@ -85,7 +85,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from linsep.data.sources import cache
-from linsep.data.sources.folder import list_folder
+from linsep.data.sources.listings import list_folder
 cache.STEP = 12 * 12 * 3 * 4  # four images at a time
 stop = int(sys.argv[2])
 def progress(done, total):

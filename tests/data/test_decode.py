@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from linsep.data.sources.decode import MOST_PIXELS, read_image
+from linsep.data.sources.reading import MOST_PIXELS, read_image
 from linsep.errors import DataError
 from tests.helpers.made_data import noise, write_image
 

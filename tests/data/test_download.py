@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import pytest
 
-from linsep.data.sources.download import Remote, fetch
+from linsep.data.sources.published import Remote, fetch
 from linsep.errors import DataError
 
 CONTENT = bytes(range(256)) * 4000  # 1 024 000 bytes
@@ -84,7 +84,7 @@ def test_a_cut_connection_goes_on_where_it_stopped(server: str, tmp_path: Path) 
 KILLED = """
 import os, sys
 from pathlib import Path
-from linsep.data.sources.download import Remote, fetch
+from linsep.data.sources.published import Remote, fetch
 url, md5, size, folder = sys.argv[1:]
 def progress(done, total):
     if done > 300_000:

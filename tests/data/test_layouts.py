@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from linsep.data.sources import cifar, imagenet100, mnist, tinyimagenet
+from linsep.data.sources import cifar, imagenet, mnist
 from linsep.data.sources.cache import Treatment, prepared
 from linsep.errors import DataError
 from tests.helpers.made_data import (
@@ -189,7 +189,7 @@ def test_idx_gz_that_is_cut_or_a_bomb(tmp_path: Path) -> None:
 
 def test_tiny_in_both_layouts(tmp_path: Path) -> None:
     place = write_tiny(tmp_path)
-    listing = tinyimagenet.list_tinyimagenet(tmp_path, 3)
+    listing = imagenet.list_tinyimagenet(tmp_path, 3)
     assert listing.names == ("word n00000000", "word n00000001", "word n00000002")
     data = prepared(listing, Treatment())
     assert data.train.y.tolist() == [0, 0, 1, 1, 2, 2]
@@ -200,7 +200,7 @@ def test_tiny_in_both_layouts(tmp_path: Path) -> None:
         target = place / "val" / f"n{c:08d}" / "images"
         target.mkdir(parents=True)
         (place / "val" / "images" / f"val_{c}.png").rename(target / f"val_{c}.png")
-    again = prepared(tinyimagenet.list_tinyimagenet(tmp_path, 3), Treatment())
+    again = prepared(imagenet.list_tinyimagenet(tmp_path, 3), Treatment())
     assert torch.equal(again.test.pixels(), data.test.pixels())
 
 
@@ -231,35 +231,35 @@ def test_wrong_tiny_labels_are_named(
 ) -> None:
     spoil(write_tiny(tmp_path))
     with pytest.raises(DataError, match=message):
-        prepared(tinyimagenet.list_tinyimagenet(tmp_path, 3), Treatment())
+        prepared(imagenet.list_tinyimagenet(tmp_path, 3), Treatment())
 
 
 def test_missing_tiny_says_what_and_where(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"tiny-imagenet-200\.zip .*md5 90528d7ca1a"):
-        tinyimagenet.tinyimagenet(tmp_path)
+        imagenet.tinyimagenet(tmp_path)
 
 
 def test_imagenet100_is_the_list_of_seed_1993(tmp_path: Path) -> None:
     """Ids sort as the 1000 classes do, so their ranks must be those of the drawn numbers."""
     drawn = np.random.RandomState(1993).permutation(1000)[:100]
-    assert np.array_equal(np.argsort(imagenet100.CLASSES), np.argsort(drawn))
-    assert len(set(imagenet100.CLASSES)) == 100
-    assert sha256("\n".join(imagenet100.CLASSES).encode()).hexdigest() == SHA256
-    assert imagenet100.CLASSES[list(drawn).index(7)] == "n01514668"  # 7: the cock
+    assert np.array_equal(np.argsort(imagenet.CLASSES), np.argsort(drawn))
+    assert len(set(imagenet.CLASSES)) == 100
+    assert sha256("\n".join(imagenet.CLASSES).encode()).hexdigest() == SHA256
+    assert imagenet.CLASSES[list(drawn).index(7)] == "n01514668"  # 7: the cock
     with pytest.raises(DataError, match=r"imagenet100 is not in .*asks for an account"):
-        imagenet100.imagenet100(tmp_path)
+        imagenet.imagenet100(tmp_path)
 
 
 def test_imagenet100_at_256(tmp_path: Path) -> None:
     for part in ("train", "val"):
-        for i, wnid in enumerate((*imagenet100.CLASSES, "n00000001")):
+        for i, wnid in enumerate((*imagenet.CLASSES, "n00000001")):
             size = (300, 260) if i % 2 else (256, 400)
             path = tmp_path / "imagenet" / part / wnid / "a.JPEG"
             write_image(path, i + (200 if part == "val" else 0), size)
-    data = imagenet100.imagenet100(tmp_path)
+    data = imagenet.imagenet100(tmp_path)
     assert data.train.shape == (3, 256, 256)
     assert (len(data.train), len(data.test)) == (100, 100)
-    assert data.names == imagenet100.CLASSES
-    shutil.rmtree(tmp_path / "imagenet" / "val" / imagenet100.CLASSES[50])
-    with pytest.raises(DataError, match=f"imagenet lacks val/{imagenet100.CLASSES[50]}"):
-        imagenet100.imagenet100(tmp_path)
+    assert data.names == imagenet.CLASSES
+    shutil.rmtree(tmp_path / "imagenet" / "val" / imagenet.CLASSES[50])
+    with pytest.raises(DataError, match=f"imagenet lacks val/{imagenet.CLASSES[50]}"):
+        imagenet.imagenet100(tmp_path)

@@ -10,10 +10,8 @@ import torch
 
 import linsep
 from linsep.data.scenarios import fingerprint
-from linsep.data.sources.folder import folder, list_folder
-from linsep.data.sources.table import table
+from linsep.data.sources.listings import folder, list_folder, table
 from linsep.errors import ConfigError, DataError
-from linsep.prepare import prepare
 from tests.helpers.made_data import noise, write_folder, write_image
 
 
@@ -90,10 +88,10 @@ def test_wrong_folders_are_named(
 def test_folder_class_without_an_image_or_with_one(tmp_path: Path) -> None:
     write_image(tmp_path / "d" / "ant" / "0.png", 0)
     (tmp_path / "d" / "bee").mkdir()
-    with pytest.raises(DataError, match="bee has no image"):
-        folder(tmp_path / "d")
-    write_image(tmp_path / "d" / "bee" / "0.png", 1)
     with pytest.raises(DataError, match="'ant' has one image"):
+        folder(tmp_path / "d")
+    write_image(tmp_path / "d" / "ant" / "1.png", 1)
+    with pytest.raises(DataError, match="class 'bee' has no training image"):
         folder(tmp_path / "d")
 
 
@@ -210,15 +208,6 @@ def test_a_misspelt_column_is_not_ignored_in_silence(tmp_path: Path) -> None:
     path = write_table(tmp_path, "file,label,tsak\n" + "\n".join(lines))
     with pytest.warns(UserWarning, match="'tsak' is ignored; did you mean 'task'"):
         table(path)
-
-
-def test_the_usual_columns_are_neither_in_key_nor_config(tmp_path: Path) -> None:
-    path = write_table(
-        tmp_path, "file,label\n" + "\n".join(f"im/{i}.png,{'ab'[i % 2]}" for i in range(12))
-    )
-    scenario = {"name": "table", "data": str(path), "per_task": 1, "label": "label"}
-    found = prepare(linsep.Config(scenario=scenario, memory=4, net="cnn")).config
-    assert set(found.scenario.options) == {"size", "test_share", "split_seed", "channels"}
 
 
 def test_table_that_is_not_text(tmp_path: Path) -> None:

@@ -11,13 +11,12 @@ import pytest
 import torch
 
 from benchmarks.data import load
-from linsep.data.images import Dataset
+from linsep.data.images import Dataset, duplicates, pixel_statistics
 from linsep.data.registry import SOURCES
 from linsep.data.sources.cifar import cifar10, cifar100
-from linsep.data.sources.folder import folder
-from linsep.data.sources.measure import class_counts, duplicates, pixel_statistics
+from linsep.data.sources.imagenet import tinyimagenet
+from linsep.data.sources.listings import folder
 from linsep.data.sources.mnist import fashion_mnist, mnist
-from linsep.data.sources.tinyimagenet import tinyimagenet
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -48,8 +47,8 @@ def expect(
     used, classes = SOURCES[name].augment, len(data.names)
     assert used is not None
     assert data.train.shape == data.test.shape == shape
-    assert class_counts(data.train, classes) == [train] * classes
-    assert class_counts(data.test, classes) == [test] * classes
+    assert data.train.counts(classes) == [train] * classes
+    assert data.test.counts(classes) == [test] * classes
     assert len(set(data.names)) == classes
     found = pixel_statistics(data.train)
     for measured, usual in zip(found.mean + found.std, used.mean + used.std, strict=True):

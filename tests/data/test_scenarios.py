@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linsep.data.images import Dataset, Images, Tasks, check, join
+from linsep.data.images import Dataset, Images, Tasks, check, join, pixel_statistics
 from linsep.data.registry import SOURCES
 from linsep.data.scenarios import TaskWarning, fingerprint, open_scenario, reduced
-from linsep.data.sources.embedded import blobs, fashion_mini
-from linsep.data.sources.measure import pixel_statistics
+from linsep.data.sources.mnist import blobs, fashion_mini
 from linsep.data.tasks import Scenario, split, streamed
 from linsep.errors import DataError
 from linsep.learning.run import StepEnd

@@ -9,8 +9,7 @@ import numpy as np
 from PIL import Image
 
 from linsep.data.sources.cifar import LIMITS, Layout
-from linsep.data.sources.download import Remote
-from linsep.data.sources.published import Published
+from linsep.data.sources.published import Published, Remote
 
 SMALL = Layout(
     Published(

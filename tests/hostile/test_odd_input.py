@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from linsep import IncrementalClassifier
-from linsep.data.sources.decode import read_image
+from linsep.data.sources.reading import read_image
 from linsep.errors import ConfigError, DataError, StateError
 from linsep.learning import metrics
 from linsep.settings.layers import read

@@ -5,7 +5,7 @@ from itertools import chain
 from typing import Any
 
 from ..data.images import Dataset
-from ..data.sources.adapters import from_torch
+from ..data.sources.arrays import from_torch
 from ..errors import ConfigError
 
 

@@ -67,7 +67,7 @@ def list_(data: Data = None) -> None:
     from rich.table import Table
 
     from ..data.registry import SOURCES
-    from ..data.sources.places import data_folder
+    from ..data.sources.published import data_folder
 
     root = data_folder(data)
     table = Table("scenario", "what it is", "here", "expected", box=None, pad_edge=False)
@@ -84,7 +84,7 @@ def list_(data: Data = None) -> None:
 def get(name: Name, data: Data = None) -> None:
     """Fetch a published data set over https, check it, and unpack it."""
     from ..data import registry
-    from ..data.sources.places import data_folder
+    from ..data.sources.published import data_folder
     from ..data.sources.reading import reading
     from .progress import counting
 
@@ -111,15 +111,15 @@ def prepare(given: Given) -> None:
 @grouped
 def check(given: Given) -> None:
     """Read all images and report counts, balance, pixel statistics and duplicates."""
+    from ..data.images import duplicates, pixel_statistics
     from ..data.registry import source
     from ..data.sources.cache import verify
-    from ..data.sources.measure import class_counts, duplicates, pixel_statistics
 
     wanted = given.scenario()
     found, used = _load(wanted), source(wanted.name).augment
     typer.echo(f"{given.name}: {_counts(found)}")
     for part, images in (("training", found.train), ("test", found.test)):
-        counts = class_counts(images, len(found.names))
+        counts = images.counts(len(found.names))
         typer.echo(f"{part} images per class: {min(counts)} to {max(counts)}")
     for what, values in pixel_statistics(found.train)._asdict().items():
         against = f" (used: {_row(getattr(used, what))})" if used else ""
@@ -140,9 +140,9 @@ def show(
     images: Annotated[int, Option(min=1, max=100, help="Images of each class.")] = 3,
 ) -> None:
     """Draw a scenario as `linsep run` opens it: a column for every task, a row for every class."""
-    from ..data.picture import draw
     from ..data.scenarios import open_scenario
     from ..data.sources.reading import reading
+    from ..data.tasks import draw
 
     if output.suffix.lower() != ".png":
         named = output.parent / f"{output.stem or 'picture'}.png"

@@ -77,8 +77,7 @@ def _loaded(model: Path, own: Sequence[str]) -> SavedClassifier:
 
 def _paths(given: str) -> list[Path]:
     """The images that an argument means."""
-    from ..data.sources.decode import SUFFIXES
-    from ..data.sources.folder import images_below
+    from ..data.sources.reading import SUFFIXES, images_below
 
     if given == "-":
         found = [Path(os.fsdecode(line)) for line in sys.stdin.buffer.read().splitlines() if line]

@@ -1,24 +1,36 @@
-"""Labelled images as views of uint8 tensors, and the batches that a net is given.
+"""Labelled images as views of uint8 tensors, data sets of them, and the batches a net is given.
 
-Knows which rows of which tensor are meant, and what a data set must be. Copies pixels in
-`Images.pixels` only. Knows nothing of nets or randomness.
+Pixels are copied in `Images.pixels` only. Whatever is measured is measured in chunks, so a
+memory-mapped set is never held as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from ..errors import DataError
 
 SHOWN = 5  # classes that a repr names
 LISTED = 30  # classes that a notebook lists
+CHUNK = 2048  # images that are measured at a time
+DIGEST = 16  # bytes per image
+TestShare = Annotated[float, Field(gt=0, lt=1)]
+Seed = Annotated[int, Field(ge=0)]
+
+
+class DuplicateWarning(UserWarning):
+    """Test images that are also training images."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +72,10 @@ class Images:
 
     def select(self, classes: Iterable[int]) -> Images:
         return self.take(torch.isin(self.y, torch.tensor(list(classes))).nonzero()[:, 0])
+
+    def counts(self, classes: int) -> list[int]:
+        """The number of images of each class."""
+        return self.y.bincount(minlength=classes).tolist()
 
     def chunks(self, size: int, fewest: int = 1) -> Iterator[Images]:
         """So many rows at a time; if less than `fewest` are left, they join those before them."""
@@ -124,7 +140,7 @@ class Dataset(NamedTuple):
 
     def _repr_html_(self) -> str:
         """A notebook shows how many images each class has."""
-        counts = [part.y.bincount(minlength=len(self.names)).tolist() for part in self[:2]]
+        counts = [part.counts(len(self.names)) for part in (self.train, self.test)]
         rows = [
             f"<tr><td>{escape(name)}</td><td>{train}</td><td>{test}</td></tr>"
             for name, train, test in zip(self.names, *counts, strict=True)
@@ -166,6 +182,71 @@ def check(data: Dataset, where: str = "") -> None:
 
 def _sized(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape))
+
+
+def hold_out(
+    groups: Sequence[Hashable], share: float, seed: int, where: str
+) -> tuple[list[int], list[int]]:
+    """Return the rows to train on and those to test on, each in order; every group is in both.
+
+    Which members of a group are held out depends on its name and size only, so another class can
+    come or go without moving an image.
+    """
+    if not 0 < share < 1:
+        raise DataError(f"{where}: test_share is {share}; it must be between 0 and 1")
+    rows: dict[Hashable, list[int]] = {}
+    for row, group in enumerate(groups):
+        rows.setdefault(group, []).append(row)
+    test: set[int] = set()
+    for group, members in rows.items():
+        if len(members) < 2:
+            raise DataError(
+                f"{where}: {group!r} has one image; it takes two to train on one and test on one"
+            )
+        count = min(max(1, round(share * len(members))), len(members) - 1)
+        key = int.from_bytes(blake2b(repr(group).encode(), digest_size=8).digest())
+        chosen = np.random.default_rng([seed, key]).permutation(len(members))[:count]
+        test.update(members[i] for i in chosen)
+    return [r for r in range(len(groups)) if r not in test], sorted(test)
+
+
+class PixelStatistics(NamedTuple):
+    mean: tuple[float, ...]  # per channel, of pixels in [0, 1]
+    std: tuple[float, ...]
+
+
+def pixel_statistics(images: Images) -> PixelStatistics:
+    """Measure mean and standard deviation over every pixel of every image."""
+    c = images.shape[0]
+    total, squares = torch.zeros(c, dtype=torch.float64), torch.zeros(c, dtype=torch.float64)
+    for part in images.chunks(CHUNK):
+        flat = part.pixels().transpose(0, 1).reshape(c, -1).double()
+        total += flat.sum(1)
+        squares += flat.square().sum(1)
+    count = len(images) * images.shape[1] * images.shape[2]
+    mean = total / count
+    std = (squares / count - mean.square()).clamp(min=0).sqrt()
+    return PixelStatistics(tuple((mean / 255).tolist()), tuple((std / 255).tolist()))
+
+
+def duplicates(data: Dataset) -> int:
+    """Count the test images that are also training images, pixel for pixel."""
+    train, test = (
+        [digest_of(row.tobytes()) for part in images.chunks(CHUNK) for row in part.pixels().numpy()]
+        for images in (data.train, data.test)
+    )
+    known = set(train)
+    return sum(digest in known for digest in test)
+
+
+def warn_of_duplicates(count: int, where: str) -> None:
+    if count:
+        message = f"{where}: {count} test images are also training images"
+        warnings.warn(message, DuplicateWarning, stacklevel=3)
+
+
+def digest_of(image: bytes) -> bytes:
+    return blake2b(image, digest_size=DIGEST).digest()
 
 
 class Batch(NamedTuple):

@@ -12,12 +12,8 @@ from .. import own
 from ..errors import ConfigError, DataError, unknown
 from .augment import Augment
 from .images import Dataset
-from .sources import adapters, cifar, embedded, imagenet100, mnist, tinyimagenet
-from .sources.arrays import arrays
-from .sources.download import Progress
-from .sources.folder import folder
-from .sources.published import Published
-from .sources.table import table
+from .sources import arrays, cifar, imagenet, listings, mnist
+from .sources.published import Progress, Published
 
 
 def _usual(
@@ -54,7 +50,7 @@ class Source(NamedTuple):
 SOURCES: Mapping[str, Source] = {
     "fashion-mini": Source(
         "Fashion-MNIST, 500 + 100 images of each class, embedded: 5 tasks of 2 classes, 28x28",
-        embedded.fashion_mini,
+        mnist.fashion_mini,
         per_task=2,
         augment=Augment((28, 28), (0.2873,), (0.3544,), pad=2),
         suggests=_usual("cnn", 5, rows=100, schedule=_LATE, lr=0.2),
@@ -80,9 +76,9 @@ SOURCES: Mapping[str, Source] = {
     ),
     "split-tinyimagenet": Source(
         "TinyImageNet: 10 tasks of 20 classes, 64x64",
-        tinyimagenet.tinyimagenet,
+        imagenet.tinyimagenet,
         "tiny-imagenet-200/ or tiny-imagenet-200.zip",
-        tinyimagenet.TINYIMAGENET,
+        imagenet.TINYIMAGENET,
         decodes=True,
         per_task=20,
         augment=Augment((64, 64), (0.4802, 0.4480, 0.3975), (0.2770, 0.2691, 0.2821), pad=4),
@@ -90,9 +86,9 @@ SOURCES: Mapping[str, Source] = {
     ),
     "split-imagenet100": Source(
         "ImageNet-100: 10 tasks of 10 classes, 224x224",
-        imagenet100.imagenet100,
+        imagenet.imagenet100,
         "train/n01.../ and val/n01.../, perhaps below imagenet/",
-        imagenet100.IMAGENET100,
+        imagenet.IMAGENET100,
         decodes=True,
         per_task=10,
         augment=Augment((224, 224), (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), resized=True),
@@ -126,32 +122,32 @@ SOURCES: Mapping[str, Source] = {
     ),
     "folder": Source(
         "your images, in folders named after their classes",
-        folder,
+        listings.folder,
         "DIR/train/<class>/ and DIR/test/<class>/, or DIR/<class>/",
         decodes=True,
     ),
     "table": Source(
         "your images, in a CSV of file, label and perhaps task",
-        table,
+        listings.table,
         "FILE.csv",
         decodes=True,
     ),
     "arrays": Source(
         "your arrays: an .npz file, or a folder of .npy files",
-        arrays,
+        arrays.arrays,
         "FILE.npz, or DIR/x_train.npy and so on",
     ),
     "huggingface": Source(
-        "a Hugging Face data set that save_to_disk wrote", adapters.from_huggingface, "DIR"
+        "a Hugging Face data set that save_to_disk wrote", arrays.from_huggingface, "DIR"
     ),
     "code": Source(
         "the torch Dataset that a function of yours returns",
-        adapters.from_code,
+        arrays.from_code,
         "FILE.py:FUNCTION or MODULE:FUNCTION",
     ),
     "blobs": Source(
         "synthetic noisy pictures, for tests: 5 tasks of 2 classes, 8x8",
-        embedded.blobs,
+        mnist.blobs,
         per_task=2,
         suggests=_usual("cnn", 5),
     ),
@@ -172,7 +168,7 @@ def source(name: str) -> Source:
     made: Any = part.make
     if isinstance(made, Source):
         return made
-    return Source(f"a scenario of {part.source}", adapters.converting(part.make, part.source))
+    return Source(f"a scenario of {part.source}", arrays.converting(part.make, part.source))
 
 
 def full_name(name: str) -> str:

@@ -17,11 +17,9 @@ from ..randomness import Randomness
 from ..settings import sections
 from ..settings.signature import complete
 from .augment import Augment
-from .images import Dataset, Images, Tasks, check
+from .images import Dataset, Images, Tasks, check, pixel_statistics
 from .registry import Source, source
-from .sources.cache import Progress
-from .sources.measure import pixel_statistics
-from .sources.places import data_folder
+from .sources.published import Progress, data_folder
 from .sources.reading import reading
 from .tasks import Scenario, split, streamed
 

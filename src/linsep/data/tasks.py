@@ -1,17 +1,25 @@
 """Tasks and scenarios: which classes are learned when, and on which images they are tested.
 
-Knows views of images. Knows nothing of nets, losses, randomness or epochs.
+`draw` shows a scenario as one picture: a column for every task, a row for every class in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 import torch
+from PIL import Image, ImageDraw, ImageFont
 
 from .images import Dataset, Images, Tasks, join
+from .sources.reading import picture_of
+
+TILE = 56  # pixels that each image is drawn at
+GAP = 2
+TEXT = 13  # height of a line of text
+BETWEEN = 14  # tasks
+INK, PAPER = (40, 40, 40), (255, 255, 255)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,3 +107,39 @@ def streamed(name: str, data: Dataset, tasks: Tasks) -> Scenario:
         groups.append(Group(present, test))
         seen = (*seen, *new)
     return Scenario(name, len(data.names), tuple(learned), tuple(groups), data.names)
+
+
+def draw(scenario: Scenario, per_class: int = 3) -> Image.Image:
+    """Draw the first training images of every class, task by task."""
+    rows = max(len(task.classes) for task in scenario.tasks)
+    column = per_class * (TILE + GAP) + BETWEEN
+    row = TILE + TEXT + GAP
+    size = (len(scenario.tasks) * column + BETWEEN, TEXT + 2 * GAP + rows * row + GAP)
+    picture = Image.new("RGB", size, PAPER)
+    pen, font = ImageDraw.Draw(picture), ImageFont.load_default(10)
+    for t, task in enumerate(scenario.tasks):
+        x = BETWEEN // 2 + t * column
+        pen.text((x, GAP), f"task {t + 1}", INK, font)
+        for r, c in enumerate(task.classes):
+            y = TEXT + 2 * GAP + r * row
+            name = _shortened(scenario.names[c], column - BETWEEN, font)
+            pen.text((x, y + TILE), name, INK, font)
+            for i, tile in enumerate(_tiles(task.train, c, per_class)):
+                picture.paste(tile, (x + i * (TILE + GAP), y))
+    return picture
+
+
+def _tiles(images: Images, label: int, count: int) -> Iterator[Image.Image]:
+    rows = (images.y == label).nonzero()[:count, 0]
+    for image in images.take(rows).pixels():
+        tile = picture_of(image).convert("RGB")
+        how = Image.Resampling.NEAREST if max(tile.size) < TILE else Image.Resampling.BOX
+        yield tile.resize((TILE, TILE), how)
+
+
+def _shortened(text: str, width: int, font: ImageFont.ImageFont | ImageFont.FreeTypeFont) -> str:
+    if font.getlength(text) <= width:
+        return text
+    while text and font.getlength(text + "…") > width:
+        text = text[:-1]
+    return text + "…"

@@ -221,8 +221,7 @@ class SavedRun:
         import torch
 
         from ..data.images import Dataset, Images
-        from ..data.sources.arrays import pixels_of
-        from ..data.sources.reading import reading
+        from ..data.sources.reading import pixels_of, reading
 
         if isinstance(images, Dataset):
             images = images.test

@@ -1,16 +1,18 @@
-"""Images and labels that are arrays already: .npz, .npy, or tensors in memory.
+"""Data sets that are in memory, or that another library reads: arrays, torch's and Hugging Face's.
 
-Knows shapes and types. Nothing in a file is unpickled, and no header is believed about how much
-memory to take. Names of the arrays that are understood: x_train, train_x, train_images, X_train and
-the like for images, y or labels for labels, test, val for the test part; or x and y alone.
+Everything is brought into memory as bytes once; for more than fits, write a folder or a table.
+Nothing in an .npz or .npy file is unpickled, and no header is believed about how much memory to
+take. Names of the arrays that are understood: x_train, train_x, train_images, X_train and the like
+for images, y or labels for labels, test, val for the test part; or x and y alone.
 """
 
 import math
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import wraps
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,13 +20,21 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ... import own
 from ...errors import DataError
-from ..images import Dataset, Images, check
-from .holdout import Seed, TestShare, hold_out
-from .measure import duplicates, warn_of_duplicates
-from .reading import reading
+from ...settings.sections import Count
+from ..images import (
+    Dataset,
+    Images,
+    Seed,
+    TestShare,
+    check,
+    duplicates,
+    hold_out,
+    warn_of_duplicates,
+)
+from .reading import Array, Channels, Pixels, image_of, pixels_of, read_all, reading
 
-Array: TypeAlias = NDArray[Any] | Tensor
 MOST_BYTES = 1 << 36  # unpacked, of one array
 IMAGES, LABELS = ("x", "images", "image", "data"), ("y", "labels", "label", "targets")
 PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}
@@ -90,37 +100,6 @@ def from_arrays(
     check(data, where)
     warn_of_duplicates(duplicates(data), where)
     return data
-
-
-def pixels_of(found: Array, where: str) -> Tensor:
-    """Return any of the usual forms as (n, c, h, w) bytes; bytes of that shape are not copied."""
-    x = found if isinstance(found, Tensor) else _tensor(np.asarray(found), where)
-    if x.ndim == 3:
-        x = x.unsqueeze(1)
-    if x.ndim != 4 or not x.numel():
-        raise DataError(
-            f"{where}: images of shape {tuple(x.shape)}; expected (n, h, w, c) or alike"
-        )
-    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
-        x = x.permute(0, 3, 1, 2)
-    if x.shape[1] not in (1, 3):
-        raise DataError(f"{where}: images of shape {tuple(x.shape)} have neither 1 nor 3 channels")
-    if x.is_floating_point():
-        low, high = float(x.min()), float(x.max())
-        if not (low >= 0 and high <= 1):  # NaN is neither
-            raise DataError(f"{where}: pixels from {low:g} to {high:g}; floats must be 0 to 1")
-        x = (x * 255).round_().to(torch.uint8)
-    if x.dtype != torch.uint8:
-        raise DataError(f"{where}: pixels are {x.dtype}; expected uint8, or floats from 0 to 1")
-    return x.contiguous()
-
-
-def _tensor(array: NDArray[Any], where: str) -> Tensor:
-    """Convert to a tensor what numpy has more kinds of: other byte orders, wider floats."""
-    if array.dtype.kind not in "buif":
-        raise DataError(f"{where}: pixels are {array.dtype}; expected uint8, or floats from 0 to 1")
-    kind = np.dtype(np.float64) if array.dtype.char == "g" else array.dtype.newbyteorder("=")
-    return torch.from_numpy(np.asarray(array, kind, order="C"))
 
 
 def _flat(labels: Array | Sequence[Any], count: int, where: str) -> NDArray[Any]:
@@ -196,3 +175,146 @@ def _from_folder(path: Path) -> dict[str, NDArray[Any]]:
         with reading(file):
             found[file.stem] = np.load(file, mmap_mode="c", allow_pickle=False)
     return found
+
+
+class Pairs(Protocol):
+    """What torch calls a map-style Dataset: a length, and (image, label) by number."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+def from_torch(
+    train: Pairs,
+    test: Pairs | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    size: int | None = None,
+    channels: int = 3,
+    test_share: float = 0.2,
+    split_seed: int = 0,
+) -> Dataset:
+    """Read a torch or torchvision Dataset of (image, label), and perhaps another to test on.
+
+    Images are pictures, or tensors or arrays of bytes or of floats from 0 to 1: a Dataset whose
+    transform normalises or augments is not what you want here. `size` is for pictures, as in a
+    folder.
+
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> import linsep
+    >>> images = torch.randint(0, 256, (40, 3, 16, 16), dtype=torch.uint8)
+    >>> linsep.from_torch(TensorDataset(images, torch.arange(40) % 2), names=("cat", "dog"))
+    Dataset(32 training and 8 test images of 3x16x16, 2 classes: cat, dog)
+    """
+    parts: list[Any] = []
+    with reading("the Dataset"):
+        for part in (train, test):
+            if part is not None:
+                labels: list[Any] = []
+                pictures = pictures_of(part, labels)
+                parts += [_read(pictures, len(part), size, channels), labels]
+    called = names if names is not None else getattr(train, "classes", None)
+    return from_arrays(
+        *parts, names=called, test_share=test_share, split_seed=split_seed, where="the Dataset"
+    )
+
+
+def from_huggingface(
+    data: Any,
+    *,
+    image: str = "image",
+    label: str = "label",
+    size: Count | None = None,
+    channels: Channels = 3,
+    test_share: TestShare = 0.2,
+    split_seed: Seed = 0,
+) -> Dataset:
+    """Read a Hugging Face Dataset or DatasetDict, or the folder that `save_to_disk` wrote.
+
+    `image` and `label` name its columns.
+
+    >>> import numpy as np
+    >>> import datasets
+    >>> import linsep
+    >>> pictures = [np.full((16, 16, 3), i, np.uint8) for i in range(20)]
+    >>> columns = {"image": pictures, "label": ["cat", "dog"] * 10}
+    >>> features = datasets.Features(image=datasets.Image(), label=datasets.Value("string"))
+    >>> linsep.from_huggingface(datasets.Dataset.from_dict(columns, features=features))
+    Dataset(16 training and 4 test images of 3x16x16, 2 classes: cat, dog)
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise DataError("this needs the package `datasets`: pip install datasets") from error
+    if isinstance(data, Path | str):
+        with reading(data, "is not a data set on disk"):
+            data = datasets.load_from_disk(str(data))
+    splits = dict(data) if isinstance(data, datasets.DatasetDict) else {"train": data}
+    train = splits.get("train")
+    test = next((splits[n] for n in ("test", "validation", "valid") if n in splits), None)
+    if train is None:
+        raise DataError(f"the DatasetDict has {sorted(splits)} and no 'train'")
+    for column in (image, label):
+        if column not in train.column_names:
+            raise DataError(f"there is no column {column!r}; found {train.column_names}")
+    names = getattr(train.features[label], "names", None)
+    parts: list[Any] = []
+    for part in (train, test):
+        if part is not None:
+            parts += [_read(undecoded(part, image), len(part), size, channels), part[label]]
+    return from_arrays(
+        *parts, names=names, test_share=test_share, split_seed=split_seed, where="the Dataset"
+    )
+
+
+def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3) -> Dataset:
+    """Call a function of yours, `file.py:function` or `module:function`, for its data set.
+
+    It takes nothing and returns a torch Dataset, a pair of them (train, test), or a `Dataset`.
+    """
+    function = own.load(str(place), "", DataError).make
+    with reading(place, "failed"):
+        return _converted(function(), size, channels)
+
+
+def converting(function: Callable[..., Any], place: str) -> Callable[..., Dataset]:
+    """A function as `from_code` takes it, with its own options, that returns a `Dataset`."""
+
+    @wraps(function)
+    def load(**options: Any) -> Dataset:
+        with reading(place, "failed"):
+            return _converted(function(**options))
+
+    return load
+
+
+def _converted(made: Any, size: int | None = None, channels: int = 3) -> Dataset:
+    if isinstance(made, Dataset):
+        return made
+    pair = made if isinstance(made, tuple) else (made,)
+    return from_torch(*pair, size=size, channels=channels)
+
+
+def pictures_of(pairs: Pairs, labels: list[Any]) -> Iterator[Any]:
+    """Yield the images of a torch Dataset, and note their labels."""
+    for i in range(len(pairs)):
+        picture, label = pairs[i][:2]
+        labels.append(label.item() if isinstance(label, Tensor | np.generic) else label)
+        yield picture
+
+
+def undecoded(data: Any, column: str) -> Iterable[Any]:
+    """Return the images of a Hugging Face data set as they are stored: files, or their bytes."""
+    feature = data.features[column]
+    if type(feature).__name__ != "Image":
+        return data[column]
+    cells = data.cast_column(column, type(feature)(decode=False))[column]
+    return (Path(c["path"]) if c["bytes"] is None else c["bytes"] for c in cells)
+
+
+def _read(pictures: Iterable[Any], count: int, size: int | None, channels: int) -> Tensor:
+    def one(picture: Any, called: str) -> Pixels:
+        return image_of(picture, called, size, channels)
+
+    return read_all(pictures, count, "the Dataset", one)

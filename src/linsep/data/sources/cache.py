@@ -1,8 +1,7 @@
 """Decoded images on disk: made once, memory-mapped afterwards.
 
-Knows a listing of image files and raw bytes. Knows nothing of layouts or tasks. A prepared set is a
-folder whose name is a hash of the listing (paths, sizes, times, labels) and of how the images were
-treated, so a changed file or option makes another one:
+A prepared set is a folder whose name is a hash of the listing (paths, sizes, times, labels) and of
+how the images were treated, so a changed file or option makes another one:
 
     pixels.u8       every image, training then test, (channels, height, width) bytes each
     digests.bin     16 bytes of BLAKE2 per image
@@ -16,7 +15,7 @@ rest is decoded; the folder gets its name when the last file is in it.
 import json
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256
@@ -29,20 +28,22 @@ from filelock import FileLock
 from torch import Tensor
 
 from ...errors import DataError
-from ..images import Dataset, Images
-from .decode import read_image
-from .measure import DIGEST, digest_of, warn_of_duplicates
-from .places import cache_home
-from .reading import reading
+from ..images import DIGEST, Dataset, Images, digest_of, warn_of_duplicates
+from .published import Progress, cache_home
+from .reading import check_shape, images_below, read_image, reading
 
 FORMAT = 1
 STEP = 1 << 24  # bytes that are decoded, then flushed to disk together
-Progress = Callable[[int, int], None]  # images there, images in all
 
 
 class File(NamedTuple):
     path: Path
     label: int
+
+
+def labelled(folders: Iterable[Path]) -> tuple[File, ...]:
+    """List the images of all classes, given each one's folder; one that is missing holds none."""
+    return tuple(File(path, i) for i, place in enumerate(folders) for path in images_below(place))
 
 
 class Listing(NamedTuple):
@@ -133,12 +134,7 @@ def _decode(files: Sequence[File], how: Treatment, shape: tuple[int, ...]) -> li
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         images = list(pool.map(read, (file.path for file in files)))
     for file, image in zip(files, images, strict=True):
-        if image.shape != shape:
-            h, w = image.shape[1:]
-            raise DataError(
-                f"{file.path} has {h}x{w} pixels where the first image has {shape[1]}x{shape[2]}; "
-                "set `size` to bring all to one size"
-            )
+        check_shape(image.shape, shape, str(file.path))
     return [image.tobytes() for image in images]
 
 

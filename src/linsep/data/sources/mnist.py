@@ -1,10 +1,12 @@
-"""MNIST and Fashion-MNIST: four idx files, as they are or with .gz.
+"""MNIST and Fashion-MNIST from their idx files, and the data that need no file of the user's.
 
-Knows the idx format and where people keep these files, Debian's package included. Both sets use the
-same file names, so the number of images per class decides which of the two was found.
+Both sets use the same file names, as they are or with .gz, so the number of images per class
+decides which of the two was found. `fashion_mini` ships with the package; `blobs` are made up.
 """
 
 import gzip
+from importlib.resources import files
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 from ...errors import DataError
+from ...settings.sections import Count, Weight
 from ..images import Dataset, Images
-from .download import Remote
-from .published import Published, path_of
+from .published import Published, Remote, path_of
 from .reading import reading
 
 # Images and labels, training and test; all four spellings of each are in use.
@@ -127,3 +129,35 @@ def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     if len(content) != header + size:
         raise DataError(f"{path} is {'cut off' if len(content) < header + size else 'too long'}")
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()
+
+
+def fashion_mini() -> Dataset:
+    """500 training and 100 test images of each of Fashion-MNIST's ten classes, 28x28 grey."""
+    content = files("linsep.data.sources").joinpath("fashion_mini.npz").read_bytes()
+    with np.load(BytesIO(content)) as arrays:
+        found = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    train = Images.of(found["train_x"].unsqueeze(1), found["train_y"])
+    test = Images.of(found["test_x"].unsqueeze(1), found["test_y"])
+    return Dataset(train, test, FASHION)
+
+
+def blobs(
+    *,
+    classes: Count = 10,
+    train: Count = 50,
+    test: Count = 20,
+    size: Count = 8,
+    channels: Count = 1,
+    noise: Weight = 0.15,
+) -> Dataset:
+    """Noisy copies of one random picture per class: `train` and `test` images of each."""
+    rng = np.random.default_rng(0)
+    centres = rng.random((classes, channels, size, size))
+
+    def make(count: int) -> Images:
+        y = np.repeat(np.arange(classes), count)
+        x = centres[y] + noise * rng.standard_normal((len(y), channels, size, size))
+        pixels = (x.clip(0, 1) * 255).round().astype(np.uint8)
+        return Images.of(torch.from_numpy(pixels), torch.from_numpy(y))
+
+    return Dataset(make(train), make(test), tuple(f"blob {c}" for c in range(classes)))

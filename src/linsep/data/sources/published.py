@@ -1,16 +1,78 @@
-"""A published data set on this machine: find its files, unpack its archive, or fetch it.
+"""Published data sets on this machine: where they are, how they are fetched and unpacked.
 
-Knows folders, archives and downloads. Knows nothing of what the files hold.
+    LINSEP_DATA    the folder with the data sets, when no --data is given
+    LINSEP_CACHE   the folder for everything that can be made again (default: the platform's cache)
+
+A download lies beside its target as `<name>.part` and gets its name when its checksum is the
+published one; an archive is unpacked beside its target, which gets its name with the last file.
+(pooch neither resumes a download nor bounds its length, nor that of an archive that nobody vouches
+for: with both added it would be no shorter.)
 """
 
+import gzip
+import hashlib
+import http.client
 import os
+import shutil
+import sys
+import tarfile
+import urllib.request
+import zipfile
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple, cast
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+
+from filelock import FileLock
 
 from ...errors import DataError
-from .archive import Limits, unpack
-from .download import Progress, Remote, advice, fetch
+from .reading import reading
+
+Progress = Callable[[int, int], None]  # done, in all: bytes or images
+BLOCK = 1 << 18
+SECONDS = 30.0  # without a byte before the connection is given up
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+def cache_home() -> Path:
+    """Return the platform's folder for what can be made again, with our name in it."""
+    if given := os.environ.get("LINSEP_CACHE"):
+        return Path(os.path.expanduser(given))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "linsep"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linsep"
+
+
+def data_folder(given: Path | None = None) -> Path:
+    """Return --data if given, else LINSEP_DATA, else `data` in the cache folder."""
+    named = given or os.environ.get("LINSEP_DATA")
+    return Path(os.path.expanduser(named)) if named else cache_home() / "data"
+
+
+class Remote(NamedTuple):
+    """A published file: where it is, how long it is, and its MD5."""
+
+    url: str
+    md5: str
+    size: int  # bytes
+
+    @property
+    def name(self) -> str:
+        return self.url.rsplit("/", 1)[-1]
+
+    def advice(self, folder: Path) -> str:
+        """Say how to fetch the file by hand, in one line."""
+        host, place = urlsplit(self.url).hostname, folder / self.name
+        return f"Or take {self.name} from {host} and put it at {place} (md5 {self.md5})"
+
+
+class Limits(NamedTuple):
+    """The most that an archive may hold."""
+
+    files: int
+    bytes: int  # of all files together, unpacked
 
 
 class Published(NamedTuple):
@@ -35,7 +97,7 @@ class Published(NamedTuple):
         raise DataError(f"{self.name} is not in {root}{lacks}. {self.advice(root)}")
 
     def here(self, root: Path) -> bool:
-        """Whether its files or its archive are there; nothing is opened."""
+        """Return whether its files or its archive are there; nothing is opened."""
         return bool(self._complete(root) or self._archive(root))
 
     def get(self, root: Path, progress: Progress | None = None) -> tuple[Path, ...]:
@@ -48,7 +110,7 @@ class Published(NamedTuple):
         """Say how to get the files, in one line."""
         if not self.remotes:
             return "It cannot be fetched: its publisher asks for an account"
-        by_hand = advice(self.remotes[0], self._into(root))
+        by_hand = self.remotes[0].advice(self._into(root))
         more = f"; likewise its other {len(self.remotes) - 1} files" if self.remotes[1:] else ""
         return f"`linsep data get {self.name}` fetches it. {by_hand}{more}"
 
@@ -76,3 +138,148 @@ def path_of(folder: Path, name: str) -> Path | None:
 
 def _few(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Path:
+    """Return the file in `folder`, downloaded if it is not there yet and checked either way."""
+    target = folder / remote.name
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(target.with_name(f".{target.name}.lock")):
+        if target.exists():
+            _check(target, remote, target)
+            return target
+        part = target.with_name(target.name + ".part")
+        try:
+            _download(remote, part, progress or (lambda done, total: None))
+        except (OSError, http.client.HTTPException) as error:
+            reason = str(error) or type(error).__name__
+            if isinstance(error, URLError) and not isinstance(error, HTTPError):
+                reason = str(error.reason)
+            raise DataError(
+                f"could not download {remote.name}: {reason}. "
+                f"Run the command again to resume. {remote.advice(folder)}"
+            ) from error
+        _check(part, remote, target)
+        os.replace(part, target)
+    return target
+
+
+def _check(file: Path, remote: Remote, target: Path) -> None:
+    with file.open("rb") as raw:
+        found = hashlib.file_digest(raw, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != remote.md5:
+        if file != target:
+            file.unlink()  # nothing to resume from
+        raise DataError(
+            f"{file} is not the published {remote.name}: md5 is {found}, should be {remote.md5}. "
+            f"Put the right file at {target}"
+        )
+
+
+def _download(remote: Remote, part: Path, progress: Progress) -> None:
+    there, before = part.stat().st_size if part.exists() else 0, -1
+    while before < there < remote.size:  # a cut connection is taken up again if it brought anything
+        before, there = there, _append(remote, part, there, progress)
+    if there < remote.size:
+        raise ConnectionError(f"the connection was cut after {there} of {remote.size} bytes")
+
+
+def _append(remote: Remote, part: Path, there: int, progress: Progress) -> int:
+    """Add what the server sends to the part, or start over if it cannot resume; return its size."""
+    _secure(remote.url)
+    headers = {"User-Agent": "linsep"} | ({"Range": f"bytes={there}-"} if there else {})
+    request = urllib.request.Request(remote.url, headers=headers)
+    opener = urllib.request.build_opener(_SecureRedirects)
+    with opener.open(request, timeout=SECONDS) as response:
+        span = response.headers.get("Content-Range", "")
+        resumed = response.status == 206 and span.startswith(f"bytes {there}-")
+        there = there if resumed else 0
+        with part.open("ab" if resumed else "wb") as out:
+            while block := response.read(BLOCK):
+                there += len(block)
+                if there > remote.size:
+                    raise DataError(
+                        f"{remote.url} sends more than the {remote.size} bytes that were published"
+                    )
+                out.write(block)
+                progress(there, remote.size)
+    return there
+
+
+class _SecureRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(
+        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, to: Any
+    ) -> Any:
+        _secure(to)
+        return super().redirect_request(req, fp, code, msg, headers, to)
+
+
+def _secure(url: str) -> None:
+    """Refuse an address that is neither https nor this machine."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOCAL):
+        raise DataError(f"{url} is not https; nothing is downloaded from it")
+
+
+def unpack(archive: Path, target: Path, limits: Limits) -> Path:
+    """Unpack the archive's top folder as `target`, unless it is there, and return it."""
+    part = target.with_name(f".{target.name}.unpacking")
+    with reading(archive, "cannot be unpacked"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_name(f".{target.name}.lock")):
+            if target.exists():
+                return target
+            shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
+            try:
+                extract = _unzip if zipfile.is_zipfile(archive) else _untar
+                extract(archive, part, limits)
+                if not (part / target.name).is_dir():
+                    raise DataError(f"{archive} is another archive: it has no {target.name}/")
+                os.replace(part / target.name, target)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
+    return target
+
+
+def _unzip(archive: Path, into: Path, limits: Limits) -> None:
+    """Names stay inside, links become plain files, and no file outgrows its header."""
+    with zipfile.ZipFile(archive) as zipped:
+        members = zipped.infolist()
+        _within(limits, len(members), sum(info.file_size for info in members), archive)
+        zipped.extractall(into)
+
+
+def _untar(archive: Path, into: Path, limits: Limits) -> None:
+    """Names and links that leave the folder are refused, and so are devices."""
+    with archive.open("rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        bounded = _Bounded(gzip.GzipFile(fileobj=raw) if zipped else raw, limits, archive)
+        with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
+            for count, info in enumerate(tar, 1):
+                _within(limits, count, info.size, archive)
+                tar.extract(info, into, filter="data")
+
+
+class _Bounded:
+    """A stream that ends with an error once it is longer than the files can be.
+
+    A header may be of any length too, and is read as a whole before its member is known.
+    """
+
+    def __init__(self, source: IO[bytes] | gzip.GzipFile, limits: Limits, archive: Path) -> None:
+        self.source, self.limits, self.archive, self.done = source, limits, archive, 0
+
+    def read(self, size: int) -> bytes:
+        block = self.source.read(size)
+        self.done += len(block)
+        padding = self.limits.files * 4 * tarfile.BLOCKSIZE
+        _within(self.limits, 0, self.done - padding, self.archive)
+        return block
+
+
+def _within(limits: Limits, files: int, size: int, archive: Path) -> None:
+    if files > limits.files:
+        raise DataError(f"{archive} has more than the {limits.files} files this set can have")
+    if size > limits.bytes:
+        raise DataError(f"{archive} unpacks to more than {limits.bytes} bytes: a bomb?")

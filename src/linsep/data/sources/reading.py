@@ -1,14 +1,35 @@
-"""The door that every untrusted file is read through: whatever goes wrong inside becomes one line.
+"""The door that every untrusted file is read through, and the one reader of images in any form.
 
-Knows errors. Knows nothing of formats.
+Whatever goes wrong while a file is read becomes one line that names it. An image's size is checked
+before anything is decoded or resized, so a small file cannot ask for a large amount of memory.
 """
 
+import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from io import BytesIO
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+from torch import Tensor
 
 from ...errors import DataError, LinsepError
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp")
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
+MOST_PIXELS = 50_000_000  # width x height; ImageNet's largest has 20 million
+MOST_BYTES = 200_000_000  # of the file
+TESTS = ("test", "val", "valid", "validation")
+SIZES = "set `size` to bring all to one size"
+Array: TypeAlias = NDArray[Any] | Tensor
+Pixels: TypeAlias = NDArray[np.uint8]  # (channels, height, width)
+Channels = Literal[1, 3]
+MODES = {1: "L", 3: "RGB"}
 
 
 @contextmanager
@@ -32,3 +53,181 @@ def reading(
         if isinstance(error, OSError) and error.filename and error.strerror:
             place, reason = error.filename, error.strerror
         raise DataError(f"{place} {problem}: {reason}") from error
+
+
+def read_image(
+    source: Path | bytes | Image.Image,
+    *,
+    channels: int = 3,
+    side: int | None = None,
+    upright: bool = False,
+    name: str = "an image",
+) -> Pixels:
+    """Return the pixels of a file, its bytes or a Pillow image as (channels, height, width).
+
+    `side`: bring the shorter side to this length and cut the square in the middle.
+    `upright`: turn photographs as the camera was held.
+    `name`: what an error calls the image, where it has no path.
+    """
+    called = str(source) if isinstance(source, Path) else name
+    if channels not in MODES:
+        raise DataError(f"images can have 1 or 3 channels, not {channels}")
+    with reading(source if isinstance(source, Path) else called, "cannot be read as an image"):
+        if isinstance(source, Path) and source.stat().st_size > MOST_BYTES:
+            raise DataError(f"{called} is larger than {MOST_BYTES} bytes")
+        with _opened(source) as opened:
+            _check_size(opened.size, called)
+            picture = ImageOps.exif_transpose(opened) if upright else opened
+            if picture.mode.startswith(("I", "F")):
+                raise DataError(f"{called} has more than 8 bits a channel; save it with 8")
+            if "transparency" in picture.info:  # which is dropped
+                picture = picture.convert("RGBA")
+            if picture.mode != MODES[channels]:
+                picture = picture.convert(MODES[channels])
+            return pixels(picture if side is None else square(picture, side, called))
+
+
+def _opened(source: Path | bytes | Image.Image) -> Image.Image | nullcontext[Image.Image]:
+    if isinstance(source, Image.Image):
+        return nullcontext(source)
+    return Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+
+
+def pixels(picture: Image.Image) -> Pixels:
+    """Return a grey or RGB picture as (channels, height, width)."""
+    array = np.array(picture, np.uint8)
+    if array.ndim == 2:
+        return array[None]
+    return np.ascontiguousarray(array.transpose(2, 0, 1))
+
+
+def picture_of(image: Tensor) -> Image.Image:
+    """Return (channels, height, width) bytes as a grey or RGB picture."""
+    return Image.fromarray(image[0].numpy() if len(image) == 1 else image.permute(1, 2, 0).numpy())
+
+
+def square(picture: Image.Image, side: int, called: str) -> Image.Image:
+    """Bring the shorter side to `side`, bilinear with antialiasing, and cut the middle square.
+
+    A picture of 1x20000 would grow with the square of its ratio: it is refused, not resized.
+    """
+    short = min(picture.size)
+    if short != side:
+        width, height = (int(side * length / short) for length in picture.size)
+        _check_size((width, height), f"{called}, resized,")
+        picture = picture.resize((width, height), Image.Resampling.BILINEAR)
+    width, height = picture.size
+    left, top = round((width - side) / 2), round((height - side) / 2)
+    return picture.crop((left, top, left + side, top + side))
+
+
+def _check_size(size: tuple[int, int], called: str) -> None:
+    width, height = size
+    if width * height > MOST_PIXELS:
+        raise DataError(f"{called} has {width}x{height} pixels; at most {MOST_PIXELS} are allowed")
+
+
+def image_of(picture: Any, called: str, side: int | None = None, channels: int = 3) -> Pixels:
+    """Return any single image as bytes: a path, a file's bytes, a Pillow image, or an array.
+
+    An array keeps its size and its channels.
+    """
+    picture = Path(picture) if isinstance(picture, str) else picture
+    if isinstance(picture, Path | bytes | Image.Image):
+        turned = not isinstance(picture, Image.Image)
+        return read_image(picture, channels=channels, side=side, upright=turned, name=called)
+    array = np.asarray(picture)
+    array = array[None] if array.ndim == 2 else array
+    return pixels_of(array[None], called)[0].numpy()
+
+
+def read_all(
+    pictures: Iterable[Any],
+    count: int,
+    where: str,
+    one: Callable[[Any, str], Pixels],
+    remedy: str = SIZES,
+) -> Tensor:
+    """Read images of one size into one tensor; `one` takes each and what an error calls it."""
+    out = torch.empty(0)
+    for i, picture in enumerate(pictures):
+        called = str(picture) if isinstance(picture, str | Path) else f"{where}[{i}]"
+        image = one(picture, called)
+        if not i:
+            out = torch.empty(count, *image.shape, dtype=torch.uint8)
+        check_shape(image.shape, tuple(out.shape[1:]), called, remedy)
+        out[i] = torch.from_numpy(image)
+    if not count:
+        raise DataError(f"{where} has no images")
+    return out
+
+
+def check_shape(
+    shape: tuple[int, ...], first: tuple[int, ...], called: str, remedy: str = SIZES
+) -> None:
+    if shape != first:
+        here, there = ("x".join(map(str, size[1:])) for size in (shape, first))
+        raise DataError(f"{called} has {here} pixels where the first image has {there}; {remedy}")
+
+
+def pixels_of(found: Array, where: str) -> Tensor:
+    """Return any of the usual forms as (n, c, h, w) bytes; bytes of that shape are not copied."""
+    x = found if isinstance(found, Tensor) else _tensor(np.asarray(found), where)
+    if x.ndim == 3:
+        x = x.unsqueeze(1)
+    if x.ndim != 4 or not x.numel():
+        raise DataError(
+            f"{where}: images of shape {tuple(x.shape)}; expected (n, h, w, c) or alike"
+        )
+    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
+        x = x.permute(0, 3, 1, 2)
+    if x.shape[1] not in (1, 3):
+        raise DataError(f"{where}: images of shape {tuple(x.shape)} have neither 1 nor 3 channels")
+    if x.is_floating_point():
+        low, high = float(x.min()), float(x.max())
+        if not (low >= 0 and high <= 1):  # NaN is neither
+            raise DataError(f"{where}: pixels from {low:g} to {high:g}; floats must be 0 to 1")
+        x = (x * 255).round_().to(torch.uint8)
+    if x.dtype != torch.uint8:
+        raise DataError(f"{where}: pixels are {x.dtype}; expected uint8, or floats from 0 to 1")
+    return x.contiguous()
+
+
+def _tensor(array: NDArray[Any], where: str) -> Tensor:
+    """Convert to a tensor what numpy has more kinds of: other byte orders, wider floats."""
+    if array.dtype.kind not in "buif":
+        raise DataError(f"{where}: pixels are {array.dtype}; expected uint8, or floats from 0 to 1")
+    kind = np.dtype(np.float64) if array.dtype.char == "g" else array.dtype.newbyteorder("=")
+    return torch.from_numpy(np.asarray(array, kind, order="C"))
+
+
+def parts_of(root: Path) -> tuple[Path, Path | None]:
+    """Return the folder of the training classes and that of the test classes, if there is one.
+
+    DIR/train/<class> and DIR/test/<class> (or val, valid, validation), or DIR/<class> alone. A
+    folder `train` that has images and no folders in it is a class.
+    """
+    if not root.is_dir():
+        raise DataError(f"{root} is not a folder; expected train/<class>/ or <class>/ in it")
+    train = root / "train"
+    if not train.is_dir() or (images_below(train) and not class_folders(train)):
+        return root, None
+    return train, next((root / name for name in TESTS if (root / name).is_dir()), None)
+
+
+def class_folders(root: Path) -> tuple[str, ...]:
+    """Return the names of the folders in a folder; hidden ones are passed over."""
+    with os.scandir(root) as entries:
+        return tuple(sorted(e.name for e in entries if e.is_dir() and not e.name.startswith(".")))
+
+
+def images_below(root: Path) -> list[Path]:
+    """Return the images in a folder and in those inside it, by path; hidden ones are passed over.
+
+    macOS leaves a `._x.png` beside an x.png, which is no image.
+    """
+    found = []
+    for place, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [Path(place, n) for n in names if n.lower().endswith(SUFFIXES) and n[0] != "."]
+    return sorted(found)

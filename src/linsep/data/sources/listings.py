@@ -1,11 +1,14 @@
-"""A CSV of files and labels, and with a column of tasks any stream one can think of.
+"""Image files of your own, in folders named after their classes or listed in a CSV.
+
+    DIR/train/<class>/*.jpg and DIR/test/<class>/*.jpg   (or val, valid, validation)
+    DIR/<class>/*.jpg                                     a share of each class is held out
 
     file,label,task,split
     day1/0001.jpg,cat,0,train
 
-`file` is taken from the CSV's own folder; `task` and `split` (train or test) may be left out. Tasks
-are learned in the order of their numbers, or, where they are words, in that of the file. The
-columns may have other names, and there may be more of them.
+In a CSV, `file` is taken from the CSV's own folder; `task` and `split` (train or test) may be left
+out. Tasks are learned in the order of their numbers, or, where they are words, in that of the file.
+The columns may have other names, and there may be more of them.
 """
 
 import csv
@@ -20,18 +23,54 @@ import torch
 
 from ...errors import DataError
 from ...settings.sections import Count
-from ..images import Dataset, Tasks
-from .cache import File, Listing, Progress, Treatment, prepared
-from .decode import Channels
-from .holdout import Seed, TestShare, hold_out
-from .reading import reading
+from ..images import Dataset, Seed, Tasks, TestShare, hold_out
+from .cache import File, Listing, Treatment, labelled, prepared
+from .published import Progress
+from .reading import Channels, class_folders, parts_of, reading
 
 COLUMNS = {"file": "file", "label": "label", "task": "task", "split": "split"}  # what is in which
 NEEDED = ("file", "label")
 SPLITS = ("train", "test")
 
 
-class _Row(NamedTuple):
+def folder(
+    root: str | PathLike[str],
+    progress: Progress | None = None,
+    *,
+    size: Count | None = None,
+    test_share: TestShare = 0.2,
+    split_seed: Seed = 0,
+    channels: Channels = 3,
+) -> Dataset:
+    """Read images of your own, in folders named after their classes.
+
+    `size`: bring the shorter side to this and cut the square in the middle (default: all images
+    must have one size already). `test_share` and `split_seed` only matter where there is no test
+    folder. Decoded once, then read from the cache.
+    """
+    how = Treatment(size, channels, upright=True)
+    return prepared(list_folder(Path(root), test_share, split_seed), how, progress)
+
+
+def list_folder(root: Path, test_share: float = 0.2, seed: int = 0) -> Listing:
+    """List the images of a folder and their classes, which are numbered by name."""
+    train, test = parts_of(root)
+    names = class_folders(train)
+    if not names:
+        raise DataError(f"{train} has no folders in it; expected one per class")
+    files = labelled(train / name for name in names)
+    if test is None:
+        rows = hold_out([names[file.label] for file in files], test_share, seed, str(root))
+        return Listing("folder", root, names, *(tuple(files[i] for i in part) for part in rows))
+    for name in class_folders(test):
+        if name not in names:
+            raise DataError(f"{test / name}: there is no training folder of that class")
+    return Listing("folder", root, names, files, labelled(test / name for name in names))
+
+
+class Row(NamedTuple):
+    """A line of a CSV; `task` and `split` are empty where it has no such column."""
+
     path: Path
     label: str
     task: str
@@ -77,7 +116,7 @@ def table(
     return data._replace(tasks=Tasks(tasks, train, test))
 
 
-def read_rows(path: Path, columns: Mapping[str, str] = COLUMNS) -> list[_Row]:
+def read_rows(path: Path, columns: Mapping[str, str] = COLUMNS) -> list[Row]:
     """Read every line of the CSV and check it; an error names the line."""
     with (
         reading(path, "cannot be read as a table"),
@@ -115,7 +154,7 @@ def _found(path: Path, there: Sequence[str], columns: Mapping[str, str]) -> dict
 
 def _row(
     path: Path, number: int, entry: dict[str | None, str | None], used: Mapping[str, str]
-) -> _Row:
+) -> Row:
     where = f"{path}, line {number}"
     if None in entry or None in entry.values():
         raise DataError(f"{where} does not have as many fields as the first line")
@@ -127,7 +166,7 @@ def _row(
     file = path.parent / values["file"]
     if not file.is_file():
         raise DataError(f"{where}: there is no file {file}")
-    return _Row(file, values["label"], values.get("task", ""), values.get("split", ""))
+    return Row(file, values["label"], values.get("task", ""), values.get("split", ""))
 
 
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:
