@@ -16,7 +16,7 @@ from torch.torch_version import TorchVersion
 
 from linsep import IncrementalClassifier, LinsepError
 from linsep.classifier.export import ONNX_FROM, square
-from linsep.data.sources import decode
+from linsep.data.sources import reading
 
 from .test_estimator import QUICK, images
 
@@ -172,6 +172,6 @@ def test_a_torch_that_is_too_old_for_onnx_is_named(
 )
 def test_the_square_in_the_graph_is_that_of_the_decoder(size: tuple[int, int], side: int) -> None:
     x = np.random.default_rng(side).integers(0, 256, (*size, 3), dtype=np.uint8)
-    wanted = decode.pixels(decode.square(Image.fromarray(x), side, "x"))
+    wanted = reading.pixels(reading.square(Image.fromarray(x), side, "x"))
     found = square(torch.from_numpy(x).permute(2, 0, 1)[None], side)[0]
     assert np.array_equal(found.numpy(), wanted)
