@@ -29,7 +29,6 @@ import entrance_figure
 import step_figure
 from watched_step import watch
 
-from linsep.compare.titles import METHODS as TITLES
 from linsep.methods import METHODS, TERMS
 from linsep.storage.store import Record, Store
 from studies.claims import EVERY_CLAIM
@@ -89,7 +88,7 @@ class Tuned:
     """Every method on fashion-mini with tuned settings, as results/fashion-mini.csv has it."""
 
     def __init__(self) -> None:
-        names = {title: name for name, title in TITLES.items()}
+        names = {entry.title: name for name, entry in METHODS.items()}
         with TUNED.open(encoding="utf-8", newline="") as file:
             self.rows = {names[row["method"]]: row for row in csv.DictReader(file)}
 

@@ -33,8 +33,7 @@ from linsep.learning.transport import Transported
 from linsep.methods import assemble
 from linsep.nets.net import Output, Spec
 from linsep.prepare import prepare
-from linsep.resolve import gathered
-from linsep.settings.config import from_settings
+from linsep.settings.config import from_settings, gathered
 from linsep.settings.layers import flat, merged, read
 
 from .results import Repeated, trained_alike

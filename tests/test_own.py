@@ -19,7 +19,7 @@ from linsep.grids.plan import plan
 from linsep.learning.method import Method
 from linsep.methods import parts
 from linsep.prepare import Prepared, prepare
-from linsep.resolve import gathered, resolve
+from linsep.resolve import resolve
 from linsep.settings.config import Config, from_settings
 from linsep.storage.session import Session
 from tests.helpers.command import command
@@ -38,7 +38,7 @@ TINY = (
 
 
 def prepared(path: Path, method: str = "er_kd+bfp", **more: Any) -> Prepared:
-    return prepare(from_settings(gathered(SETTINGS | {"method": f"{path}:{method}"} | more)))
+    return prepare(from_settings(SETTINGS | {"method": f"{path}:{method}"} | more))
 
 
 def trained(made: Prepared, runs: Path, stop: int | None = None) -> Path:
@@ -55,9 +55,7 @@ def trained(made: Prepared, runs: Path, stop: int | None = None) -> Path:
 
 def test_a_copy_of_er_in_a_users_file_is_er(tmp_path: Path) -> None:
     theirs = prepared(write(tmp_path), "twin+bfp", twin={"replay_ce": 0.7})
-    ours = prepare(
-        from_settings(gathered(SETTINGS | {"method": "er+bfp", "er": {"replay_ce": 0.7}}))
-    )
+    ours = prepare(from_settings(SETTINGS | {"method": "er+bfp", "er": {"replay_ce": 0.7}}))
     a, b = trained(theirs, tmp_path / "runs"), trained(ours, tmp_path / "runs")
     assert a.name.startswith("blobs-twin+bfp-m8-s0-")
     for name in ("events.jsonl", "model.safetensors"):
@@ -94,7 +92,7 @@ def test_parts_and_options_by_name(tmp_path: Path) -> None:
         "method": f"{path}:er_kd+{path}:kd+bfp", "er_kd": {"distillation": 2}, "kd": {"weight": 3},
         "net": {"name": f"{path}:make", "width": 6}, "bfp": {"layers": ["2", "features"]},
     }  # fmt: skip
-    config = resolve(from_settings(gathered(settings)))
+    config = resolve(from_settings(settings))
     assert (config.method, config.net.name) == ("er_kd+kd+bfp", "make")
     assert config.options["er_kd"] == {"distillation": 2.0}
     assert {name: part.source for name, part in config.own.items()} == {
@@ -436,7 +434,7 @@ def test_parts_that_a_package_offers(package: str, tmp_path: Path) -> None:
         "scenario": {"name": "stripes", "per_task": 1, "rows": 60}, "method": "er_kd+kd+bfp",
         "net": "make", "kd": {"weight": 2.0},
     }  # fmt: skip
-    made = prepare(from_settings(gathered(settings)))
+    made = prepare(from_settings(settings))
     assert {part.source for part in made.config.own.values()} == {
         f"{package}: acme_cl:{name}" for name in ("er_kd", "kd", "make")
     }

@@ -18,8 +18,7 @@ from .errors import ConfigError, DataError
 from .resolve import resolve
 from .settings import sections
 from .settings.config import Config
-from .settings.layers import flat, merged
-from .settings.names import decides
+from .settings.layers import decides, flat, merged
 from .settings.signature import validate
 
 if TYPE_CHECKING:

@@ -1,8 +1,4 @@
-"""Resolve a config: fill in every value that the user left open.
-
-Knows the sections, the scenarios' and methods' suggestions, the presets and this machine's devices.
-Opens no data and builds nothing.
-"""
+"""Resolve a config: fill in every value that the user left open. No data is opened."""
 
 from __future__ import annotations
 
@@ -10,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import ConfigError, DeviceError, shortened, unknown
-from .own import is_reference, name_of, offered, offered_by_package
+from .errors import ConfigError, DeviceError, unknown
+from .own import is_reference, name_of, offered_by_package
 from .settings import sections
+from .settings.catalogue import PRESETS
 from .settings.config import Config
 from .settings.layers import merged
 from .settings.signature import complete, validate
@@ -23,34 +20,6 @@ if TYPE_CHECKING:
     from .nets.backbones import Reads
 
 ADAMW_LR = 0.001  # torch's; what scenarios and methods suggest is for SGD
-
-
-def gathered(settings: Mapping[str, Any], methods: Iterable[str] = ()) -> dict[str, Any]:
-    """Move tables that are no section of a config to `options`, where the method finds them.
-
-    `methods` are others that the settings may be for, which matters if they are the user's own.
-    """
-    from .methods import METHODS, TERMS
-    from .settings.reference import sections as names
-    from .settings.reference import unknown_setting
-
-    rest = {k: v for k, v in settings.items() if k not in Config.model_fields}
-    if not rest:
-        return dict(settings)
-    texts = [m for m in (settings.get("method"), *methods) if isinstance(m, str)]
-    mine = {name_of(p.strip()) for m in texts for p in m.split("+")}
-    mine |= {*given} if isinstance(given := settings.get("own"), Mapping) else set()
-    known = {*METHODS, *TERMS, *mine}
-    for name, value in rest.items():
-        if name in known | {*offered("methods"), *offered("terms")}:
-            if not isinstance(value, Mapping):
-                raise ConfigError(f"{name}: should be a table of options, not {shortened(value)}")
-        elif isinstance(value, Mapping):
-            raise ConfigError(unknown("section", name, [*names(), *known]))
-        else:
-            raise ConfigError(unknown_setting(name))
-    own = {k: v for k, v in settings.items() if k in Config.model_fields}
-    return merged(own, {"options": rest})
 
 
 def resolve(
@@ -71,7 +40,6 @@ def resolve(
     from .data.registry import source
     from .methods import parts
     from .nets import backbones
-    from .settings.presets import PRESETS
 
     named = parts(config.method, config.own, config.held)
     given = config.model_dump(exclude_unset=True) | {"method": named.name}

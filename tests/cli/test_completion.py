@@ -12,13 +12,10 @@ import pytest
 
 from linsep.cli import completion, data, paper
 from linsep.cli.commands import app
-from linsep.data.registry import SOURCES
 from linsep.grids.engines import ENGINES
 from linsep.methods import METHODS, TERMS
-from linsep.nets.backbones import LIBRARIES, NETS
-from linsep.settings.config import Config, from_settings
-from linsep.settings.layers import assignment
-from linsep.settings.names import SHORT
+from linsep.settings.config import all_settings, from_settings
+from linsep.settings.layers import SHORT, assignment
 from linsep.settings.signature import options_of
 from linsep.storage.loggers import LOGGERS
 from tests.helpers.made_runs import make_run
@@ -29,13 +26,9 @@ def offered(parameter: str, text: str, **given: Any) -> list[str]:
     return [completion._word(w) for w in complete(SimpleNamespace(params=given), text)]
 
 
-def test_names_in_the_source_are_those_that_are_imported() -> None:
-    assert completion.methods() == {name: about.line for name, about in METHODS.items()}
-    assert completion.terms() == {name: about.line for name, about in TERMS.items()}
-    assert completion.scenarios() == {name: source.line for name, source in SOURCES.items()}
-    assert list(completion.nets()) == [*NETS, *(f"{library}/" for library in LIBRARIES)]
-    for name, about in (METHODS | TERMS).items():
-        assert completion.options()[name] == list(options_of(about.recipe)), name
+def test_words_are_those_of_what_is_imported() -> None:
+    for name, entry in (METHODS | TERMS).items():
+        assert completion.options(entry) == list(options_of(entry.recipe)), name
     assert offered("log", "") == offered("to", "") == list(LOGGERS)
     assert offered("on", "") == list(ENGINES)
 
@@ -80,14 +73,16 @@ def test_words(parameter: str, text: str, expected: list[str]) -> None:
 
 def test_every_setting_that_is_offered_is_one() -> None:
     """Each is known to the config; that it may not be empty is another matter."""
-    known = {name for name, _ in completion.fields(Config)}
+    known = {setting.name for setting in all_settings()}
+    recipes = METHODS | TERMS
     for word in offered("set_", ""):
         name = word.removesuffix("=")
         part, _, option = name.partition(".")
         full = SHORT.get(name, name)
-        is_option = option in completion.options().get(part, ()) or full == "net.width"
+        is_option = part in recipes and option in completion.options(recipes[part])
+        is_option |= full == "net.width"
         assert full in known or is_option, word
-    for name, _ in completion.fields(Config):
+    for name in known:
         for value in completion.values(name, ""):
             if not value.endswith("/"):
                 from_settings(assignment(f"{name}={value}"))

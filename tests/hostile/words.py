@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from linsep.settings.names import full_name
+from linsep.settings.layers import full_name
 
 from .badness import DEEP, PLACES
 from .case import Case, putting, writing

@@ -32,6 +32,7 @@ from linsep.nets.net import (
 from linsep.nets.norms import untracked
 from linsep.nets.wrapped import Wrapped
 from linsep.prepare import prepare
+from linsep.settings.catalogue import LIBRARIES, NETS
 from linsep.settings.config import from_settings
 from linsep.testing import toy_run
 from tests.helpers.operators import OPERATORS
@@ -72,7 +73,7 @@ def test_the_stem_can_be_chosen() -> None:
 
 
 SHAPES: list[Shape] = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 8, 12)]
-MAKERS: list[tuple[str, Shape]] = [(name, shape) for name in backbones.NETS for shape in SHAPES]
+MAKERS: list[tuple[str, Shape]] = [(name, shape) for name in NETS for shape in SHAPES]
 MAKERS.append(("resnet18", (3, 224, 224)))
 
 
@@ -338,7 +339,7 @@ def test_an_unknown_net_is_refused_with_what_there_is(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("library", backbones.LIBRARIES)
+@pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("error", [ImportError, RuntimeError])
 def test_a_library_that_is_absent_or_broken_is_one_line(
     library: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
@@ -399,6 +400,7 @@ PRELUDE = (
 from linsep.nets.backbones import make
 from linsep.errors import ConfigError
 from linsep.nets import backbones
+from linsep.settings.catalogue import LIBRARIES, NETS
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import Net, frozen
 """

@@ -21,9 +21,9 @@ from linsep.grids.plan import expand
 from linsep.paper.protocol import FIELDS, named, scale, scaled, scales, settings
 from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
 from linsep.paper.tables import SCENARIOS, TABLES, Place, protocol, table
-from linsep.resolve import gathered, resolve
+from linsep.resolve import resolve
 from linsep.settings.config import from_settings, to_toml
-from linsep.settings.shipped import read_config
+from linsep.settings.layers import read_config
 from linsep.storage.store import Record, flat
 from studies.evidence import protocol as evidence
 from tests.helpers.command import command
@@ -79,7 +79,7 @@ def test_every_experiment_resolves_to_what_its_cell_expects(size: str, preset: s
     unchecked = set()
     for place in experiments(size):
         wanted = scaled(place, scale(size), preset)
-        resolved = resolve(from_settings(gathered(wanted)), lenient=True)
+        resolved = resolve(from_settings(wanted), lenient=True)
         stored = flat(tomllib.loads(to_toml(resolved)))
         needed = expected(place, scale(size), preset)
         wrong = {n: (stored.get(n), v) for n, v in needed.items() if stored.get(n) != v}
@@ -140,8 +140,7 @@ def test_the_small_scale_is_the_protocol_of_the_evidence() -> None:
             place = Place(*where, cell["method"])
             same = scaled(place, scale("small"), "authors") | {"seed": cell["seed"]}
             ours, theirs = (
-                resolve(from_settings(settings), lenient=True)
-                for settings in (gathered(same), cell)
+                resolve(from_settings(settings), lenient=True) for settings in (same, cell)
             )
             here = {"compute": theirs.compute}
             assert ours.model_copy(update=here) == theirs
@@ -177,7 +176,7 @@ def test_run_paper_resolves_to_the_papers_hyperparameters(
     command("run", "--paper", "split-cifar100/500/lucir", cwd=tmp_path)
     command("run", "--paper", "split-cifar100/500/derpp+bfp", "--preset", "authors", "--lr", "1",
             cwd=tmp_path)  # fmt: skip
-    assert seen[0] == from_settings(gathered(settings("split-cifar100", 500, "lucir")))
+    assert seen[0] == from_settings(settings("split-cifar100", 500, "lucir"))
     assert seen[1].training.lr == 1.0
     assert (seen[1].preset, seen[1].options["derpp"]["replay_logits"]) == ("authors", 0.1)
     said = command("run", "--paper", "split-cifar100/500/luci", cwd=tmp_path)
@@ -290,7 +289,7 @@ def test_wrong_filters_are_refused(asked: dict[str, Any], hint: str) -> None:
 def write(runs: Path, place: Place, size: str, seed: int, faa: float) -> None:
     """A run's folder, its config resolved as the library would."""
     wanted = scaled(place, scale(size), "authors") | {"seed": seed}
-    config = to_toml(resolve(from_settings(gathered(wanted)), lenient=True))
+    config = to_toml(resolve(from_settings(wanted), lenient=True))
     folder = runs / f"{place.method}-{seed}"
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(config)

@@ -17,8 +17,8 @@ from linsep.errors import ConfigError, DeviceError, LinsepError
 from linsep.methods import METHODS, TERMS
 from linsep.prepare import key, prepare
 from linsep.randomness import Randomness
-from linsep.resolve import gathered, resolve
-from linsep.settings import presets
+from linsep.resolve import resolve
+from linsep.settings.catalogue import PRESETS
 from linsep.settings.config import Config, from_settings, to_toml
 from linsep.settings.layers import assignment, flat, merged, read
 from linsep.settings.sections import Augmentation, Own
@@ -29,7 +29,7 @@ BLOBS: Settings = {"scenario": "blobs"}
 
 def config(settings: Mapping[str, Any]) -> Config:
     """As the command line does it."""
-    return from_settings(gathered(settings))
+    return from_settings(settings)
 
 
 def resolved(settings: Mapping[str, Any], *, lenient: bool = False) -> Settings:
@@ -155,7 +155,7 @@ def test_the_users_word_comes_first_and_defaults_last(monkeypatch: pytest.Monkey
         "training": {"lr": 0.5, "momentum": 0.4, "epochs": 9},
         "options": {"er": {"replay_ce": 3}},
     }
-    monkeypatch.setattr(presets, "PRESETS", {"paper": made})
+    monkeypatch.setattr("linsep.resolve.PRESETS", {"paper": made})
 
     def training(settings: Settings) -> Settings:
         return resolved({"method": "er", "scenario": "split-imagenet100"} | settings)["training"]
@@ -693,7 +693,7 @@ def test_lenient_still_refuses_mistakes(given: Settings) -> None:
 
 SETTINGS = [
     (preset, path)
-    for preset, values in presets.PRESETS.items()
+    for preset, values in PRESETS.items()
     for path in flat({name: v for name, v in values.items() if name != "options"})
 ]
 

@@ -12,10 +12,8 @@ from linsep.cli.asked import settings_from
 from linsep.cli.flags import Details, Question
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand
-from linsep.settings.config import Config
-from linsep.settings.layers import flat, merged, read
-from linsep.settings.names import SHORT, full_name
-from linsep.settings.reference import settings, unknown_setting
+from linsep.settings.config import Config, all_settings, unknown_setting
+from linsep.settings.layers import SHORT, flat, full_name, merged, read
 from linsep.storage.store import full_name as searched
 from tests.helpers.command import command
 
@@ -60,7 +58,7 @@ def test_every_way_to_give_a_setting_gives_the_same(short: str, tmp_path: Path) 
 
 
 def test_every_short_name_is_a_setting_with_a_flag_of_each_command_that_makes_runs() -> None:
-    known = {setting.name for setting in settings()} | {"net.width"}
+    known = {setting.name for setting in all_settings()} | {"net.width"}
     assert set(SHORT.values()) <= known
     commands = get_command(app).commands  # type: ignore[attr-defined]
     makers = [commands[name] for name in MAKERS] + [commands["paper"].commands["run"]]

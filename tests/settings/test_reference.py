@@ -12,11 +12,10 @@ from linsep.data.registry import SOURCES
 from linsep.errors import ConfigError
 from linsep.methods import METHODS, TERMS
 from linsep.resolve import resolve
-from linsep.settings.config import Config, from_settings
-from linsep.settings.layers import flat, nested
-from linsep.settings.names import full_name
-from linsep.settings.presets import PRESETS
-from linsep.settings.reference import fields_of, options, settings
+from linsep.settings.catalogue import PRESETS
+from linsep.settings.config import Config, all_settings, from_settings
+from linsep.settings.layers import flat, full_name, nested
+from linsep.settings.signature import fields_of, options
 from tests.helpers.command import command
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -39,7 +38,7 @@ def test_the_page_is_what_the_code_says(tmp_path: Path) -> None:
 
 
 def test_every_setting_is_described() -> None:
-    bare = [setting.name for setting in settings() if not setting.line.endswith(".")]
+    bare = [setting.name for setting in all_settings() if not setting.line.endswith(".")]
     assert not bare, f"put a sentence below these fields of settings/sections.py: {bare}"
 
 
@@ -53,7 +52,7 @@ def test_every_field_of_a_resolved_run_is_listed(rows: dict[str, dict[str, str]]
 
 
 def test_the_listed_defaults_are_the_configs() -> None:
-    for setting in settings():
+    for setting in all_settings():
         section, _, name = setting.name.rpartition(".")
         found = attrgetter(section)(Config()) if section else Config()
         if found is None:
@@ -62,7 +61,7 @@ def test_the_listed_defaults_are_the_configs() -> None:
         assert setting.default == (list(value) if isinstance(value, tuple) else value)
 
 
-@pytest.mark.parametrize("setting", settings(), ids=lambda setting: setting.name)
+@pytest.mark.parametrize("setting", all_settings(), ids=lambda setting: setting.name)
 def test_the_listed_range_is_the_one_that_is_checked(setting: object) -> None:
     """Just inside a bound is accepted, just outside is refused."""
     name, kind = setting.name, setting.type  # type: ignore[attr-defined]
@@ -106,9 +105,9 @@ def test_options_are_read_off_a_signature() -> None:
 
     found = options(recipe, "mine")
     assert [tuple(one) for one in found] == [
-        ("mine.share", "number in [0, 1)", 0.5, "A share."),
-        ("mine.kind", "a or b", "a", ""),
-        ("mine.count", "integer", None, ""),
+        ("mine.share", "number in [0, 1)", 0.5, "A share.", ()),
+        ("mine.kind", "a or b", "a", "", ("a", "b")),
+        ("mine.count", "integer", None, "", ()),
     ]
 
 

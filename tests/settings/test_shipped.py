@@ -10,7 +10,7 @@ from linsep.errors import ConfigError
 from linsep.grids.plan import expand, in_parts
 from linsep.resolve import resolve
 from linsep.settings.config import from_settings
-from linsep.settings.shipped import read_config, shipped
+from linsep.settings.layers import read_config, shipped
 from tests.helpers.command import command
 
 ROOT = Path(__file__).parents[2]

@@ -6,13 +6,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from linsep.compare.titles import METHODS
 from linsep.grids.plan import expand, in_parts
-from linsep.settings.layers import flat
-from linsep.settings.shipped import read_config
+from linsep.settings.catalogue import METHODS
+from linsep.settings.layers import flat, read_config
 
 RECORD = Path(__file__).parents[2] / "results" / "tuning" / "fashion-mini.csv"
-NAMES = {title: method for method, title in METHODS.items()}
+NAMES = {entry.title: method for method, entry in METHODS.items()}
 Tried = tuple[float, float, str, float]  # FAA on held-out images, rate, weight's name and value
 
 

@@ -27,7 +27,7 @@ from ..errors import ConfigError, StateError
 from ..learning.learner import Learner
 from ..nets.heads import DecidesLinearly
 from ..prepare import Prepared, prepare
-from ..resolve import devices, gathered, trusted, without_weights
+from ..resolve import devices, trusted, without_weights
 from ..settings.config import from_settings
 from ..storage import files, snapshots
 from ..storage.environment import threads
@@ -83,7 +83,7 @@ def prepared_again(
     folder = Path(folder)
     run = RunFolder(folder)
     run.results()  # refuses what is not finished
-    settings = gathered(run.config())
+    settings = run.config()
     scenario, name = settings.setdefault("scenario", {}), folder.resolve().name
     given = data if isinstance(data, Dataset) else None
     if not (data is None or isinstance(data, Dataset)):

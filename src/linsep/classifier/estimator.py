@@ -23,7 +23,7 @@ from ..data.images import Images
 from ..data.registry import source
 from ..data.scenarios import adjusted, measured
 from ..errors import ConfigError
-from ..resolve import check_options, gathered, resolve
+from ..resolve import check_options, resolve
 from ..settings.config import Config, from_settings
 from ..settings.layers import merged
 from .account import held_out, report
@@ -192,7 +192,7 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         return rows
 
     def _resolved(self, table: bool, seed: int) -> Config:
-        config = from_settings(gathered(self._settings(table, seed)))
+        config = from_settings(self._settings(table, seed))
         check_options(config)
         usual = None
         if self.like is None:  # steps with momentum are longer, so the rate depends on it

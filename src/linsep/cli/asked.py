@@ -9,8 +9,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from ..errors import ConfigError
-from ..settings.layers import VARIED, assignment, flat, merged, nested, split
-from ..settings.names import full_name
+from ..settings.layers import VARIED, assignment, flat, full_name, merged, nested, split
 
 PAPER = "--paper"  # the one flag among the settings' that is none
 RANGE = "'lr=0.001..1 log'"  # an example of --over-range
@@ -45,7 +44,7 @@ def settings_from(
     range of --over-range are three ways to give a setting: the command line may use one of them,
     and it replaces whichever the config uses.
     """
-    from ..settings.shipped import read_config
+    from ..settings.layers import read_config
 
     words = list(typed(groups, set_, over, over_range))
     replaced = _once(words)

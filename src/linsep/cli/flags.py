@@ -1,6 +1,6 @@
 """The flags that several commands share, and the place to run that some of them describe.
 
-The flag of a setting has the setting's short name, and its description as help; `settings.names`
+The flag of a setting has the setting's short name, and its description as help; `settings.layers`
 and `settings.sections` are where these are written.
 """
 
@@ -20,9 +20,8 @@ from typer.core import TyperCommand
 from ..errors import ConfigError, unknown
 from ..optional import needed
 from ..settings import sections
-from ..settings.layers import parsed, split
-from ..settings.names import full_name
-from ..settings.reference import described
+from ..settings.config import described
+from ..settings.layers import full_name, parsed, split
 
 if TYPE_CHECKING:
     from ..grids.engines import Engine

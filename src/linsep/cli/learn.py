@@ -133,7 +133,7 @@ def _checked(
 ) -> IncrementalClassifier:
     """What a new model begins with; for one that is there, flags that contradict it are refused."""
     from ..classifier import manifest
-    from ..resolve import gathered
+    from ..settings.config import gathered
 
     if "settings" in given:
         given = {**given, "settings": gathered(given["settings"])}

@@ -10,7 +10,7 @@ import typer
 
 from ..errors import ConfigError, StateError
 from ..learning.metrics import SETTINGS
-from ..settings.reference import unknown_setting
+from ..settings.config import unknown_setting
 from . import flags
 from .store import Format, Output, check_format, publish, write
 from .terminal import open_console, say
@@ -97,10 +97,9 @@ def _list_settings(text: str, format_: str, output: Path | None) -> None:
 def _choices() -> dict[str, Callable[[], list[tuple[str, ...]]]]:
     """What a config may name, by kind: the name, a line about it, where it is from, its cost."""
     from ..data.registry import SOURCES
-    from ..methods import METHODS, TERMS
-    from ..nets.backbones import LIBRARIES, NETS
     from ..own import Group, offered, package_of
-    from ..settings.shipped import shipped
+    from ..settings.catalogue import LIBRARIES, METHODS, NETS, TERMS
+    from ..settings.layers import shipped
     from . import costs
 
     def packages(group: Group, *more: str) -> list[tuple[str, ...]]:

@@ -10,9 +10,10 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..settings.layers import flat
-from ..settings.names import SHORT, short_name
-from ..settings.reference import Setting, options, sections, settings
+from ..settings.catalogue import LIBRARIES, METHODS, NETS, TERMS
+from ..settings.config import Config, all_settings
+from ..settings.layers import SHORT, flat, short_name
+from ..settings.signature import Setting, options, tables_of
 from .flags import Details, Question
 
 if TYPE_CHECKING:
@@ -69,18 +70,17 @@ def blocks(text: str = "") -> list[Block]:
 
 
 def _sections() -> Iterator[Block]:
-    own = [setting for setting in settings() if setting.name.rpartition(".")[2] != "options"]
+    own = [setting for setting in all_settings() if setting.name.rpartition(".")[2] != "options"]
     yield Block(
         "general", "The method, the seed, the preset.", [s for s in own if "." not in s.name]
     )
-    for name, line in sections().items():
+    for name, line in tables_of(Config).items():
         yield Block(name, line, [s for s in own if s.name.rpartition(".")[0] == name])
 
 
 def _recipes() -> Iterator[Block]:
     from ..data.registry import SOURCES
-    from ..methods import METHODS, TERMS
-    from ..nets.backbones import LIBRARIES, NETS, find
+    from ..nets.backbones import find
 
     for name, about in METHODS.items():
         yield _recipe(f"method {name}", about.recipe, name, f"methods/{name}.md")
@@ -88,7 +88,7 @@ def _recipes() -> Iterator[Block]:
         page = f"methods/{about.page or name}.md"
         yield _recipe(f"term +{name}", about.recipe, name, page)
     for name, net in NETS.items():
-        yield _recipe(f"net {name}", net.make, "net")
+        yield _recipe(f"net {name}", net.recipe, "net")
     for name in LIBRARIES:
         model = f"{name}/<model>"
         yield Block(f"net {model}", f"Any model of {name}.", options(find(model).maker, "net"))
@@ -141,7 +141,7 @@ def _listed(value: Any) -> Any:
 
 
 def _by_preset() -> dict[str, Mapping[str, Any]]:
-    from ..settings.presets import PRESETS
+    from ..settings.catalogue import PRESETS
 
     return {
         name: flat({k: v for k, v in preset.items() if k != "options"}) | flat(preset["options"])
@@ -156,7 +156,7 @@ def _by_scenario() -> dict[str, Mapping[str, Any]]:
 
 
 def _by_method() -> dict[str, Mapping[str, Any]]:
-    from ..methods import METHODS, assemble
+    from ..methods import assemble
 
     found: dict[str, Mapping[str, Any]] = {}
     for name in METHODS:

@@ -55,12 +55,11 @@ def run(
 
 def _prepared(settings: dict[str, Any], quiet: bool) -> Prepared:
     from ..prepare import prepare
-    from ..resolve import gathered
     from ..settings.config import from_settings
     from .progress import counting
 
     with counting("decoding", quiet=quiet) as progress:
-        return prepare(from_settings(gathered(settings)), progress=progress)
+        return prepare(from_settings(settings), progress=progress)
 
 
 def _plan(prepared: Prepared, saving: flags.Saving) -> None:

@@ -21,7 +21,7 @@ def selected(
     finished: bool = False,
 ) -> list[Record]:
     """At least one run; `finished` leaves out the others. Of a grid, those that were begun."""
-    from ..settings.shipped import read_config
+    from ..settings.layers import read_config
     from ..storage.folder import RunFolder
     from ..storage.store import Store, open_record
 

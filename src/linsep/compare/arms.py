@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ConfigError, unknown
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
-from ..settings.names import NO_NUMBERS, decides
+from ..settings.layers import NO_NUMBERS, decides
 from ..storage.store import Record, Value
 from .naming import DATA, arm_titles, setting_words, telling
 from .naming import Fields as Fields

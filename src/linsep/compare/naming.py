@@ -10,9 +10,9 @@ together, the first. Knows names of fields and values. Knows nothing of runs or 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..settings.names import SHORT
+from ..settings.layers import SHORT
 from ..storage.store import Value
-from .titles import TERMS, title
+from .titles import title
 
 Fields = tuple[tuple[str, Value], ...]
 SHORT_OF = {full: short for short, full in SHORT.items()}
@@ -73,8 +73,8 @@ def option_name(method: str, field: str) -> str:
         return option
     if option == "weight":
         symbol = SYMBOLS.get(part, "γ")
-        return symbol if len(terms) == 1 else f"{TERMS.get(part, part)} {symbol}"
-    return f"{TERMS.get(part, part)} {option}"
+        return symbol if len(terms) == 1 else f"{title(part)} {symbol}"
+    return f"{title(part)} {option}"
 
 
 def arm_titles(arms: Sequence[tuple[str, Fields, str | None]]) -> list[str]:

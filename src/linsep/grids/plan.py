@@ -16,10 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, LinsepError, StateError, unknown
 from ..prepare import prepare
-from ..resolve import gathered
-from ..settings.config import from_settings
-from ..settings.layers import flat, merged, nested, parsed, split
-from ..settings.names import full_name, short_name
+from ..settings.config import from_settings, gathered
+from ..settings.layers import flat, full_name, merged, nested, parsed, short_name, split
 from ..storage.folder import RunFolder
 from .worker import Report, Status
 

@@ -18,8 +18,7 @@ from ..errors import ConfigError, LinsepError, StateError
 from ..learning.metrics import METRICS
 from ..optional import needed
 from ..settings.config import from_settings
-from ..settings.layers import flat, merged, nested, parsed
-from ..settings.names import LABELS
+from ..settings.layers import LABELS, flat, merged, nested, parsed
 from ..storage.folder import RunFolder
 from .grid import Grid
 from .plan import Cell, expand, plan

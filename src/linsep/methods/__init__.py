@@ -12,70 +12,9 @@ from typing import Any
 from .. import own
 from ..errors import ConfigError, shortened
 from ..learning.method import Method
+from ..settings.catalogue import METHODS as METHODS
+from ..settings.catalogue import TERMS as TERMS
 from ..settings.sections import Own
-from .agem import agem
-from .backward import bfp, bfp2, fd
-from .bic import bic
-from .ema import ema
-from .er_ace import er_ace
-from .ewc import ewc
-from .fdr import fdr
-from .gdumb import gdumb
-from .icarl import icarl
-from .joint import ft, jt
-from .lode import lode
-from .lucir import lucir
-from .lwf import lwf
-from .refit import refit
-from .replay import der, derpp, er
-from .ser import ser
-from .si import si
-from .star import star
-from .transport import transport
-from .wa import wa
-
-
-@dataclass(frozen=True)
-class About:
-    """A line for `linsep list`, and where the idea comes from."""
-
-    recipe: Callable[..., Any]  # gives a Method, or an Addition where it is added to one
-    line: str
-    source: str
-    page: str = ""  # in docs/methods, if it is not the one that has its name
-
-
-METHODS: dict[str, About] = {
-    "ft": About(ft, "fine-tuning: plain SGD on each new task; the lower bound", "-"),
-    "jt": About(jt, "joint training on all data; the upper bound", "-"),
-    "er": About(er, "experience replay of stored images and labels", "Riemer et al., 2019"),
-    "der": About(der, "replay of stored images with their logits", "Buzzega et al., 2020"),
-    "derpp": About(derpp, "DER++: replay of labels and of logits", "Buzzega et al., 2020"),
-    "er_ace": About(er_ace, "replay; the stream spares absent classes", "Caccia et al., 2022"),
-    "icarl": About(icarl, "exemplars by herding, nearest-mean prediction", "Rebuffi et al., 2017"),
-    "fdr": About(fdr, "outputs on stored rows stay what they were", "Benjamin et al., 2019"),
-    "lucir": About(lucir, "cosine head, kept directions, margins", "Hou et al., 2019"),
-    "bic": About(bic, "distillation, then a bias correction", "Wu et al., 2019"),
-    "lwf": About(lwf, "distillation on new images, no memory", "Li and Hoiem, 2016"),
-    "ewc": About(ewc, "online EWC: weights held by Fisher information", "Schwarz et al., 2018"),
-    "si": About(si, "weights held by their part in past learning", "Zenke et al., 2017"),
-    "agem": About(agem, "gradients projected against a stored reference", "Chaudhry et al., 2019"),
-    "gdumb": About(gdumb, "a new net trained on the memory alone", "Prabhu et al., 2020"),
-}
-
-
-TERMS: dict[str, About] = {
-    "bfp": About(bfp, "a linear map recovers the old features", "Gu et al., 2023"),
-    "bfp2": About(bfp2, "the same with a two-layer map", "Gu et al., 2023", "bfp"),
-    "fd": About(fd, "distillation: the map is the identity", "Gu et al., 2023", "bfp"),
-    "ser": About(ser, "the old net's logits on new images", "Zhuo et al., 2023"),
-    "lode": About(lode, "new against old classes weighs less", "Liang and Li, 2023"),
-    "star": About(star, "replayed outputs hold if weights move", "Eskandar et al., 2025"),
-    "ema": About(ema, "averaged weights predict", "Soutif-Cormerais et al., 2023"),
-    "wa": About(wa, "new rows of the head as long as old ones", "Zhao et al., 2020"),
-    "refit": About(refit, "a head fitted to the stored rows predicts", "Kang et al., 2020"),
-    "transport": About(transport, "carried class statistics predict", "Hayes and Kanan, 2020"),
-}
 
 
 @dataclass(frozen=True)

@@ -12,23 +12,11 @@ from torch import nn
 from .. import own
 from ..errors import ConfigError, LinsepError
 from ..optional import needed
+from ..settings.catalogue import LIBRARIES, NETS
 from ..settings.sections import Net, Own
 from ..settings.signature import complete, options_of
-from .net import Backbone, Shape, cnn, mlp, resnet18
+from .net import Backbone, Shape
 from .wrapped import Wrapped
-
-
-class About(NamedTuple):
-    make: Callable[..., Backbone]
-    line: str
-
-
-NETS: Mapping[str, About] = {
-    "cnn": About(cnn, "three strided, normalised convolutions, for 28x28 and smaller"),
-    "mlp": About(mlp, "two hidden layers, for the smallest images"),
-    "resnet18": About(resnet18, "ResNet-18 with a width; 64 is the paper's"),
-}
-LIBRARIES = ("timm", "torchvision")
 
 
 class Reads(NamedTuple):
@@ -87,7 +75,7 @@ def find(
     if model and library in LIBRARIES:
         return Architecture(name, _timm if library == "timm" else _torchvision)
     if name in NETS:
-        return Architecture(name, NETS[name].make)
+        return Architecture(name, NETS[name].recipe)
     before = (known or {}).get(name, Own(source=""))
     pinned = before.source, before.digest, (held or {}).get(name)
     part = own.find("nets", name, *pinned, "net.name: ")

@@ -15,7 +15,6 @@ from ..compare.tables import Table, Value
 from ..errors import ConfigError, DataError, StateError, unknown
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..optional import needed
-from ..resolve import gathered
 from ..settings.config import Config, from_settings
 from ..storage.folder import RunFolder
 from ..storage.store import Record, open_record
@@ -114,7 +113,7 @@ class SavedRun:
     @cached_property
     def config(self) -> Config:
         """Every setting of the run, including those that were left at their defaults."""
-        return from_settings(gathered(RunFolder(self.folder).config()))
+        return from_settings(RunFolder(self.folder).config())
 
     # --- what came out ---------------------------------------------------------------------------
 

@@ -16,10 +16,8 @@ from ..cli.progress import Watcher
 from ..cli.terminal import Stop, open_console
 from ..errors import ConfigError, shortened, unknown
 from ..prepare import prepare
-from ..resolve import gathered
 from ..settings.config import Config, from_settings
-from ..settings.layers import merged, nested, read
-from ..settings.names import full_name
+from ..settings.layers import full_name, merged, nested, read
 from ..settings.sections import Keep
 from ..storage.environment import threads
 from ..storage.resumable import SAVE_EVERY
@@ -94,7 +92,7 @@ def configured(config: Settings) -> Config:
     if "over" in settings:
         raise ConfigError(f"{where}: has lists under [over]; train one run, or use `linsep grid`")
     settings.pop("search", None)  # of `linsep search`, which may share the file
-    return from_settings(gathered(settings))
+    return from_settings(settings)
 
 
 def _follow(session: Session, progress: bool) -> None:

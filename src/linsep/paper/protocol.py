@@ -14,8 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 from ..errors import ConfigError, unknown
-from ..settings.layers import VARIED, flat, merged, nested
-from ..settings.names import short_name
+from ..settings.layers import VARIED, flat, merged, nested, short_name
 from .tables import Place, protocol, read
 
 Source = Literal["text", "program"]

@@ -20,9 +20,8 @@ from ..compare.tables import Spread, Table
 from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
 from ..learning.metrics import METRICS, SETTINGS
-from ..settings.layers import merged
-from ..settings.names import short_name
-from ..settings.presets import PRESETS
+from ..settings.catalogue import PRESETS
+from ..settings.layers import merged, short_name
 from ..storage.store import Record, Value, flat
 from .protocol import CELL, Scale, scaled
 from .tables import Cell, PaperTable, Place, at, table

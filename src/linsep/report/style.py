@@ -19,6 +19,7 @@ from typing import Any
 from zlib import crc32
 
 from ..optional import needed
+from ..settings.catalogue import METHODS
 
 INK, GREY = "#000000", "#999999"
 ORANGE, SKY, GREEN = "#E69F00", "#56B4E9", "#009E73"
@@ -26,13 +27,13 @@ BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, SKY, RED, GREY, INK)
 DIM = "#7f7f7f"  # for what should be seen less, on white and on black
 
-# Base methods: a colour and a marker. Two that share a colour differ in the marker.
-BASES = {
-    "ft": (GREY, "o"), "jt": (INK, "D"), "er": (ORANGE, "o"), "der": (GREEN, "o"),
-    "derpp": (SKY, "o"), "er_ace": (BLUE, "o"), "icarl": (GREEN, "P"), "fdr": (RED, "P"),
-    "lucir": (BLUE, "P"), "bic": (PURPLE, "P"), "lwf": (GREY, "P"), "ewc": (ORANGE, "P"),
-    "si": (SKY, "P"), "agem": (BLUE, "X"), "gdumb": (INK, "P"),
+NAMED = {
+    "ink": INK, "grey": GREY, "orange": ORANGE, "sky": SKY, "green": GREEN, "blue": BLUE,
+    "red": RED, "purple": PURPLE,
 }  # fmt: skip
+
+# Base methods: a colour and a marker. Two that share a colour differ in the marker.
+BASES = {name: (NAMED[entry.look[0]], entry.look[1]) for name, entry in METHODS.items()}
 # Colours with BFP: of methods by name, and of others by the colour without.
 WITH_BFP = {"er": BLUE, "derpp": RED, "ft": SKY, "der": INK}
 PARTNERS = {

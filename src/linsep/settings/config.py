@@ -1,10 +1,11 @@
 """The configuration of a run: all sections in one model, from settings and to TOML.
 
-Knows the sections. What a user leaves open is filled in by `prepare.resolve`, which knows the
-scenarios and the methods.
+What a user leaves open is filled in by `resolve`, which knows the scenarios and the methods.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
 from html import escape
 from typing import Any, Literal, Self
 
@@ -12,16 +13,17 @@ import tomli_w
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from .. import own
-from ..errors import ConfigError
+from ..errors import ConfigError, shortened, unknown
 from . import sections
-from .layers import merged
-from .signature import problem, validate
+from .catalogue import METHODS, TERMS
+from .layers import SHORT, merged
+from .signature import Setting, fields_of, problem, tables_of, validate
 
 
 class Config(sections.Section):
     """Everything that decides a run; `resolve` fills in what is left open.
 
-    Short names (`settings.names`) stand for fields of sections: `memory=200` for
+    Short names (`settings.layers`) stand for fields of sections: `memory=200` for
     `memory={"rows": 200}`, `lr=0.1` for `training={"lr": 0.1}`. `method` and `net` may also be
     functions of your own, and `method` a list of those and names: `method=[er_kd, "bfp"]`. `net`
     may be an `nn.Module`.
@@ -89,7 +91,7 @@ memory={'rows': 50})
     @model_validator(mode="before")
     @classmethod
     def _spelled_out(cls, given: Any) -> Any:
-        return merged(given) if isinstance(given, Mapping) else given
+        return gathered(merged(given)) if isinstance(given, Mapping) else given
 
 
 def handed_over(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -127,6 +129,53 @@ def handed_over(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
 
 def from_settings(settings: Mapping[str, Any]) -> Config:
     return validate(Config, settings)
+
+
+def gathered(settings: Mapping[str, Any], methods: Iterable[str] = ()) -> dict[str, Any]:
+    """Move tables that are no section of a config to `options`, where the method finds them.
+
+    `methods` are others that the settings may be for, which matters if they are the user's own.
+    """
+    found = {k: v for k, v in settings.items() if k in Config.model_fields}
+    options = {k: v for k, v in settings.items() if k not in found}
+    if not options:
+        return found
+    texts = [m for m in (settings.get("method"), *methods) if isinstance(m, str)]
+    mine = {own.name_of(p.strip()) for m in texts for p in m.split("+")}
+    mine |= {*given} if isinstance(given := settings.get("own"), Mapping) else set()
+    known = {*METHODS, *TERMS, *mine}
+    for name, value in options.items():
+        if name in known | {*own.offered("methods"), *own.offered("terms")}:
+            if not isinstance(value, Mapping):
+                raise ConfigError(f"{name}: should be a table of options, not {shortened(value)}")
+        elif isinstance(value, Mapping):
+            raise ConfigError(unknown("section", name, [*tables_of(Config), *known]))
+        else:
+            raise ConfigError(unknown_setting(name))
+    return merged(found, {"options": options})
+
+
+@cache
+def all_settings() -> tuple[Setting, ...]:
+    """The settings of a config, in the order of its sections."""
+    return tuple(fields_of(Config))
+
+
+def described(name: str) -> str:
+    """The description of a config's setting."""
+    return next(setting.line for setting in all_settings() if setting.name == name)
+
+
+def unknown_setting(name: str) -> str:
+    """'unknown setting 'momentum'. Did you mean 'training.momentum'? ...'."""
+    full = [setting.name for setting in all_settings()]
+    known = {field.rpartition(".")[2]: field for field in reversed(full)} | {f: f for f in full}
+    known |= {short: short for short in SHORT}
+    words = name.replace("_", " ").lower()  # 'learning_rate' is no name, but says what is meant
+    meant = [setting.name for setting in all_settings() if setting.line.lower().startswith(words)]
+    close = get_close_matches(name, known, n=1, cutoff=0.6) or meant
+    hint = f" Did you mean {known[close[0]]!r}?" if close else ""
+    return f"unknown setting {name!r}.{hint} `linsep list settings` lists all"
 
 
 def to_toml(config: Config) -> str:

@@ -1,20 +1,55 @@
-"""Settings are nested dictionaries, as in a TOML file: read, assigned on a command line, merged.
+"""Settings are nested dictionaries, as in a TOML file: their names, their files, how they merge.
 
-Knows TOML and the short names of settings. Knows no field: `config` checks them.
+TOML files, `--set`, `--over`, `--over-range`, `--where` and `Config` share the short names below,
+and each of them has a flag: `batch_size` is `--batch-size`. A configuration with a slash or the
+ending .toml is a path; anything else is the name of one that comes with linsep, so that neither
+hides the other.
 """
 
 import stat
 import tomllib
 from collections.abc import Iterable, Mapping
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError, shortened
-from .names import SHORT, full_name
+from ..errors import ConfigError, shortened, unknown
 
 DEEPEST = 10  # tables and lists within each other
 LARGEST = 4 * 2**20  # bytes of a file
 VARIED = ("over", "search")  # tables with lists or ranges of settings
+ENDING = ".toml"
+FOLDER = files("linsep") / "configs"
+SHORT = {
+    "scenario": "scenario.name", "data": "scenario.data", "per_task": "scenario.per_task",
+    "per_class": "scenario.per_class", "test_per_class": "scenario.test_per_class",
+    "net": "net.name", "width": "net.width", "memory": "memory.rows", "epochs": "training.epochs",
+    "lr": "training.lr", "batch_size": "training.batch_size", "device": "compute.device",
+    "threads": "compute.threads", "tag": "tags", "data_name": "scenario.data_name",
+}  # fmt: skip
+
+LABELS = {"name", "tags", "scenario.data_name"}  # what people call a run and its data
+# They may differ between equal runs; so may the place of a part of one's own, own.<name>.source.
+NO_NUMBERS = LABELS | {"preset", "scenario.data", "compute.threads", "net.weights"}
+
+
+def decides(name: str) -> bool:
+    """Return whether numbers may depend on a field."""
+    place = name.startswith("own.") and name.endswith(".source")
+    return name not in NO_NUMBERS and not place
+
+
+def full_name(name: str) -> str:
+    """'memory' -> 'memory.rows', 'net.options.width' -> 'net.width'."""
+    return SHORT.get(name, name.removeprefix("options.").replace(".options.", "."))
+
+
+def short_name(name: str) -> str:
+    """'memory.rows' -> 'memory'; a setting without a short name keeps its own."""
+    return next((short for short, full in SHORT.items() if full == name), name)
+
+
+# --- files ---------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -34,6 +69,49 @@ def read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not a text file") from None
     except ValueError as error:
         raise ConfigError(f"{path}: not TOML: {error}") from None
+
+
+def shipped() -> dict[str, str]:
+    """The names of the configs that come with linsep, and the first line of each."""
+    found = [file.name for file in FOLDER.iterdir() if file.name.endswith(ENDING)]
+    names = sorted(name.removesuffix(ENDING) for name in found)
+    return {name: _first_line(name) for name in names}
+
+
+def read_config(text: str) -> dict[str, Any]:
+    """Return the settings of a config: 'fashion-mini', which linsep brings, or './mine.toml'."""
+    if "/" in text or text.endswith(ENDING):
+        return _read_file(Path(text))
+    if text not in shipped():
+        which = unknown("config", text[:60], shipped())
+        there = f": write ./{text[:60]} for the file here" if _here(text) else ""
+        raise ConfigError(f"{which}; a file needs a slash or ends in {ENDING}{there}")
+    with as_file(FOLDER / f"{text}{ENDING}") as path:
+        return read(path)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return read(path)
+    except ConfigError as error:
+        if path.stem in shipped() and not path.exists():
+            raise ConfigError(f"{error}; linsep's own is called {path.stem}") from None
+        raise
+
+
+def _here(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
+
+
+def _first_line(name: str) -> str:
+    line, _, _ = (FOLDER / f"{name}{ENDING}").read_text(encoding="utf-8").partition("\n")
+    return line.removeprefix("# ")
+
+
+# --- values and tables ---------------------------------------------------------------------------
 
 
 def assignment(text: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ..learning.metrics import audit, summary
 from ..learning.run import EpochEnd, Event, Recorded, Run, StepEnd, TaskEnd
 from ..prepare import Prepared
 from ..settings.config import to_toml
-from ..settings.names import decides
+from ..settings.layers import decides
 from ..settings.sections import Keep
 from . import costs, environment, files, snapshots, sources
 from .folder import (

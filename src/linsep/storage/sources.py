@@ -13,7 +13,7 @@ from pathlib import Path
 from ..errors import ConfigError, StateError
 from ..prepare import Prepared
 from ..settings.config import to_toml
-from ..settings.names import decides
+from ..settings.layers import decides
 from .folder import RunFolder
 from .store import Value, flat
 

@@ -26,8 +26,8 @@ import tomli_w
 from ..errors import ConfigError, StateError, printable, unknown
 from ..learning.metrics import COSTS, METRICS
 from ..settings import layers
-from ..settings.names import SHORT as SHORT_SETTINGS
-from ..settings.names import full_name as full_setting
+from ..settings.layers import SHORT as SHORT_SETTINGS
+from ..settings.layers import full_name as full_setting
 from . import files
 from .folder import CONFIG, COST, EVENTS, RESULTS, RunFolder
 from .where import Query, Scalar
@@ -219,10 +219,10 @@ def full_name(name: str) -> str:
 
 def check_names(names: Iterable[str], records: Iterable[Record]) -> None:
     """Refuse a name that is no field of these runs or of any config, and no short name."""
-    from ..settings.reference import settings
+    from ..settings.config import all_settings
 
     stored = {name for record in records for name in record.facts}
-    known = stored.union((setting.name for setting in settings()), SHORT)
+    known = stored.union((setting.name for setting in all_settings()), SHORT)
     for name in names:
         if name not in known and full_name(name) not in known:
             found = unknown("field", name, known)
