@@ -55,7 +55,7 @@ class Watched(BFPPlugin):
         if self._old is None:
             assert float(strategy.loss.detach()) == before  # silent in the first experience
             return
-        h = self._features.detach()
+        h = self._features["new"].detach()
         body = torch.nn.Sequential(torch.nn.Flatten(), self._old.features)
         with torch.no_grad():
             old = body(strategy.mb_x)

@@ -1,17 +1,26 @@
-"""BFP for any Avalanche strategy, best one that replays."""
+"""For users of Avalanche: BFP as a plug-in, and benchmarks as scenarios. Needs avalanche-lib."""
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
-from avalanche.models.utils import avalanche_forward
-from avalanche.training.plugins import SupervisedPlugin
 from torch import Tensor, nn
 
-from ..errors import ConfigError, unknown
-from ..learning.projection import BackwardProjection, Init, Kind
+from .data.images import Dataset
+from .data.sources.arrays import from_torch
+from .errors import ConfigError, unknown
+from .learning.projection import BackwardProjection, Init, Kind
+from .optional import needed
+
+needed("avalanche", "linsep.avalanche")
+
+from avalanche.models.utils import avalanche_forward  # noqa: E402
+from avalanche.training.plugins import SupervisedPlugin  # noqa: E402
+
+__all__ = ["BFPPlugin", "from_benchmark"]
 
 
 class BFPPlugin(SupervisedPlugin):
@@ -43,13 +52,13 @@ class BFPPlugin(SupervisedPlugin):
         self.loss: float | None = None  # of the newest mini-batch, unweighted
         self._optimizer: torch.optim.Optimizer | None = None
         self._old: nn.Module | None = None
-        self._features: Tensor | None = None  # of the mini-batch
+        self._features: dict[str, Tensor] = {}  # of the mini-batch, by the "new" and "old" model
         self._hook: Any = None
 
     def before_training_exp(self, strategy: Any, **_: Any) -> None:
         self.projection = self._optimizer = None  # anew, on the first mini-batch
         # Here, because a strategy may widen or replace the model's head between experiences.
-        self._hook = self._module(strategy.model).register_forward_pre_hook(self._remember)
+        self._hook = self._listen(strategy.model, "new")
 
     def before_training_iteration(self, strategy: Any, **_: Any) -> None:
         if self._optimizer is not None:
@@ -58,7 +67,9 @@ class BFPPlugin(SupervisedPlugin):
     def before_backward(self, strategy: Any, **_: Any) -> None:
         if self._old is None:
             return
-        new, old = self._taken(self._features), self._seen_by_old(strategy)
+        with torch.no_grad():
+            avalanche_forward(self._old, strategy.mb_x, strategy.mb_task_id)
+        new, old = self._taken("new"), self._taken("old")
         if self.projection is None:
             with torch.random.fork_rng(devices=[]):  # the strategy's own draws stay as they were
                 made = BackwardProjection(new.shape[1], self.kind, self.init)
@@ -74,8 +85,9 @@ class BFPPlugin(SupervisedPlugin):
 
     def after_training_exp(self, strategy: Any, **_: Any) -> None:
         self._hook.remove()
-        self._features = None
+        self._features = {}
         self._old = copy.deepcopy(strategy.model).eval().requires_grad_(False)
+        self._listen(self._old, "old")
 
     # --- the inside ------------------------------------------------------------------------------
 
@@ -91,27 +103,62 @@ class BFPPlugin(SupervisedPlugin):
             raise ConfigError("BFPPlugin: the model has no linear layer; name its head with head=")
         return layers[-1]
 
-    def _remember(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        self._features = inputs[0]
+    def _listen(self, model: nn.Module, name: str) -> Any:
+        return self._module(model).register_forward_pre_hook(partial(self._remember, name))
 
-    @torch.no_grad()
-    def _seen_by_old(self, strategy: Any) -> Tensor:
-        assert self._old is not None
-        with self._listening(self._old) as found:
-            avalanche_forward(self._old, strategy.mb_x, strategy.mb_task_id)
-        return self._taken(found[0] if found else None)
+    def _remember(self, name: str, module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        self._features[name] = inputs[0]
 
-    @contextmanager
-    def _listening(self, model: nn.Module) -> Iterator[list[Tensor]]:
-        found: list[Tensor] = []
-        hook = self._module(model).register_forward_pre_hook(lambda m, x: found.append(x[0]))
-        try:
-            yield found
-        finally:
-            hook.remove()
-
-    def _taken(self, features: Tensor | None) -> Tensor:
+    def _taken(self, name: str) -> Tensor:
+        features = self._features.get(name)
         if features is None or features.dim() != 2:
             shape = "none" if features is None else f"of shape {tuple(features.shape)}"
             raise ConfigError(f"BFPPlugin: the head should get a row per image; it got {shape}")
         return features
+
+
+def from_benchmark(benchmark: Any, **options: Any) -> tuple[Dataset, dict[str, Any]]:
+    """Read a class-incremental benchmark: its images, and the settings of the scenario.
+
+        data, scenario = from_benchmark(SplitMNIST(n_experiences=5))
+        linsep.train({"scenario": scenario, "method": "derpp+bfp"}, data=data)
+
+    Classes are numbered in the order of the experiences. `options` are those of
+    `linsep.from_torch`. Images are taken without random augmentation, from the test stream's
+    transformations, which must not normalise: linsep does both itself.
+    """
+    groups = [sorted(map(int, e.classes_in_this_experience)) for e in benchmark.train_stream]
+    order = list(chain.from_iterable(groups))
+    if len(set(order)) < len(order):
+        raise ConfigError("this benchmark shows a class twice; a task's classes should be its own")
+    sizes = [len(group) for group in groups]
+    if len(set(sizes[1:])) > 1:
+        raise ConfigError(
+            f"this benchmark has experiences of {sizes} classes; all but the first should be alike"
+        )
+    number = {label: place for place, label in enumerate(order)}
+    train, test = (
+        _Rows([e.dataset.eval() for e in stream], number)
+        for stream in (benchmark.train_stream, benchmark.test_stream)
+    )
+    names = options.pop("names", None) or [str(label) for label in order]
+    scenario: dict[str, Any] = {"per_task": sizes[-1]}
+    if sizes[0] != sizes[-1]:
+        scenario["first_task"] = sizes[0]
+    return from_torch(train, test, names=names, **options), scenario
+
+
+class _Rows:
+    """The rows of several Avalanche data sets as (image, label), with labels of our own."""
+
+    def __init__(self, parts: Sequence[Any], number: dict[int, int]) -> None:
+        self.places = [(part, i) for part in parts for i in range(len(part))]
+        self.number = number
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        part, i = self.places[index]
+        image, label, *_ = part[i]
+        return image, self.number[int(label)]
