@@ -17,7 +17,6 @@ from . import (
     predict,
     report,
     run,
-    search,
     share,
     store,
 )
@@ -43,7 +42,7 @@ app = typer.Typer(
     "To list methods, terms, scenarios, nets and configs:  [bold]linsep list[/bold]",
 )
 COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run.run, "grid": grid.grid, "search": search.search, "runs": store.runs,
+    "run": run.run, "grid": grid.grid, "search": grid.search, "runs": store.runs,
     "compare": store.compare, "analyse": analyse.analyse, "report": report.report,
     "figures": report.figures, "list": look.list_, "show": look.show, "log": look.log,
     "label": store.label, "learn": learn.learn, "predict": predict.predict, "model": predict.model,

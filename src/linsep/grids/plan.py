@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MOST = 100_000  # runs of one grid
 JUDGED = 0.02  # share of a run from which its pace is known
-LISTED = 5  # methods; more are summed up
+LISTED = 5  # methods in a line
 
 
 def in_parts(settings: Mapping[str, Any], names: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -192,11 +192,16 @@ def differing(cells: Sequence[Cell]) -> list[str]:
             alike.setdefault(repr(sorted(_given(cell).items(), key=str)), []).append(cell)
     lines: dict[str, None] = {}
     for group in alike.values():
-        for name in group[0].training:
-            values = _by_value(group, name)
-            if len(values) > 1 and name not in _given(group[0]):
-                lines[_line(name, values)] = None
-    return list(lines)
+        for name in group[0].training.keys() - _given(group[0]).keys():
+            methods: dict[str, list[str]] = {}  # of each value
+            for cell in group:
+                method, same = cell.settings.get("method", ""), str(cell.training[name])
+                listed = methods.setdefault(same, [])
+                if not {method, method.partition("+")[0]} & set(listed):
+                    listed.append(method)
+            if len(methods) > 1:
+                lines[_line(name, methods)] = None
+    return sorted(lines)
 
 
 def _given(cell: Cell) -> Mapping[str, Any]:
@@ -204,26 +209,9 @@ def _given(cell: Cell) -> Mapping[str, Any]:
     return flat({name: value for name, value in cell.settings.items() if name not in apart})
 
 
-def _by_value(cells: Sequence[Cell], name: str) -> dict[str, list[str]]:
-    """The methods of each value; a method with terms that agrees with it is not told apart."""
-    found: dict[str, list[str]] = {}
-    for cell in cells:
-        method, value = str(cell.settings.get("method")), str(cell.training[name])
-        named = found.setdefault(value, [])
-        if not {method, method.partition("+")[0]} & set(named):
-            named.append(method)
-    return found
-
-
-def _line(name: str, values: Mapping[str, Sequence[str]]) -> str:
+def _line(name: str, methods: Mapping[str, Sequence[str]]) -> str:
     short = short_name(name)
     flag = f"--set {name}=VALUE" if short == name else f"--{short.replace('_', '-')}"
-    each = ", ".join(f"{value} for {_who(methods)}" for value, methods in values.items())
+    who = {v: " and ".join(some) if len(some) <= LISTED else "most" for v, some in methods.items()}
+    each = ", ".join(f"{value} for {some}" for value, some in who.items())
     return f"{short} differs by default: {each}. Give {flag} to set one for all."
-
-
-def _who(methods: Sequence[str]) -> str:
-    *first, last = methods
-    if len(first) >= LISTED:
-        return "most"
-    return f"{', '.join(first)} and {last}" if first else last

@@ -1,15 +1,14 @@
 """A search for the best values on a validation split: optuna proposes them, a grid runs them.
 
-Knows ranges, trials and what a trial is worth: the mean of a metric over its runs, such as seeds.
-The test images are never used: a share of the training images stands in for them, and a search
-without such a share is refused. Trials are kept in a database beside the runs, and a trial's runs
+The objective of a trial is the mean of a metric over its runs, which usually differ by seed. The
+test images are never used: a share of the training images stands in for them, and a search without
+such a share is refused. Trials are kept in a database beside the runs, and a trial's runs
 are runs like all others, so a search may be killed at any time and started again.
 """
 
 import math
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 from statistics import fmean
 from typing import Any
@@ -27,59 +26,40 @@ VALIDATION = 0.1  # share of the training images, if the settings do not say
 OWN = ("trials",)  # fields of a [search] table that are no ranges
 
 
-@dataclass(frozen=True)
-class Range:
-    """From low to high, both included; on a logarithmic scale, or one of some choices."""
-
-    low: float = 0.0
-    high: float = 0.0
-    log: bool = False
-    choices: tuple[Any, ...] = ()
-
-    @property
-    def lowest(self) -> Any:
-        return self.choices[0] if self.choices else self.low
-
-    def propose(self, trial: Any, name: str) -> Any:
-        if self.choices:
-            return trial.suggest_categorical(name, self.choices)
-        if isinstance(self.low, int) and isinstance(self.high, int):
-            return trial.suggest_int(name, self.low, self.high, log=self.log)
-        return trial.suggest_float(name, self.low, self.high, log=self.log)
-
-
-def read_range(name: str, given: Any) -> Range:
-    """'1e-3..1 log' (or '1e-3..1:log'), '50..500', 'er,derpp', or a list of choices."""
+def read_range(name: str, given: Any) -> Any:
+    """optuna's distribution for '1e-3..1 log' (or '1e-3..1:log'), '50..500', 'er,derpp', a list."""
+    distributions = needed("optuna.distributions", "a search")
     wrong = f"search.{name}: should look like '0.001..1 log', '50..500' or ['er', 'derpp']"
     if isinstance(given, str) and ".." not in given:
         given = [parsed(value) for value in given.split(",")]
     if isinstance(given, list) and given and all(isinstance(v, str | int | float) for v in given):
-        return Range(choices=tuple(given))
+        return distributions.CategoricalDistribution(given)
     if not isinstance(given, str):
         raise ConfigError(f"{wrong}, not {given!r}")
-    text, _, scale = given.strip().replace(":", " ").partition(" ")
+    text, _, scale = (part.strip() for part in given.strip().replace(":", " ").partition(" "))
     ends = [parsed(end) for end in text.split("..", 1)]
     numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
-    if not numbers or not all(map(math.isfinite, ends)) or scale.strip() not in ("", "log"):
+    if not numbers or not all(map(math.isfinite, ends)) or scale not in ("", "log"):
         raise ConfigError(f"{wrong}, not {given!r}")
-    if not ends[0] < ends[1] or (scale.strip() and ends[0] <= 0):
+    if not ends[0] < ends[1] or (scale and ends[0] <= 0):
         raise ConfigError(f"search.{name}: {given!r} is empty" + (" or not above 0" * bool(scale)))
-    return Range(ends[0], ends[1], log=bool(scale.strip()))
+    whole = all(isinstance(end, int) for end in ends)
+    kind = distributions.IntDistribution if whole else distributions.FloatDistribution
+    return kind(*ends, log=bool(scale))
 
 
-def ranges(table: Mapping[str, Any]) -> dict[str, Range]:
+def ranges(table: Mapping[str, Any]) -> dict[str, Any]:
     """The ranges of a [search] table."""
     trials = table.get("trials", 1) if isinstance(table, Mapping) else None
     if not isinstance(trials, int) or trials < 1:
         raise ConfigError("search: should be a table of ranges, with the number of trials")
     given = {name: v for name, v in flat(table).items() if name not in OWN}
-    found = {name: read_range(name, value) for name, value in given.items()}
-    if not found:
+    if not given:
         raise ConfigError("nothing to search: give --over-range 'lr=0.001..1 log'")
-    for name in found:
+    for name in given:
         if name.startswith("scenario") or name == "seed":
-            raise ConfigError(f"search.{name}: is part of the question and not of the answer")
-    return found
+            raise ConfigError(f"search.{name}: scenario and seed cannot be searched; use --over")
+    return {name: read_range(name, value) for name, value in given.items()}
 
 
 def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,10 +75,11 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def check(settings: Mapping[str, Any], over: Mapping[str, Range]) -> None:
+def check(settings: Mapping[str, Any], over: Mapping[str, Any]) -> None:
     """Refuse settings, or ranges of settings, that no run can have, before there is any trial."""
-    lowest = [nested(name, range_.lowest) for name, range_ in over.items()]
-    for combination in expand(merged(settings, *lowest)):
+    lowest = {name: getattr(one, "choices", None) or [one.low] for name, one in over.items()}
+    layers = [nested(name, values[0]) for name, values in lowest.items()]
+    for combination in expand(merged(settings, *layers)):
         from_settings(combination)
 
 
@@ -108,17 +89,17 @@ class Search:
     def __init__(
         self,
         settings: Mapping[str, Any],
-        over: Mapping[str, Range],
+        over: Mapping[str, Any],
         grid: Grid,
         trials: int,
         at_once: int = 1,
-        worth: tuple[str, str] = ("class_il", "faa"),
+        objective: tuple[str, str] = ("class_il", "faa"),
         *,
         here: bool = True,
     ) -> None:
-        """`grid` is an empty one; a trial's `worth` is a setting and a metric of its runs."""
+        """`grid` is an empty one; the `objective` is a setting and a metric of a trial's runs."""
         self.settings, self.over, self.runs = on_validation(settings), over, grid.runs
-        self.trials, self.at_once, self.worth = trials, at_once, worth
+        self.trials, self.at_once, self.objective = trials, at_once, objective
         self._here = here
         self._under_way: dict[int, list[Cell]] = {}  # the runs of a trial, by its number
         self.grid = grid
@@ -154,26 +135,26 @@ class Search:
         return rounded(found.params), float(found.value)
 
     def tried(self) -> list[tuple[int, dict[str, Any], float | None]]:
-        """Every trial's number, values and worth, the best first; None: failed or unfinished."""
-        sign = 1 if METRICS[self.worth[1]].better == "min" else -1
+        """Every trial's number, values and objective, the best first; None: it has none."""
+        sign = 1 if METRICS[self.objective[1]].better == "min" else -1
         found = [(t.number, rounded(t.params), t.value) for t in self.study.get_trials()]
         return sorted(found, key=lambda one: math.inf if one[2] is None else sign * one[2])
 
     # --- the inside ------------------------------------------------------------------------------
 
     def _open_study(self) -> Any:
-        """Named by what is asked, so that another question is another study."""
+        """Named by settings, ranges and objective, so that other ones make another study."""
         optuna = self._optuna
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        question = {k: v for k, v in flat(self.settings).items() if k not in LABELS}
-        asked = repr((sorted(question.items(), key=str), self.over, self.worth))
-        name = f"search-{blake2b(asked.encode(), digest_size=5).hexdigest()}"
+        settings = [(k, v) for k, v in flat(self.settings).items() if k not in LABELS]
+        whole = repr((sorted(settings, key=str), self.over, self.objective))
+        name = f"search-{blake2b(whole.encode(), digest_size=5).hexdigest()}"
         self.runs.mkdir(parents=True, exist_ok=True)
         storage = f"sqlite:///{(self.runs / 'search.db').absolute()}"
         study = optuna.create_study(
             storage=storage,
             study_name=name,
-            direction="minimize" if METRICS[self.worth[1]].better == "min" else "maximize",
+            direction="minimize" if METRICS[self.objective[1]].better == "min" else "maximize",
             load_if_exists=True,
         )
         # Continued, it must not propose again what it proposed first.
@@ -185,16 +166,15 @@ class Search:
         while len(self._under_way) < self.at_once and not self.grid.stopping:
             if self.done() + len(self._under_way) >= self.trials:
                 return
-            trial = self.study.ask()
-            chosen = {name: range_.propose(trial, name) for name, range_ in self.over.items()}
-            self._begin(trial.number, chosen)
+            trial = self.study.ask(self.over)
+            self._begin(trial.number, trial.params)
 
     def _begin(self, number: int, proposed: Mapping[str, Any]) -> None:
         layers = [nested(name, value) for name, value in rounded(proposed).items()]
         try:
             cells = plan(merged(self.settings, *layers), self.runs, here=self._here)
         except LinsepError:
-            if number == 0:  # the question itself is wrong, most likely
+            if number == 0:  # the settings themselves are wrong, most likely
                 raise
             self._fail(number)
             return
@@ -206,7 +186,7 @@ class Search:
         self._judge(number)
 
     def _judge(self, number: int) -> None:
-        """Tell what a trial is worth, once its runs have ended; with one that failed, nothing."""
+        """Tell optuna a trial's objective once its runs have ended; a failed run fails it."""
         statuses = {cell.status for cell in self._under_way[number]}
         if not statuses <= {"done", "failed"}:
             return
@@ -214,7 +194,7 @@ class Search:
         if "failed" in statuses:
             self._fail(number)
             return
-        setting, metric = self.worth
+        setting, metric = self.objective
         try:
             every = [RunFolder(cell.folder).results()["metrics"] for cell in cells]
             values = [metrics[setting][metric] for metrics in every]
