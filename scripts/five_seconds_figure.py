@@ -9,7 +9,7 @@ its features turn the most.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import escape
 from pathlib import Path
 from typing import NamedTuple
@@ -29,8 +29,10 @@ PANELS = {
     "ft+fd": ("Feature distillation", "The old classes are pinned to where they were."),
     "ft+bfp": ("Backward feature projection", "They may move if a linear map recovers them."),
 }
+Place = tuple[float, float]  # in the drawing, from its upper left corner
 COLOURS = (
-    ".p0,.p1,.p2{stroke-width:5.4;stroke-linecap:round;opacity:.6}.g{fill:none;stroke-dasharray:3 3}"
+    ".p0,.p1,.p2{stroke-width:5.4;stroke-linecap:round;opacity:.6}"
+    ".g{fill:none;stroke-dasharray:3 3}"
     ".p0,.g0{stroke:var(--net)}.p1,.g1{stroke:var(--new)}.p2{stroke:var(--old);opacity:.4}"
     ".l,.t,.a{stroke:var(--ink);stroke-width:2}.t{stroke-dasharray:6 5}"
 )
@@ -128,7 +130,7 @@ def _panel(left: float, title: str, line: str, seen: Seen) -> Iterator[str]:
     low, high = points.quantile(0.004, dim=0), points.quantile(0.996, dim=0)
     centre, scale = (low + high) / 2, SIDE / (1.12 * float((high - low).max()))
 
-    def at(point: Tensor) -> tuple[float, float]:
+    def at(point: Tensor) -> Place:
         x, up = ((point - centre) * scale).tolist()
         return left + SIDE / 2 + x, TOP + SIDE / 2 - up
 
@@ -154,17 +156,17 @@ def _panel(left: float, title: str, line: str, seen: Seen) -> Iterator[str]:
     yield f'<text x="{left}" y="{TOP + SIDE + 38}" class="b">{escape(text)}</text>'
 
 
-def _dots(seen: Seen, at: object) -> Iterator[str]:
-    assert callable(at)
+def _dots(seen: Seen, at: Callable[[Tensor], Place]) -> Iterator[str]:
     groups = [(seen.new, 2), *((seen.after[seen.y == c], c) for c in (0, 1))]
     for features, kind in groups:
         places = map(at, features[:: max(1, len(features) // (DOTS * (1 + kind // 2)))])
         yield f'<path class="p{kind}" d="{"".join(f"M{x:.0f} {y:.0f}h0" for x, y in places)}"/>'
 
 
-def _line(line: Tensor, at: object, kind: str, centre: Tensor, reach: float) -> str:
+def _line(
+    line: Tensor, at: Callable[[Tensor], Place], kind: str, centre: Tensor, reach: float
+) -> str:
     """A line through the panel: the nearest point to the centre, and far to both sides."""
-    assert callable(at)
     normal = line[:2] / line[:2].norm()
     nearest = centre - ((line[:2] @ centre + line[2]) / line[:2].norm()) * normal
     along = torch.stack([-normal[1], normal[0]]) * reach
@@ -172,14 +174,16 @@ def _line(line: Tensor, at: object, kind: str, centre: Tensor, reach: float) -> 
     return f'<path class="{kind}" d="M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"/>'
 
 
-def _arrow(start: tuple[float, float], end: tuple[float, float]) -> Iterator[str]:
+def _arrow(start: Place, end: Place) -> Iterator[str]:
     (x, y), (u, v) = start, end
     length = ((u - x) ** 2 + (v - y) ** 2) ** 0.5
     dx, dy = (u - x) / length, (v - y) / length
     yield f'<path class="a" d="M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}"/>'
     for side in (-5, 5):
-        yield f'<path class="a" d="M{u:.1f} {v:.1f}l{side * dy - 9 * dx:.1f} {-side * dx - 9 * dy:.1f}"/>'
-    yield f'<text x="{(x + u) / 2 + 10 * dy + 4:.1f}" y="{(y + v) / 2 - 10 * dx:.1f}" class="b">A</text>'
+        barb = f"{side * dy - 9 * dx:.1f} {-side * dx - 9 * dy:.1f}"
+        yield f'<path class="a" d="M{u:.1f} {v:.1f}l{barb}"/>'
+    beside = f'x="{(x + u) / 2 + 10 * dy + 4:.1f}" y="{(y + v) / 2 - 10 * dx:.1f}"'
+    yield f'<text {beside} class="b">A</text>'
 
 
 if __name__ == "__main__":
