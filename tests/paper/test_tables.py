@@ -244,11 +244,11 @@ CHANGES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("field", CHANGES)
-def test_a_run_with_another_setting_fills_no_cell(field: str) -> None:
+def test_a_run_with_another_setting_fills_no_cell() -> None:
     found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
-    changed = record(CELL, "paper", 0, {field: CHANGES[field]}, faa=70.0)
-    assert not any(row.ours for row in beside(found, cells, [changed], scale("paper")))
+    for field, value in CHANGES.items():
+        changed = record(CELL, "paper", 0, {field: value}, faa=70.0)
+        assert not any(row.ours for row in beside(found, cells, [changed], scale("paper"))), field
 
 
 def test_scales_and_presets_do_not_mix() -> None:
@@ -302,16 +302,8 @@ def write(runs: Path, place: Place, size: str, seed: int, faa: float) -> None:
 def test_the_table_shows_ours_and_dashes(tmp_path: Path) -> None:
     for seed in (2, 3):
         write(tmp_path / "runs", CELL, "small", seed, 38.0 + seed)
-    words = (
-        "paper",
-        "table1",
-        "--scenario",
-        "split-cifar10",
-        "--memory",
-        "200",
-        "--scale",
-        "small",
-    )
+    words = ["paper", "table1", "--scenario", "split-cifar10", "--memory", "200"]
+    words += ["--scale", "small"]
     said = command(*words, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     lines = [line.split() for line in said.stdout.splitlines() if line.startswith(" Class-IL")]
@@ -338,18 +330,11 @@ def test_small_numbers_never_go_without_a_warning(form: str, tmp_path: Path) -> 
         assert len(rows) == len(table("table1").cells)
 
 
-def test_every_table_can_be_shown(tmp_path: Path) -> None:
+def test_every_table_and_the_audit_can_be_shown(tmp_path: Path) -> None:
+    assert "15 findings" in command("paper", "audit", cwd=tmp_path).stdout
     for number, name in enumerate(TABLES, start=1):
         said = command("paper", f"table{number}", "--format", "json", cwd=tmp_path)
         assert len(json.loads(said.stdout)["rows"]) == len(table(name).cells), name
-
-
-def test_audit_names_the_impossible_cell(tmp_path: Path) -> None:
-    said = command("paper", "audit", cwd=tmp_path).stdout
-    assert "15 findings" in said
-    line = next(line for line in said.splitlines() if "impossible peak" in line)
-    assert "split-cifar10/ft class_il faa: FAA 36.20 with FF 96.44" in line
-    assert "113.4 %" in line
 
 
 def test_looking_at_the_paper_needs_no_torch(tmp_path: Path) -> None:

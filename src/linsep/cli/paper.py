@@ -129,6 +129,6 @@ def audit(format_: Format = "terminal", output: Output = None) -> None:
     from ..compare.tables import Table
     from ..paper.tables import audit as findings
 
-    rows = [(finding.check, finding.text) for finding in findings()]
+    rows = findings()
     caption = f"{len(rows)} findings in the paper's printed numbers"
     publish([Table(("check", "finding"), rows, caption=caption)], [], format_, output)

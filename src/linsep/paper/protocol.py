@@ -18,7 +18,6 @@ from ..settings.layers import VARIED, flat, merged, nested, short_name
 from .tables import Place, protocol, read
 
 Source = Literal["text", "program"]
-Value = int | float | tuple[int, ...]
 PROJECTIONS = ("fd", "bfp", "bfp2")
 SOURCES: Mapping[str, Source] = {"paper": "text", "authors": "program"}  # by preset
 # Hyper-parameter -> field. {base} and {term} are the method's parts: derpp and bfp of derpp+bfp.
@@ -56,36 +55,16 @@ CELL = ("scenario.name", "memory.rows", "method", "preset")  # the settings that
 UNSAID_LEARNED = {"init": "default", "reset": True}  # of the terms that learn a projection
 
 
-@dataclass(frozen=True)
-class Hyperparameter:
-    """One value, or two where text and program part. Neither: the paper leaves it open."""
-
-    name: str
-    text: Value | None
-    program: Value | None
-    stated: bool = True
-    note: str = ""
-
-    def value(self, source: Source) -> Value | None:
-        return self.text if source == "text" else self.program
-
-
 def hyperparameters(
     scenario: str, memory: int | None, method: str, source: Source = "text"
-) -> dict[str, Value]:
+) -> dict[str, Any]:
     """Return a method's values in the paper: {"lr": 0.03, "replay_logits": 0.2, ...}.
 
-    `source="program"` takes the program's value where it parts from the text. What neither gives is
-    left out; `entries` shows it. `+fd`, `+bfp`, `+bfp2` add the projection's values to any base.
+    `source="program"` takes the program's value where it differs from the text. What neither gives
+    is left out. `+fd`, `+bfp`, `+bfp2` add the projection's values to any base.
     """
     if source not in ("text", "program"):
         raise ConfigError(unknown("source", source, ("text", "program")))
-    found = {name: h.value(source) for name, h in entries(scenario, memory, method).items()}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def entries(scenario: str, memory: int | None, method: str) -> dict[str, Hyperparameter]:
-    """Return a method's hyper-parameters: both values, whether the text states them, and a note."""
     raw = protocol(scenario)
     base, _, projection = method.partition("+")
     if projection and projection not in PROJECTIONS:
@@ -93,8 +72,10 @@ def entries(scenario: str, memory: int | None, method: str) -> dict[str, Hyperpa
     found = {**raw["common"], **_section(raw, memory, base)}
     if projection:
         names = ["projection_weight"] if projection == "fd" else list(raw["projection"])
-        found.update({name: raw["projection"][name] for name in names})
-    return {name: _hyperparameter(name, value) for name, value in found.items()}
+        found |= {name: raw["projection"][name] for name in names}
+    both = {n: given if isinstance(given, dict) else {"text": given} for n, given in found.items()}
+    values = {n: given.get(source, given.get("text")) for n, given in both.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[str, Any]:
@@ -111,17 +92,6 @@ def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[s
     if base in without:
         raise ConfigError(f"{base} has no memory in the paper: ask for memory None, not {memory}")
     raise ConfigError(unknown(f"memory size of {base} on {scenario} in the paper", memory, by_size))
-
-
-def _hyperparameter(name: str, raw: Any) -> Hyperparameter:
-    given = raw if isinstance(raw, dict) else {"text": raw}
-    text = _frozen(given.get("text"))
-    program = _frozen(given["program"]) if "program" in given else text
-    return Hyperparameter(name, text, program, given.get("stated", True), given.get("note", ""))
-
-
-def _frozen(value: Any) -> Value | None:
-    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -173,8 +143,7 @@ def settings(
         {term: UNSAID_LEARNED} if term in ("bfp", "bfp2") else {},
     )
     for name, value in found.items():
-        path = FIELDS[name].format(base=base, term=term)
-        whole = merged(whole, nested(path, list(value) if isinstance(value, tuple) else value))
+        whole = merged(whole, nested(FIELDS[name].format(base=base, term=term), value))
     return whole
 
 
