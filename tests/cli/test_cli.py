@@ -202,9 +202,10 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
         command("run", "--method", "derp", "--debug", cwd=tmp_path)
 
 
-def test_help_and_import_stay_light() -> None:
+def test_help_lists_and_imports_stay_light() -> None:
     """torch takes seconds to import, so neither may."""
-    for program in ("import linsep, linsep.cli", "import linsep; linsep.Config"):
+    listing = "from linsep.cli import app; app(['list'], standalone_mode=False)"
+    for program in ("import linsep, linsep.cli", "import linsep; linsep.Config", listing):
         check = f"{program}; import sys; sys.exit('torch' in sys.modules)"
         done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, check=False)
         assert done.returncode == 0, program

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from linsep.cli import costs
 from linsep.data.images import Dataset, Images
 from linsep.learning import run as running
 from linsep.learning.cost import TRAINED, Meter
@@ -83,13 +82,13 @@ def marked(names: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", marked(METHODS))
 def test_methods_cost_what_is_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert costs.METHODS[name] == pytest.approx(counted(name, monkeypatch), abs=0.015)
+    assert METHODS[name].passes == pytest.approx(counted(name, monkeypatch), abs=0.015)
 
 
 @pytest.mark.parametrize("name", marked(TERMS))
 def test_add_ons_cost_what_is_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     added = counted(f"er+{name}", monkeypatch) - counted("er", monkeypatch)
-    assert costs.ADDED[name] == pytest.approx(added, abs=0.015)
+    assert TERMS[name].passes == pytest.approx(added, abs=0.015)
 
 
 def test_the_figures_are_those_worked_out_by_hand() -> None:
@@ -99,5 +98,5 @@ def test_the_figures_are_those_worked_out_by_hand() -> None:
         "lwf": 1 + LATER / 3,
         "gdumb": 63 * 200 * 5 / (50 * 50_000),  # its own epochs, on the memory alone
     }  # fmt: skip
-    assert {name: costs.METHODS[name] for name in by_hand} == pytest.approx(by_hand, abs=0.01)
-    assert costs.ADDED["bfp"] == pytest.approx(LATER * (1 + 2 / 3), abs=0.01)  # a draw, two frozen
+    assert {name: METHODS[name].passes for name in by_hand} == pytest.approx(by_hand, abs=0.01)
+    assert TERMS["bfp"].passes == pytest.approx(LATER * (1 + 2 / 3), abs=0.01)  # a draw, two frozen

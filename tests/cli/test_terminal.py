@@ -18,6 +18,7 @@ from linsep.cli import look
 from linsep.cli.commands import app
 from linsep.cli.terminal import Spinner
 from linsep.data.registry import SOURCES
+from linsep.settings.catalogue import SCENARIOS
 from linsep.storage.store import open_record
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
@@ -148,7 +149,7 @@ def test_markup_takes_nothing_from_a_help_text(name: str) -> None:
         assert render(text).plain == plain
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["linsep run", "linsep data show"])
 def test_help_has_no_types_of_flags_and_single_brackets(name: str, tmp_path: Path) -> None:
     said = command(*name.split()[1:], "--help", cwd=tmp_path).stdout
     assert "Usage: " in said
@@ -159,14 +160,14 @@ def test_help_has_no_types_of_flags_and_single_brackets(name: str, tmp_path: Pat
 
 def test_lists_are_printed_as_they_are(tmp_path: Path) -> None:
     listed = " ".join(command("list", cwd=tmp_path).stdout.split())
-    for choices in look._choices().values():
-        for name, line, *_ in choices():
+    for kind in look.KINDS[:-1]:
+        for name, line, *_ in look._choices(kind):
             assert f"{name} " in listed
             for word in line.split():
                 assert word in listed
     listed = command("data", "list", cwd=tmp_path).stdout
     for name, source in SOURCES.items():
-        for word in (name, *source.line.split(), *source.layout.split()):
+        for word in (name, *SCENARIOS[name].line.split(), *source.layout.split()):
             assert word in listed
 
 

@@ -136,8 +136,6 @@ def test_a_subset_can_be_drawn_for_each_seed() -> None:
     assert few[0] == rows_learned(opened(dataset(), per_task=2, per_class=4))
     settings = {"scenario": {"name": "blobs", "per_class": 4, "subset_seed": "seed"}, "seed": 7}
     assert resolve(from_settings(settings)).scenario.subset_seed == 7
-    plain = {"scenario": {"name": "blobs", "per_class": 4}}
-    assert "subset_seed" not in resolve(from_settings(plain)).scenario.model_dump()
 
 
 def test_a_smaller_subset_is_part_of_a_larger() -> None:

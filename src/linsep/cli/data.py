@@ -68,6 +68,7 @@ def list_(data: Data = None) -> None:
 
     from ..data.registry import SOURCES
     from ..data.sources.published import data_folder
+    from ..settings.catalogue import SCENARIOS
 
     root = data_folder(data)
     table = Table("scenario", "what it is", "here", "expected", box=None, pad_edge=False)
@@ -75,7 +76,7 @@ def list_(data: Data = None) -> None:
         here = "yes" if not source.layout else "yours"
         if source.published is not None:
             here = "yes" if source.published.here(root) else "no"
-        table.add_row(*map(escape, (name, source.line, here, source.layout)))
+        table.add_row(*map(escape, (name, SCENARIOS[name].line, here, source.layout)))
     open_console().print(table)
     typer.echo(f"data folder: {printable(str(root))}")
 

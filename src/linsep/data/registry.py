@@ -37,7 +37,6 @@ class Source(NamedTuple):
     must say.
     """
 
-    line: str  # for lists
     load: Callable[..., Dataset]
     layout: str = ""  # expected on disk; empty: it reads no files
     published: Published | None = None
@@ -49,7 +48,6 @@ class Source(NamedTuple):
 
 SOURCES: Mapping[str, Source] = {
     "fashion-mini": Source(
-        "Fashion-MNIST, 500 + 100 images of each class, embedded: 5 tasks of 2 classes, 28x28",
         mnist.fashion_mini,
         per_task=2,
         augment=Augment((28, 28), (0.2873,), (0.3544,), pad=2),
@@ -57,7 +55,6 @@ SOURCES: Mapping[str, Source] = {
     ),
     # The paper's protocol on its own data; on others, what runs in reasonable time.
     "split-cifar10": Source(
-        "CIFAR-10: 5 tasks of 2 classes, 32x32",
         cifar.cifar10,
         "cifar-10-batches-py/ or cifar-10-python.tar.gz",
         cifar.CIFAR10.published,
@@ -66,7 +63,6 @@ SOURCES: Mapping[str, Source] = {
         suggests=_usual("resnet18", 50),
     ),
     "split-cifar100": Source(
-        "CIFAR-100: 10 tasks of 10 classes, 32x32",
         cifar.cifar100,
         "cifar-100-python/ or cifar-100-python.tar.gz",
         cifar.CIFAR100.published,
@@ -75,7 +71,6 @@ SOURCES: Mapping[str, Source] = {
         suggests=_usual("resnet18", 50, rows=500, schedule={"milestones": (35, 45)}),
     ),
     "split-tinyimagenet": Source(
-        "TinyImageNet: 10 tasks of 20 classes, 64x64",
         imagenet.tinyimagenet,
         "tiny-imagenet-200/ or tiny-imagenet-200.zip",
         imagenet.TINYIMAGENET,
@@ -85,7 +80,6 @@ SOURCES: Mapping[str, Source] = {
         suggests=_usual("resnet18", 100, 64, rows=4000, schedule={"milestones": (35, 60, 75)}),
     ),
     "split-imagenet100": Source(
-        "ImageNet-100: 10 tasks of 10 classes, 224x224",
         imagenet.imagenet100,
         "train/n01.../ and val/n01.../, perhaps below imagenet/",
         imagenet.IMAGENET100,
@@ -103,7 +97,6 @@ SOURCES: Mapping[str, Source] = {
         ),
     ),
     "split-mnist": Source(
-        "MNIST: 5 tasks of 2 classes, 28x28 grey",
         mnist.mnist,
         "MNIST/raw/ or mnist/ with the four idx files, .gz or not",
         mnist.MNIST.published,
@@ -112,7 +105,6 @@ SOURCES: Mapping[str, Source] = {
         suggests=_usual("cnn", 5, schedule=_LATE),
     ),
     "split-fashion-mnist": Source(
-        "Fashion-MNIST: 5 tasks of 2 classes, 28x28 grey",
         mnist.fashion_mnist,
         "FashionMNIST/raw/ or fashion-mnist/ with the four idx files, .gz or not",
         mnist.FASHION_MNIST.published,
@@ -121,32 +113,25 @@ SOURCES: Mapping[str, Source] = {
         suggests=_usual("cnn", 5, schedule=_LATE),
     ),
     "folder": Source(
-        "your images, in folders named after their classes",
         listings.folder,
         "DIR/train/<class>/ and DIR/test/<class>/, or DIR/<class>/",
         decodes=True,
     ),
     "table": Source(
-        "your images, in a CSV of file, label and perhaps task",
         listings.table,
         "FILE.csv",
         decodes=True,
     ),
     "arrays": Source(
-        "your arrays: an .npz file, or a folder of .npy files",
         arrays.arrays,
         "FILE.npz, or DIR/x_train.npy and so on",
     ),
-    "huggingface": Source(
-        "a Hugging Face data set that save_to_disk wrote", arrays.from_huggingface, "DIR"
-    ),
+    "huggingface": Source(arrays.from_huggingface, "DIR"),
     "code": Source(
-        "the torch Dataset that a function of yours returns",
         arrays.from_code,
         "FILE.py:FUNCTION or MODULE:FUNCTION",
     ),
     "blobs": Source(
-        "synthetic noisy pictures, for tests: 5 tasks of 2 classes, 8x8",
         mnist.blobs,
         per_task=2,
         suggests=_usual("cnn", 5),
@@ -168,7 +153,7 @@ def source(name: str) -> Source:
     made: Any = part.make
     if isinstance(made, Source):
         return made
-    return Source(f"a scenario of {part.source}", arrays.converting(part.make, part.source))
+    return Source(arrays.converting(part.make, part.source))
 
 
 def full_name(name: str) -> str:
