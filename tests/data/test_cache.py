@@ -1,7 +1,5 @@
 """The prepared images: made once, right, whole or not there at all."""
 
-import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +15,7 @@ from linsep.data.sources.cache import Treatment, folder_of, prepared, verify
 from linsep.data.sources.listings import list_folder
 from linsep.data.sources.reading import read_image
 from linsep.errors import DataError
-from tests.helpers.made_data import noise, write_folder, write_image
+from tests.helpers.made_data import write_folder, write_image
 
 HOW = Treatment()
 
@@ -60,16 +58,6 @@ def test_digest_is_of_the_content_not_the_place(root: Path, tmp_path: Path) -> N
     assert prepared(list_folder(moved), HOW).digest != one
     grey = prepared(list_folder(root), Treatment(channels=1)).digest
     assert grey != one
-
-
-def test_a_changed_file_is_decoded_again(root: Path) -> None:
-    before = prepared(list_folder(root), HOW)
-    path = write_image(root / "train" / "ant" / "0.png", 999)
-    os.utime(path, ns=(1, 1))
-    after = prepared(list_folder(root), HOW)
-    assert not torch.equal(before.train.pixels()[0], after.train.pixels()[0])
-    want = noise(999, 12, 12, 3).transpose(2, 0, 1).copy()
-    assert torch.equal(after.train.pixels()[0], torch.from_numpy(want))
 
 
 def test_duplicates_are_counted_and_warned_of(root: Path) -> None:
@@ -130,18 +118,6 @@ def test_what_a_kill_left_behind_is_verified(root: Path) -> None:
     assert torch.equal(data.train.pixels(), torch.from_numpy(want))
 
 
-def test_a_broken_image_stops_prepare_and_the_rest_is_kept(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache, "STEP", 432 * 4)
-    bad = root / "test" / "ant" / "5.png"
-    good = bad.read_bytes()
-    bad.write_bytes(good[:60])
-    with pytest.raises(DataError, match=r"test/ant/5\.png"):
-        prepared(list_folder(root), HOW)
-    assert not folder_of(list_folder(root), HOW).exists()
-
-
 @pytest.mark.parametrize("name", ["pixels.u8", "manifest.json", "digests.bin"])
 def test_damage_to_a_prepared_set_is_found(root: Path, name: str) -> None:
     listing = list_folder(root)
@@ -159,15 +135,6 @@ def test_damage_to_a_prepared_set_is_found(root: Path, name: str) -> None:
     if name != "digests.bin":
         with pytest.raises(DataError, match=r"changed|not a readable prepared data set"):
             prepared(listing, HOW)
-
-
-def test_manifest_says_what_is_there(root: Path) -> None:
-    listing = list_folder(root)
-    prepared(listing, HOW)
-    found = json.loads((folder_of(listing, HOW) / "manifest.json").read_text())
-    assert found["shape"] == [3, 12, 12]
-    assert (found["train"], found["test"], found["duplicates"]) == (16, 16, 0)
-    assert found["names"] == ["ant", "bee"]
 
 
 def test_a_batch_reads_only_its_pages(tmp_path: Path) -> None:

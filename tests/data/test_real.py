@@ -1,9 +1,6 @@
 """The real images, where LINSEP_TEST_DATA names the folder that holds them."""
 
 import os
-import shutil
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -16,7 +13,6 @@ from linsep.data.registry import SOURCES
 from linsep.data.sources.cifar import cifar10, cifar100
 from linsep.data.sources.imagenet import tinyimagenet
 from linsep.data.sources.listings import folder
-from linsep.data.sources.mnist import fashion_mnist, mnist
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -89,12 +85,6 @@ def test_tinyimagenet(root: Path) -> None:
     assert data.names[0] == "goldfish"
 
 
-def test_tinyimagenet_from_its_archive(root: Path, tmp_path: Path) -> None:
-    needs(root / "tiny-imagenet-200")
-    shutil.make_archive(str(tmp_path / "tiny-imagenet-200"), "zip", root, "tiny-imagenet-200")
-    assert tinyimagenet(tmp_path).digest == tinyimagenet(root).digest
-
-
 def test_photographs_in_folders(root: Path) -> None:
     needs(root / "imagenet20")
     data = folder(root / "imagenet20")
@@ -104,31 +94,8 @@ def test_photographs_in_folders(root: Path) -> None:
     assert folder(root / "imagenet20", size=256).train.shape == (3, 256, 256)
 
 
-def test_fashion_mnist_of_debian(tmp_path: Path) -> None:
-    needs(DEBIAN)
-    data = fashion_mnist(tmp_path)
-    expect(data, "split-fashion-mnist", (1, 28, 28), 6000, 1000, 0.002)
-
-
-def test_mnist(root: Path) -> None:
-    needs(root / "MNIST")
-    data = mnist(root)
-    assert (len(data.train), len(data.test)) == (60_000, 10_000)
-    found = pixel_statistics(data.train)
-    assert abs(found.mean[0] - 0.1307) < 0.002
-    assert abs(found.std[0] - 0.3081) < 0.002
-
-
 def test_loading_cifar10_is_quick_and_lean(root: Path) -> None:
     needs(root / "cifar-10-batches-py")
     best = min((load(root) for _ in range(2)), key=lambda found: found.seconds)
     assert best.seconds < 3
     assert best.peak < 2.5
-
-
-def test_show_as_it_is_typed(root: Path, tmp_path: Path) -> None:
-    needs(root / "cifar-100-python")
-    out = tmp_path / "x.png"
-    command = [sys.executable, "-c", "from linsep.cli import main; main()", "data", "show"]
-    subprocess.run([*command, "split-cifar100", "--data", str(root), "-o", str(out)], check=True)
-    assert out.stat().st_size > 100_000

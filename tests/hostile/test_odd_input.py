@@ -1,7 +1,6 @@
 """Input that no one means: pipes and devices, folders as files, numbers out of their range."""
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,23 +9,12 @@ import numpy as np
 import pytest
 
 from linsep import IncrementalClassifier
-from linsep.data.sources.reading import read_image
 from linsep.errors import ConfigError, DataError, StateError
 from linsep.learning import metrics
 from linsep.settings.layers import read
 from linsep.storage.bundle import _checked, _comment
 from linsep.storage.files import digest, write
 from tests.helpers.command import command
-
-
-def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.toml")
-    os.mkfifo(tmp_path / "pipe.png")
-    for path in (tmp_path / "pipe.toml", Path("/dev/zero")):
-        with pytest.raises(ConfigError, match="not a regular file"):
-            read(path)
-    with pytest.raises(DataError, match="neither a file nor a folder"):
-        read_image(tmp_path / "pipe.png")
 
 
 def test_a_huge_config_is_not_read(tmp_path: Path) -> None:

@@ -1,13 +1,10 @@
 """Data sets that are in memory, or that another library reads: arrays, torch's and Hugging Face's.
 
 Everything is brought into memory as bytes once; for more than fits, write a folder or a table.
-Nothing in an .npz or .npy file is unpickled, and no header is believed about how much memory to
-take. Names of the arrays that are understood: x_train, train_x, train_images, X_train and the like
-for images, y or labels for labels, test, val for the test part; or x and y alone.
+Nothing in an .npz or .npy file is unpickled. Images may be called x, images, image or data, labels
+y, labels, label or targets; x_train or train_x and x_test or val_x name the parts, in any case.
 """
 
-import math
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from os import PathLike
@@ -16,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -35,7 +31,6 @@ from ..images import (
 )
 from .reading import Array, Channels, Pixels, image_of, pixels_of, read_all, reading
 
-MOST_BYTES = 1 << 36  # unpacked, of one array
 IMAGES, LABELS = ("x", "images", "image", "data"), ("y", "labels", "label", "targets")
 PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}
 
@@ -147,23 +142,9 @@ def _pair(found: Mapping[str, NDArray[Any]], part: str, where: Path) -> tuple[ND
 
 
 def _from_npz(path: Path) -> dict[str, NDArray[Any]]:
-    with reading(path), zipfile.ZipFile(path) as zipped:
-        infos = [info for info in zipped.infolist() if info.filename.endswith(".npy")]
-        return {info.filename[:-4]: _member(zipped, info) for info in infos}
-
-
-def _member(zipped: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
-    with zipped.open(info) as file:
-        version = npy.read_magic(file)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, columns_first, dtype = read(file)
-        size = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject or not 0 <= size <= min(info.file_size, MOST_BYTES):
-            raise ValueError(f"{info.filename} claims {dtype} of shape {shape}")
-        raw = file.read(size)
-    if len(raw) != size:
-        raise ValueError(f"{info.filename} is cut off")
-    return np.ndarray(shape, dtype, bytearray(raw), order="F" if columns_first else "C")
+    with reading(path), path.open("rb") as file, np.load(file, allow_pickle=False) as found:
+        members = {name: found[name] for name in found.files}
+        return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
 
 
 def _from_folder(path: Path) -> dict[str, NDArray[Any]]:

@@ -95,9 +95,8 @@ def _images(folder: Path, files: Sequence[str], layout: Layout, per_class: int) 
     each = total // len(files)
     x, y = np.empty((total, 3072), np.uint8), np.empty(total, np.int64)
     for i, name in enumerate(files):
-        content = load_arrays(folder / name)
-        x[i * each : (i + 1) * each] = _pixels(content, folder / name, each)
-        y[i * each : (i + 1) * each] = _labels(content, folder / name, each, layout)
+        here = slice(i * each, (i + 1) * each)
+        x[here], y[here] = _batch(folder / name, layout, each)
     counts = np.bincount(y, minlength=layout.classes)
     if (counts != per_class).any():
         c = int((counts != per_class).argmax())
@@ -108,24 +107,19 @@ def _images(folder: Path, files: Sequence[str], layout: Layout, per_class: int) 
     return Images.of(torch.from_numpy(x).view(-1, 3, 32, 32), torch.from_numpy(y))
 
 
-def _pixels(content: dict[str, Any], file: Path, count: int) -> NDArray[np.uint8]:
-    data = content.get("data")
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape != (count, 3072):
-        raise DataError(f"{file}: 'data' should be {count} x 3072 bytes, but is {_shape(data)}")
-    return data
-
-
-def _labels(content: dict[str, Any], file: Path, count: int, layout: Layout) -> NDArray[np.int64]:
-    found = content.get(layout.labels)
-    labels = found if isinstance(found, list | np.ndarray) else []
-    if len(labels) != count or not all(isinstance(label, int | np.integer) for label in labels):
+def _batch(file: Path, layout: Layout, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the pixels and labels of one file, which must be so many."""
+    content, last = load_arrays(file), layout.classes - 1
+    with reading(file):  # a list may be ragged
+        data, labels = (np.asarray(content.get(key)) for key in ("data", layout.labels))
+    if data.dtype != np.uint8 or data.shape != (count, 3072):
+        found = f"{data.dtype} of shape {data.shape}" if "data" in content else "missing"
+        raise DataError(f"{file}: 'data' should be {count} x 3072 bytes, but is {found}")
+    if labels.dtype.kind not in "iu" or labels.shape != (count,):
         raise DataError(f"{file}: {layout.labels!r} should be {count} numbers")
-    with reading(file):  # a number may be too large
-        array = np.asarray(labels, np.int64)
-    if array.min() < 0 or array.max() >= layout.classes:
-        wrong = array.min() if array.min() < 0 else array.max()
-        raise DataError(f"{file}: label {wrong}; this set has 0 to {layout.classes - 1}")
-    return array
+    if wrong := [label for label in (labels.min(), labels.max()) if not 0 <= label <= last]:
+        raise DataError(f"{file}: label {wrong[0]}; this set has 0 to {last}")
+    return data, labels
 
 
 def _names(file: Path, layout: Layout) -> tuple[str, ...]:
@@ -133,12 +127,6 @@ def _names(file: Path, layout: Layout) -> tuple[str, ...]:
     if not isinstance(names, list) or len(names) != layout.classes:
         raise DataError(f"{file}: {layout.label_names!r} should be {layout.classes} names")
     return tuple(n.decode("utf-8", "replace") if isinstance(n, bytes) else str(n) for n in names)
-
-
-def _shape(data: object) -> str:
-    if isinstance(data, np.ndarray):
-        return f"{data.dtype} of shape {data.shape}"
-    return "missing" if data is None else f"a {type(data).__name__}"
 
 
 def load_arrays(path: Path, largest: int = LARGEST) -> dict[str, Any]:

@@ -1,25 +1,163 @@
-"""Nothing is trusted: every file that is broken or means harm ends in one clear line."""
+"""Nothing is trusted: downloads, archives and pickles that are broken or mean harm are one line."""
 
+import hashlib
 import io
 import os
 import pickle
 import stat
+import subprocess
+import sys
 import tarfile
+import threading
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from linsep.data.sources import cifar
 from linsep.data.sources.cifar import load_arrays
-from linsep.data.sources.published import Limits, unpack
+from linsep.data.sources.published import Limits, Remote, fetch, unpack
 from linsep.errors import DataError
-from tests.helpers.made_data import SMALL, noise, write_cifar, write_pickle
+from tests.helpers.made_data import noise, write_pickle
 
 LIMITS = Limits(files=20, bytes=1_000_000)
+CONTENT = bytes(range(256)) * 4000  # 1 024 000 bytes
+MD5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
+
+
+class Server(BaseHTTPRequestHandler):
+    ranges: ClassVar[list[str | None]] = []
+    cut: ClassVar[int | None] = None  # bytes after which every answer breaks off
+    resumes: ClassVar[bool] = True
+
+    def do_GET(self) -> None:
+        wanted = self.headers.get("Range")
+        Server.ranges.append(wanted)
+        if self.path == "/moved.bin":
+            self.send_response(302)
+            self.send_header("Location", "http://example.org/set.bin")
+            self.end_headers()
+            return
+        if self.path == "/none.bin":
+            self.send_error(404)
+            return
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and self.resumes else 0
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(CONTENT) - 1}/{len(CONTENT)}")
+        self.send_header("Content-Length", str(len(CONTENT) - start))
+        self.end_headers()
+        end = len(CONTENT) if Server.cut is None else start + Server.cut
+        self.wfile.write(CONTENT[start:end])
+        self.close_connection = True
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    Server.ranges, Server.cut, Server.resumes = [], None, True
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=listening.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.server_port}"
+    listening.shutdown()
+    listening.server_close()
+    thread.join()
+
+
+def remote(server: str, md5: str = MD5, size: int = len(CONTENT), name: str = "set.bin") -> Remote:
+    return Remote(f"{server}/{name}", md5, size)
+
+
+def test_fetched_checked_and_not_fetched_again(server: str, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    path = fetch(remote(server), tmp_path / "deep", lambda done, total: seen.append((done, total)))
+    assert path == tmp_path / "deep" / "set.bin"
+    assert path.read_bytes() == CONTENT
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
+    assert fetch(remote(server), tmp_path / "deep") == path
+    assert len(Server.ranges) == 1
+    assert not list((tmp_path / "deep").glob("*.part"))
+
+
+def test_a_cut_connection_goes_on_where_it_stopped(server: str, tmp_path: Path) -> None:
+    Server.cut = 400_000
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+    assert Server.ranges == [None, "bytes=400000-", "bytes=800000-"]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from linsep.data.sources.published import Remote, fetch
+url, md5, size, folder = sys.argv[1:]
+def progress(done, total):
+    if done > 300_000:
+        os.kill(os.getpid(), 9)
+fetch(Remote(url, md5, int(size)), Path(folder), progress)
+"""
+
+
+def test_a_killed_download_goes_on(server: str, tmp_path: Path) -> None:
+    arguments = [f"{server}/set.bin", MD5, str(len(CONTENT)), str(tmp_path)]
+    killed = subprocess.run([sys.executable, "-c", KILLED, *arguments])
+    assert killed.returncode == -9
+    assert not (tmp_path / "set.bin").exists()
+    there = (tmp_path / "set.bin.part").stat().st_size
+    assert 0 < there < len(CONTENT)
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+    assert Server.ranges == [None, f"bytes={there}-"]
+
+
+def test_a_server_that_cannot_resume_starts_over(server: str, tmp_path: Path) -> None:
+    (tmp_path / "set.bin.part").write_bytes(CONTENT[:1000])
+    Server.resumes = False
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+def test_wrong_content_never_gets_the_name(server: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=f"md5 is {MD5}, should be {'0' * 32}"):
+        fetch(remote(server, md5="0" * 32), tmp_path)
+    assert not (tmp_path / "set.bin").exists()
+    assert not (tmp_path / "set.bin.part").exists()
+    (tmp_path / "set.bin").write_bytes(b"something else")
+    with pytest.raises(DataError, match=r"not the published set\.bin"):
+        fetch(remote(server), tmp_path)
+    assert (tmp_path / "set.bin").read_bytes() == b"something else"  # the user's: left alone
+
+
+def test_more_than_was_published_is_not_read(server: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="more than the 500000 bytes"):
+        fetch(remote(server, size=500_000), tmp_path)
+    assert not (tmp_path / "set.bin").exists()
+
+
+def test_refused_connection_is_one_line_with_file_place_and_checksum(tmp_path: Path) -> None:
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    port = listening.server_port
+    listening.server_close()  # nobody answers there now
+    with pytest.raises(DataError, match="Connection refused") as error:
+        fetch(Remote(f"http://127.0.0.1:{port}/set.bin", MD5, 10), tmp_path)
+    line = str(error.value)
+    assert "\n" not in line
+    assert "set.bin" in line
+    assert f"put it at {tmp_path / 'set.bin'} (md5 {MD5})" in line
+
+
+def test_missing_file_and_insecure_places(server: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"404.*again to resume.*put it at"):
+        fetch(remote(server, name="none.bin"), tmp_path)
+    with pytest.raises(DataError, match="not https"):
+        fetch(Remote("http://example.org/set.bin", MD5, 10), tmp_path)
+    with pytest.raises(DataError, match=r"http://example\.org/set\.bin is not https"):
+        fetch(remote(server, name="moved.bin"), tmp_path)
+    with pytest.raises(DataError, match="not https"):
+        fetch(Remote("file:///etc/passwd", MD5, 10), tmp_path)
 
 
 class Runs:
@@ -83,14 +221,6 @@ def test_broken_pickles_are_named(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "broken").write_bytes(raw)
     with pytest.raises(DataError, match="broken"):
         load_arrays(tmp_path / "broken")
-
-
-def test_cut_pickle_is_named(tmp_path: Path) -> None:
-    folder = write_cifar(tmp_path)
-    file = folder / "data_batch_2"
-    file.write_bytes(file.read_bytes()[:5000])
-    with pytest.raises(DataError, match="data_batch_2"):
-        cifar.read(tmp_path, SMALL)
 
 
 def test_array_that_lies_about_its_shape(tmp_path: Path) -> None:
@@ -176,30 +306,16 @@ def test_bomb_in_a_header_is_not_unpacked(tmp_path: Path) -> None:
         unpack(archive, tmp_path / "set", LIMITS)
 
 
-def test_member_longer_than_it_says(tmp_path: Path) -> None:
-    path = tmp_path / "liar.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
-        zipped.writestr("set/a", bytes(500_000))
-    raw = path.read_bytes()
-    path.write_bytes(raw.replace((500_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
-    with pytest.raises(DataError, match=r"set/a|cannot be unpacked"):
-        unpack(path, tmp_path / "set", LIMITS)
-    assert not (tmp_path / "set").exists()
-
-
-@pytest.mark.parametrize("keep", [0, 40, 300])
-def test_cut_archives_are_named(tmp_path: Path, keep: int) -> None:
-    archive = tar_of(tmp_path / "set.tar.gz", (plain("set/a"), noise(0, 5000).tobytes()))
-    archive.write_bytes(archive.read_bytes()[:keep])
-    with pytest.raises(DataError, match=r"set\.tar\.gz"):
-        unpack(archive, tmp_path / "set", LIMITS)
-    assert not (tmp_path / "set").exists()
-
-
-def test_archive_of_another_set(tmp_path: Path) -> None:
-    archive = tar_of(tmp_path / "other.tar.gz", (plain("other/a"), b"a"))
+def test_cut_archives_and_those_of_another_set_are_named(tmp_path: Path) -> None:
+    archive = tar_of(tmp_path / "other.tar.gz", (plain("other/a"), noise(0, 5000).tobytes()))
     with pytest.raises(DataError, match="it has no set/"):
         unpack(archive, tmp_path / "set", LIMITS)
+    whole = archive.read_bytes()
+    for keep in (0, 40, 300):
+        archive.write_bytes(whole[:keep])
+        with pytest.raises(DataError, match=r"other\.tar\.gz"):
+            unpack(archive, tmp_path / "set", LIMITS)
+    assert not (tmp_path / "set").exists()
 
 
 def test_good_archives_unpack_once_and_over_a_killed_try(tmp_path: Path) -> None:
@@ -218,14 +334,3 @@ def test_good_archives_unpack_once_and_over_a_killed_try(tmp_path: Path) -> None
     assert not killed.exists()
     archive.unlink()
     assert unpack(archive, tmp_path / "set", LIMITS) == target
-
-
-def test_zip_with_an_unknown_compression_method(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "set.zip", "w") as zipped:
-        zipped.writestr("set/a", b"a")
-    raw = bytearray((tmp_path / "set.zip").read_bytes())
-    for header, offset in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
-        raw[raw.find(header) + offset] = 99
-    (tmp_path / "set.zip").write_bytes(raw)
-    with pytest.raises(DataError, match=r"set\.zip cannot be unpacked: .*compression"):
-        unpack(tmp_path / "set.zip", tmp_path / "set", LIMITS)
