@@ -14,11 +14,10 @@ import numpy as np
 from torch import Tensor, nn
 
 from .. import __version__
-from ..data.augment import Augment
+from ..data.augment import Augment, Columns
 from ..errors import ConfigError, LinsepError, StateError
 from . import manifest
 from .account import LessonReport
-from .columns import Columns
 from .course import Course
 from .frozen import head_only, reading
 from .inputs import Form

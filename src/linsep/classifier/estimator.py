@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 from torch import Tensor, nn
 
-from ..data.augment import Augment
+from ..data.augment import Augment, Columns
 from ..data.images import Images
 from ..data.registry import source
 from ..data.scenarios import adjusted, measured
@@ -27,7 +27,6 @@ from ..resolve import check_options, resolve
 from ..settings.config import Config, from_settings
 from ..settings.layers import merged
 from .account import held_out, report
-from .columns import Columns
 from .course import Course, Lesson
 from .frozen import centred, frozen, head_only, reading
 from .inputs import Form, Given, is_table, read

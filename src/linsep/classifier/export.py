@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.torch_version import TorchVersion
 
 from .. import __version__
-from ..data.augment import Augment
+from ..data.augment import Augment, Columns
 from ..errors import ConfigError, unknown
 from ..learning.predictors import Aligned, LinearRule, NearestMean, Predictor
 from ..learning.transport import Transported
@@ -33,7 +33,6 @@ from ..nets.net import Net, Output
 from ..nets.wrapped import Wrapped
 from ..optional import needed
 from ..storage import files
-from .columns import Columns
 from .course import Course
 from .inputs import Form
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..data.augment import as_bytes
 from ..data.images import Images
 from ..learning.model import Model
 from ..nets.net import Shape
-from .columns import as_bytes
 
 
 @dataclass

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..data.augment import Augment
+from ..data.augment import Augment, Columns
 from ..learning.learner import Learner
 from ..learning.model import Model
 from ..learning.predictors import Predictor
@@ -21,7 +21,6 @@ from ..nets.net import Net, Shape
 from ..resolve import without_weights
 from ..settings import sections
 from ..settings.config import Config
-from .columns import Columns
 from .course import Course
 from .features import Frozen
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from ..data.augment import as_bytes
 from ..data.sources.arrays import pictures_of, undecoded
 from ..data.sources.reading import (
     SUFFIXES,
@@ -31,7 +32,6 @@ from ..data.sources.reading import (
     reading,
 )
 from ..errors import DataError
-from .columns import as_bytes
 
 CHANNELS = (1, 3)
 SIZES = "bring them to one size, or make the model with image_size (linsep learn --image-size)"

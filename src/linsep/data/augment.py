@@ -110,6 +110,37 @@ class Augment:
             )
 
 
+@dataclass(frozen=True)
+class Columns(Augment):
+    """Standardises the columns of a table; nothing is varied.
+
+    Memories, batches and run states hold uint8, so a row of d numbers is stored as an image of
+    1 x 4d bytes, those of its float32, and read back without loss.
+    """
+
+    @classmethod
+    def of(cls, rows: NDArray[np.float32]) -> "Columns":
+        """Measure means and deviations; a column that never varies is only centred."""
+        mean, std = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
+        spread = np.where(std > 0, std, 1.0)
+        return cls((1, rows.shape[1]), tuple(mean.tolist()), tuple(spread.tolist()), flip=False)
+
+    def train(self, raw: Tensor, rng: np.random.Generator) -> Tensor:
+        return self.eval(raw)
+
+    def eval(self, raw: Tensor) -> Tensor:
+        """(n, 1, 1, 4d) uint8 -> (n, 1, 1, d) float32."""
+        values = raw.contiguous().view(torch.float32).double()
+        mean, std = (torch.tensor(v, dtype=torch.float64) for v in (self.mean, self.std))
+        return ((values - mean.to(raw.device)) / std.to(raw.device)).float()
+
+
+def as_bytes(rows: NDArray[np.float32]) -> Tensor:
+    """(n, d) float32 -> (n, 1, 1, 4d) uint8."""
+    whole = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
+    return whole.view(torch.uint8).view(len(rows), 1, 1, 4 * rows.shape[1])
+
+
 def draw_crops(rng: np.random.Generator, n: int, room: Size, size: Size, flip: bool) -> Draw:
     """n crops of `size` anywhere in `room` (the padded image), each place equally likely."""
     u = rng.random((3, n))
