@@ -20,9 +20,9 @@ from linsep.data.images import Images
 from linsep.data.tasks import Task
 from linsep.learning.learner import Learner
 from linsep.learning.memory import Memory
-from linsep.learning.method import BoundStage, BoundTerm, Stage, nothing_to_do
+from linsep.learning.method import BoundStage, Stage, nothing_to_do
 from linsep.learning.run import Run
-from linsep.learning.terms import Pass, Step
+from linsep.learning.terms import Pass, Step, Term
 from linsep.methods import assemble
 from linsep.nets.heads import LinearHead
 from linsep.settings import sections
@@ -133,7 +133,7 @@ def _panel(run: Run, task: Task, stage: Stage) -> Panel:
     learner = run.learner
     at = learner.bind(task, stage)
     losses = tuple(_losses(run, at))
-    batches = list(dict.fromkeys([None, *(bound.draw for bound in at.terms.values())]))
+    batches = list(dict.fromkeys([None, *at.draws.values()]))
     lanes = [_lane(one, losses) for one in batches]
     first, *others = lanes
     lanes = [first, *sorted(others, key=lambda lane: not lane.frozen)]  # old net's side by side
@@ -150,18 +150,22 @@ def _losses(run: Run, at: BoundStage) -> list[Loss]:
     learner = run.learner
     learner.net.train_only(at.stage.trains)
     batch = learner.batch(at.rows, "augment", run.cursor, augmented=at.stage.augmented)
-    stream = Pass(batch, learner.net, learner.teacher if at.looks_back else None)
+    teacher = learner.teacher if at.task.earlier else None
+    stream = Pass(batch, learner.net, teacher)
     drawn = learner.draw(at, run.cursor)
-    passes = {name: Pass(draw, learner.net, learner.teacher) for name, draw in drawn.items()}
+    passes = {name: Pass(draw, learner.net, teacher) for name, draw in drawn.items()}
     losses = []
-    for name, bound in at.terms.items():
+    for name, term in at.terms.items():
         noted = set[Path]()
-        step = Step(at.task, learner.net, stream, passes.get(bound.draw or ""))
-        again = _passed(run, bound.term, cast(Step, Watched(step, noted)))
-        ended = _passed(run, copy.deepcopy(bound.term).end_task, learner.moment(at.task))
+        step = Step(at.task, learner.net, stream, passes.get(at.draws.get(name, "")))
+        again = _passed(run, term, cast(Step, Watched(step, noted)))
+        ended = _passed(run, copy.deepcopy(term).end_task, learner.moment(at.task))
         rows = len((step.replay or stream).batch.y)
-        notes = tuple(_notes(bound, noted, learner.spec.parameters, again / rows, ended))
-        losses.append(Loss(name, bound.weight, _reads(name, bound, noted), notes))
+        notes = tuple(_notes(term, noted, learner.spec.parameters, again / rows, ended))
+        reads = _reads(noted, at.draws.get(name))
+        looked_back = any(OLD & {*words} for words in reads.values())
+        assert looked_back == ("before" in term.needs(at.task)), f"{name} is not as it declares"
+        losses.append(Loss(name, learner.weights[name], reads, notes))
     return losses
 
 
@@ -173,31 +177,28 @@ def _passed(run: Run, call: Callable[..., object], given: object) -> int:
     return run.meter.run["forward"] - before
 
 
-def _reads(
-    name: str, bound: BoundTerm, noted: Collection[Path]
-) -> dict[str | None, tuple[str, ...]]:
+def _reads(noted: Collection[Path], draw: str | None) -> dict[str | None, tuple[str, ...]]:
+    """What was read of the stream's batch and of the term's draw."""
     reads = {}
-    for part, lane in (("stream", None), ("replay", bound.draw)):
+    for part, lane in (("stream", None), ("replay", draw)):
         words = [word for path, word in WORDS.items() if (part, *path) in noted]
         if (part, "out") in noted:
             reads[lane] = tuple(dict.fromkeys(words))
-    looked_back = any(OLD & {*words} for words in reads.values())
-    assert looked_back == bound.needs.before, f"{name} is not as it declares"
     return reads
 
 
 def _notes(
-    bound: BoundTerm, noted: Collection[Path], parameters: int, again: float, ended: int
+    term: Term, noted: Collection[Path], parameters: int, again: float, ended: int
 ) -> Iterator[str]:
     if ("net",) in noted:
         yield "reads the weights"
     if again:
         yield f"passes its rows {again:g} more times, forward and back"
-    if numbers := sum(value.numel() for value in bound.term.buffers()) // parameters:
+    if numbers := sum(value.numel() for value in term.buffers()) // parameters:
         yield f"keeps {numbers} numbers for each weight"
     if ended:
         yield "passes rows once more when the task ends"
-    if bound.term.optimizer() is not None:
+    if term.optimizer() is not None:
         yield "trains a map of its own"
 
 

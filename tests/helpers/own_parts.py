@@ -9,14 +9,13 @@ from torch import nn
 
 from linsep.learning.losses import soft_cross_entropy
 from linsep.learning.method import Summand
-from linsep.learning.terms import Needs, Term
+from linsep.learning.terms import Term
 from linsep.methods.replay import er
 
 
 class ReplayDistillation(Term):
     def needs(self, task):
-        past = bool(task.earlier)
-        return Needs(draws=past, before=past)
+        return {"replay", "before"} if task.earlier else set()
 
     def forward(self, step):
         p = step.replay

@@ -247,18 +247,14 @@ def test_silent_in_the_first_task(kind: Kind, on: On) -> None:
     term = BackwardFeatures(SPEC, kind=kind, on=on)
     step = a_step(a_task(0), FakePass([0, 1], 1, before=False), FakePass([0], 2, before=False))
     assert term(step) is None
-    needs = term.needs(a_task(0))
-    assert not needs.before
-    assert not needs.draws
+    assert not term.needs(a_task(0))
 
 
 @pytest.mark.parametrize("on", get_args(On))
 def test_needs_of_later_tasks(on: On) -> None:
-    needs = BackwardFeatures(SPEC, on=on, layers=("low",)).needs(a_task(1))
-    assert needs.before
-    assert needs.draws == (on != "stream")
-    assert needs.taps == {"low"}
-    assert not needs.columns
+    term = BackwardFeatures(SPEC, on=on, layers=("low",))
+    assert term.needs(a_task(1)) == ({"before"} if on == "stream" else {"before", "replay"})
+    assert term.taps == ("low",)
 
 
 def test_new_features_and_map_both_get_a_gradient() -> None:

@@ -4,7 +4,7 @@ Knows how a step is made: draw, step, observe. Knows no schedule: which batch co
 often, is the run's business.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
@@ -21,7 +21,7 @@ from ..nets.norms import untracked
 from ..randomness import Cursor, Randomness
 from ..settings import sections
 from .exemplars import balanced, make_memory
-from .method import BoundStage, BoundTerm, Method, Stage
+from .method import BoundStage, Method, Stage
 from .model import Model
 from .stand_in import StandIn
 from .terms import Moment, Pass, Step, Term
@@ -59,25 +59,28 @@ class Learner(Model):
             head = method.head(body.widths["features"], scenario.num_classes)
         learned = sum(p.numel() for part in (body, head) for p in part.parameters())
         self.spec = Spec(raw, (raw[0], *size), scenario.num_classes, body.widths, learned)
+        self.weights = {s.name: s.weight for s in method.summands}
         self.terms: dict[str, Term] = {}
         for s in method.summands:
             with randomness.keyed(f"term/{s.name}"):
                 self.terms[s.name] = s.build(self.spec)
-        needs = [term.needs(task) for task in scenario.tasks for term in self.terms.values()]
-        net = Net(body, head, sorted(_union(n.taps for n in needs)), train)
+        terms = self.terms.values()
+        needs = frozenset(n for task in scenario.tasks for term in terms for n in term.needs(task))
+        taps = {tap for term in terms for tap in term.taps}
+        net = Net(body, head, sorted(taps), train)
         super().__init__(net, method.predictor(self.spec), augment, evaluation, compute, self.spec)
         for term in self.terms.values():
             term.to(self.device)
         stands_in = method.average is not None or evaluation.batchnorm == "reestimated"
         self.stand_in = StandIn(self.net, method.average) if stands_in else None
         looks_back = self.predictor.looks_back and self.net.learns("backbone")
-        teaches = any(n.before for n in needs) or (looks_back and not stands_in)
+        teaches = "before" in needs or (looks_back and not stands_in)
         self.teacher = frozen(self.net) if teaches else None
         # The network that predicted before this task, where a predictor asks for it.
         self.previous = None
         if looks_back:
             self.previous = frozen(self.shown) if stands_in else self.teacher
-        self.memory = make_memory(memory, self.spec, _union(n.columns for n in needs))
+        self.memory = make_memory(memory, self.spec, needs)
         if compute.compile:
             self.net.compile()
 
@@ -100,15 +103,11 @@ class Learner(Model):
 
     def bind(self, task: Task, stage: Stage) -> BoundStage:
         """What a stage trains on, and by which terms; the same whenever asked for within it."""
-        weights = {s.name: s.weight for s in self.method.summands}
-        terms = {}
-        for name in self.method.active(stage):
-            needs = self.terms[name].needs(task)
-            own = SHARED if self.shared_draw else name
-            draw = own if needs.draws and stage.draws else None
-            terms[name] = BoundTerm(self.terms[name], weights[name], needs, draw)
+        terms = {name: self.terms[name] for name in self.method.active(stage)}
+        replaying = [n for n, t in terms.items() if stage.draws and "replay" in t.needs(task)]
+        draws = {name: SHARED if self.shared_draw else name for name in replaying}
         rows = stage.rows.choose(task, self.memory, self.choosing(task))
-        return BoundStage(task, stage, rows, terms, self.net.parts(stage.trains))
+        return BoundStage(task, stage, rows, terms, draws, self.net.parts(stage.trains))
 
     def end_task(self, task: Task) -> None:
         if not any(stage.settled for stage in self.method.stages):
@@ -134,7 +133,7 @@ class Learner(Model):
 
     def draw(self, at: BoundStage, cursor: Cursor) -> dict[str, Batch]:
         """Every replay batch of the coming step, by the name of its draw."""
-        names = dict.fromkeys(bound.draw for bound in at.terms.values() if bound.draw)
+        names = dict.fromkeys(at.draws[name] for name in at.terms if name in at.draws)
         return {name: self._replay(name, cursor) for name in names} if len(self.memory) else {}
 
     def step(
@@ -149,18 +148,17 @@ class Learner(Model):
         self.net.train_only(at.stage.trains)
         self._clear_gradients()
         with self._precision():
-            stream = Pass(batch, self.net, self.teacher if at.looks_back else None)
+            stream = self._pass(at.task, batch)
         losses: dict[str, Tensor] = {}
         for names in self.method.rule.rounds(list(at.terms)):
-            bound = {name: at.terms[name] for name in names}
-            spoken = self._losses(at.task, bound, stream, draws)
+            spoken = self._losses(at, names, stream, draws)
             if not spoken:
                 continue
-            weighted = {name: bound[name].weight * loss.float() for name, loss in spoken.items()}
+            weighted = {name: self.weights[name] * loss.float() for name, loss in spoken.items()}
             self.method.rule.backward(weighted, at.parameters)
             self.optimizers.step(at.stage.name, at.stage.descent.rate(epoch, self.training))
-            for term, weight, _, _ in at.terms.values():
-                term.after_step(self.net, weight)
+            for name, term in at.terms.items():
+                term.after_step(self.net, self.weights[name])
             self._clear_gradients()
             losses |= {name: loss.detach() for name, loss in spoken.items()}
         if self.stand_in is not None:
@@ -275,43 +273,35 @@ class Learner(Model):
         return batch._replace(logits=beside.get("logits"), features=beside.get("features"))
 
     def _losses(
-        self,
-        task: Task,
-        bound: Mapping[str, BoundTerm],
-        stream: Pass,
-        draws: Mapping[str, Batch],
+        self, at: BoundStage, names: Sequence[str], stream: Pass, draws: Mapping[str, Batch]
     ) -> dict[str, Tensor]:
         """The losses of the terms that have something to say, once their draws passed the net."""
         losses = {}
         with self._precision():
-            replayed = self._replayed(bound.values(), draws)
-            for name, (term, _, _, draw) in bound.items():
-                loss = term(Step(task, self.net, stream, replayed.get(draw) if draw else None))
+            replayed = self._replayed(at, names, draws)
+            for name in names:
+                p = replayed.get(at.draws.get(name, ""))
+                loss = at.terms[name](Step(at.task, self.net, stream, p))
                 if loss is not None:
                     losses[name] = loss
         return losses
 
-    def _replayed(self, bound: Iterable[BoundTerm], draws: Mapping[str, Batch]) -> dict[str, Pass]:
+    def _replayed(
+        self, at: BoundStage, names: Sequence[str], draws: Mapping[str, Batch]
+    ) -> dict[str, Pass]:
         """The terms' draws through the net, each once, in the terms' order."""
-        looks_back: dict[str, bool] = {}
-        for _, _, needs, draw in bound:
-            if draw is not None and draw in draws:
-                looks_back[draw] = needs.before or looks_back.get(draw, False)
+        wanted = dict.fromkeys(at.draws[name] for name in names if name in at.draws)
         quiet = untracked(self.net) if self.training.bn_updates == "stream" else nullcontext()
         with quiet:
-            passes = {
-                draw: Pass(draws[draw], self.net, self.teacher if back else None)
-                for draw, back in looks_back.items()
-            }
+            passes = {draw: self._pass(at.task, draws[draw]) for draw in wanted if draw in draws}
         for p in passes.values():
             self.memory.replayed(p.batch.images, p.out.logits)
         return passes
+
+    def _pass(self, task: Task, batch: Batch) -> Pass:
+        return Pass(batch, self.net, self.teacher if task.earlier else None)
 
     def _clear_gradients(self) -> None:
         self.net.zero_grad()
         for term in self.terms.values():
             term.zero_grad()
-
-
-def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
-    return frozenset[str]().union(*sets)

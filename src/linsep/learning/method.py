@@ -1,6 +1,7 @@
 """What a method is: a named sum of terms and the few choices around it. A recipe, not a base class.
 
-Knows the parts by their constructors. Knows no names of methods and runs nothing.
+Four concepts make a loss: a `Summand` is a weighted `Term` of the sum, and a term gives its loss of
+a `Step`, which holds the `Pass` of the stream's batch and that of a replay batch (terms.py).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..nets.heads import Head, LinearHead
 from ..nets.net import Spec
 from .memory import Memory
 from .predictors import Predictor
-from .terms import Moment, Needs, Term
+from .terms import Moment, Term
 from .updates import DESCEND, Descent, Rule
 
 Addition = Callable[["Method"], "Method"]  # what stands behind a `+`: from a method to another
@@ -131,15 +132,6 @@ class Method:
         return extra(self)
 
 
-class BoundTerm(NamedTuple):
-    """A term at work in a stage: what it needs in this task, and the name of its draw, if any."""
-
-    term: Term
-    weight: float
-    needs: Needs
-    draw: str | None
-
-
 @dataclass(frozen=True)
 class BoundStage:
     """A stage of a task with everything that stays the same during it."""
@@ -147,15 +139,11 @@ class BoundStage:
     task: Task
     stage: Stage
     rows: Images  # that it trains on
-    terms: Mapping[str, BoundTerm]  # those that take part, by name, in the order of the sum
+    terms: Mapping[str, Term]  # those that take part, by name, in the order of the sum
+    draws: Mapping[str, str]  # the name of the replay batch of each of them that has one
     parameters: Sequence[nn.Parameter]  # of the net, that learn
 
     def due(self, step: int) -> BoundStage:
         """The stage as it is in this step of an epoch: without the terms that sit it out."""
-        due = {name: b for name, b in self.terms.items() if step % b.needs.every == 0}
+        due = {name: term for name, term in self.terms.items() if step % term.every == 0}
         return self if len(due) == len(self.terms) else replace(self, terms=due)
-
-    @property
-    def looks_back(self) -> bool:
-        """Whether a term asks for the previous task's net."""
-        return any(bound.needs.before for bound in self.terms.values())

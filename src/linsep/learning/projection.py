@@ -15,12 +15,14 @@ from ..data.tasks import Task
 from ..errors import ConfigError, DataError, unknown
 from ..nets.net import Spec
 from .losses import Scale, feature_match
-from .terms import Needs, On, Pass, Step, Term
+from .terms import NOTHING, Needs, On, Pass, Step, Term
 
 Kind = Literal["linear", "identity", "mlp"]
 Init = Literal["default", "identity", "orthogonal"]
 Teacher = Literal["frozen", "stored"]
-STORED = "features"  # the layer, and the memory's column, whose past can be stored
+STORED: Literal["features"] = (
+    "features"  # the layer, and the memory's column, whose past can be stored
+)
 
 
 class BackwardProjection(nn.Module):
@@ -126,7 +128,7 @@ class BackwardFeatures(Term):
         cycle: bool = False,
     ) -> None:
         super().__init__(spec)
-        self.layers = tuple(layers)
+        self.layers = self.taps = tuple(layers)
         if not self.layers:
             raise ConfigError("layers: name at least one, such as 'features'")
         for layer in self.layers:
@@ -141,11 +143,12 @@ class BackwardFeatures(Term):
         self.lasting = not reset
 
     def needs(self, task: Task) -> Needs:
-        past, taps = bool(task.earlier), frozenset(self.layers)
-        frozen = past and not (self.stored and self.on == "replay")
-        kept = frozenset({STORED}) if self.stored else frozenset[str]()
-        draws = past and self.on != "stream"
-        return Needs(draws, frozen, kept, taps, self.every)
+        kept: Needs = {STORED} if self.stored else NOTHING
+        if not task.earlier:
+            return kept
+        replayed: Needs = {"replay"} if self.on != "stream" else NOTHING
+        frozen: Needs = NOTHING if self.stored and self.on == "replay" else {"before"}
+        return kept | replayed | frozen
 
     def projection(self, layer: str) -> nn.Module:
         """The map that takes a layer's new outputs to its old ones."""

@@ -1,10 +1,11 @@
 """Loss terms: each binds one pure loss to what it looks at during a step.
 
-Knows the step's passes. Knows no memory, optimiser loop or randomness: what a term wants drawn it
-declares beforehand, and gets as data. Terms that only one method has live beside its recipe.
+A term sees a `Step` and nothing else. What it will read of it beyond the stream's pass it declares
+beforehand, and what no term needs is neither computed nor allocated. Terms that only one method has
+live beside its recipe.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -21,23 +22,17 @@ from ..nets.net import Net, Output, Spec
 from . import losses
 
 On = Literal["both", "stream", "replay"]
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a term will look at during a task; what nobody needs is neither made nor allocated."""
-
-    draws: bool = False  # a replay batch
-    before: bool = False  # the previous task's net
-    columns: frozenset[str] = frozenset()  # stored with each row beyond image and label
-    taps: frozenset[str] = frozenset()  # blocks of the backbone beside the features
-    every: int = 1  # at work in those steps of an epoch whose number is a multiple of this
+# What a term reads of a step: a replay batch (`step.replay`), what the previous task's net says of
+# its rows (`before` of a pass), logits or features that are stored with them (of a batch).
+Need = Literal["replay", "before", "logits", "features"]
+Needs = Set[Need]
+NOTHING: Needs = frozenset()
 
 
 class Pass:
     """A batch as the net sees it now (`out`) and as the previous task's net saw it (`before`)."""
 
-    def __init__(self, batch: Batch, net: Callable[[Tensor], Output], teacher: Net | None) -> None:
+    def __init__(self, batch: Batch, net: Net, teacher: Net | None) -> None:
         self.batch, self.out = batch, net(batch.x)
         self._teacher = teacher
 
@@ -73,16 +68,19 @@ class Moment:
 
 
 class Term(nn.Module):
-    """One summand of the objective. Return None when there is nothing to say this step."""
+    """A loss of the objective. Return None when there is nothing to say this step."""
 
     looks_back = False  # whether it compares with the previous task's net, from the second task on
     lasting = True  # whether its state matters to later tasks; not if each task resets it
+    taps: Sequence[str] = ()  # blocks of the backbone that it reads beside the features
+    every = 1  # it takes part in those steps of an epoch whose number is a multiple of this
 
     def __init__(self, spec: Spec) -> None:
         super().__init__()
 
     def needs(self, task: Task) -> Needs:
-        return Needs(before=self.looks_back and bool(task.earlier))
+        """What it will read during a task."""
+        return {"before"} if self.looks_back and task.earlier else NOTHING
 
     def forward(self, step: Step) -> Tensor | None:
         raise NotImplementedError(f"{type(self).__name__} must give a loss")
@@ -133,7 +131,7 @@ class ReplayCE(Term):
         self.first_task = first_task
 
     def needs(self, task: Task) -> Needs:
-        return Needs(draws=self.first_task or bool(task.earlier))
+        return {"replay"} if self.first_task or task.earlier else NOTHING
 
     def forward(self, step: Step) -> Tensor | None:
         p = step.replay
@@ -159,12 +157,10 @@ class ReplayLogits(Term):
         self.target, self.distance, self.first_task = target, distance, first_task
 
     def needs(self, task: Task) -> Needs:
-        first = not task.earlier
-        old = self.target == "old_net" and not first
-        stored = not old and (self.first_task or not first)
-        columns = frozenset({"logits"}) if stored else frozenset[str]()
-        draws = self.first_task or not first
-        return Needs(draws=draws, before=old, columns=columns)
+        if not (self.first_task or task.earlier):
+            return NOTHING
+        old = self.target == "old_net" and task.earlier
+        return {"replay", "before" if old else "logits"}
 
     def forward(self, step: Step) -> Tensor | None:
         p = step.replay

@@ -1,17 +1,15 @@
 """What can be added to any method: the old features must stay readable off the new ones."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from ..errors import ConfigError
 from ..learning.losses import Scale
 from ..learning.method import Summand
-from ..learning.projection import BackwardFeatures, Init, Teacher
-from ..learning.terms import On, Term
-from ..nets.net import Spec
+from ..learning.projection import BackwardFeatures, Init, Kind, Teacher
+from ..learning.terms import On
 from ..settings.sections import Count, Rate, Share, Weight
 
 Layers = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -48,12 +46,7 @@ def bfp(
     distance of B h_old from h, of B A h from h and of A B h_old from h_old. The network learns from
     none of these; `transport.map = "bfp"` uses B (after Xu and Krawczyk, 2026, BiCyc).
     """
-    build = partial(
-        BackwardFeatures, kind="linear", on=on, layers=layers, init=init, lr=lr,
-        momentum=momentum, reset=reset, scale=scale, every=every, teacher=teacher,
-        cycle=cycle,
-    )  # fmt: skip
-    return _summand("bfp", weight, build, on, layers, teacher)
+    return _backward("bfp", "linear", **locals())
 
 
 def bfp2(
@@ -62,11 +55,7 @@ def bfp2(
     every: Count = 1, teacher: Teacher = "frozen",
 ) -> Summand:  # fmt: skip
     """BFP-2: as `bfp`, with two layers and a ReLU between them in place of the affine map."""
-    build = partial(
-        BackwardFeatures, kind="mlp", on=on, layers=layers, init=init, lr=lr,
-        momentum=momentum, reset=reset, scale=scale, every=every, teacher=teacher,
-    )  # fmt: skip
-    return _summand("bfp2", weight, build, on, layers, teacher)
+    return _backward("bfp2", "mlp", **locals())
 
 
 def fd(
@@ -74,25 +63,17 @@ def fd(
     every: Count = 1, teacher: Teacher = "frozen",
 ) -> Summand:  # fmt: skip
     """Feature distillation: as `bfp` with the identity as its map; features must stay the same."""
-    build = partial(
-        BackwardFeatures, kind="identity", on=on, layers=layers, scale=scale, every=every,
-        teacher=teacher,
-    )  # fmt: skip
-    return _summand("fd", weight, build, on, layers, teacher)
+    return _backward("fd", "identity", **locals())
 
 
-def _summand(
-    name: str,
-    weight: float,
-    build: Callable[[Spec], Term],
-    on: On,
-    layers: Layers,
-    teacher: Teacher,
-) -> Summand:
-    if teacher == "stored" and on == "stream":
+def _backward(name: str, kind: Kind, weight: float, **options: Any) -> Summand:
+    """The term that all three are; the options are those of `BackwardFeatures`."""
+    stored, on = options["teacher"] == "stored", options["on"]
+    if stored and on == "stream":
         problem = "'stored' is about replayed rows, and on = 'stream' looks at none"
         raise ConfigError(f"{name}.teacher: {problem}; leave one of them out")
-    if teacher == "stored" and tuple(layers) != LAST:
+    if stored and tuple(options["layers"]) != LAST:
         problem = "only the layer 'features' can be stored"
         raise ConfigError(f"{name}.teacher: {problem}; leave {name}.layers out")
+    build = partial(BackwardFeatures, kind=kind, **options)
     return Summand(name, weight, build, from_memory=on == "replay")

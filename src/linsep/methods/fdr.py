@@ -16,8 +16,7 @@ class ReplayProbabilities(Term):
     """Softmax outputs of replayed rows towards the stored ones."""
 
     def needs(self, task: Task) -> Needs:
-        columns = frozenset({"logits"})
-        return Needs(draws=bool(task.earlier), columns=columns)
+        return {"replay", "logits"} if task.earlier else {"logits"}
 
     def forward(self, step: Step) -> Tensor | None:
         p = step.replay

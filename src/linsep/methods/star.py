@@ -13,7 +13,7 @@ from torch.func import functional_call
 from ..data.tasks import Task
 from ..learning.losses import divergence
 from ..learning.method import Summand
-from ..learning.terms import Needs, Step, Term
+from ..learning.terms import NOTHING, Needs, Step, Term
 from ..nets.net import Net, Output, Spec
 from ..nets.norms import untracked
 from ..settings.sections import Rate, Weight
@@ -39,7 +39,8 @@ class WorstCase(Term):
         self.register_buffer("key", torch.tensor(0))
 
     def needs(self, task: Task) -> Needs:
-        return Needs(draws=self.on == "replay" and (self.first_task or bool(task.earlier)))
+        works = self.first_task or task.earlier
+        return {"replay"} if self.on == "replay" and works else NOTHING
 
     def begin_task(self, task: Task) -> None:
         self.key.copy_(torch.randint(2**62, ()))
