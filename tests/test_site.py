@@ -116,43 +116,6 @@ def visited(browser: Any, address: str) -> Iterator[Any]:
     assert all(url.startswith((address, "data:", "blob:")) for url in asked), asked
 
 
-def test_a_reader_finds_the_way(visited: Any, address: str) -> None:
-    """Tabs and search."""
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    wait = WebDriverWait(visited, PATIENCE)
-    visited.get(f"{address}/index.html")
-    visited.find_element(By.CSS_SELECTOR, ".md-tabs").find_element(By.LINK_TEXT, "Methods").click()
-    wait.until(lambda page: page.title.startswith("Methods"))
-    visited.find_element(By.LINK_TEXT, "derpp").click()
-    wait.until(lambda page: page.title.startswith("DER++"))
-
-    visited.find_element(By.CSS_SELECTOR, "label.md-search__icon, .md-search__input").click()
-    visited.find_element(By.CSS_SELECTOR, ".md-search__input").send_keys("forgetting")
-    found = ".md-search-result__link"
-    wait.until(lambda page: page.find_elements(By.CSS_SELECTOR, found))
-    target = visited.find_elements(By.CSS_SELECTOR, found)[0].get_attribute("href")
-    assert target.startswith(address)
-
-
-def test_code_can_be_copied(visited: Any, address: str) -> None:
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    everything = {"origin": address, "permissions": ["clipboardReadWrite"]}
-    visited.execute_cdp_cmd("Browser.grantPermissions", everything)
-    visited.get(f"{address}/methods/derpp.html")
-    button = "button.md-clipboard, .md-code__button"
-    buttons = WebDriverWait(visited, PATIENCE).until(
-        lambda page: page.find_elements(By.CSS_SELECTOR, button)
-    )
-    buttons[0].click()
-    read = "navigator.clipboard.readText().then(arguments[0], arguments[0])"
-    copied = WebDriverWait(visited, PATIENCE).until(lambda page: page.execute_async_script(read))
-    assert str(copied).strip() == "linsep run --method derpp --memory 200"
-
-
 NARROW = ("index", "api", "commands", "settings", "evidence", "methods/index", "methods/lucir")
 
 

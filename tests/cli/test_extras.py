@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from linsep import optional
-from linsep.cli import app
 from tests.helpers.command import command
 
 # The package that is missing, the words that need it, and the extra that has it.
@@ -42,18 +40,3 @@ def test_a_missing_extra_is_named_before_any_work(
     assert said.stderr.endswith(f"needs {package}: pip install 'linsep[{extra}]'\n")
     assert said.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "extras"),
-    [
-        ("search", ("search", "ray", "slurm")), ("report", ("plot",)), ("figures", ("plot",)),
-        ("grid", ("ray", "slurm")), ("run", ("tensorboard",)), ("log", ("tensorboard",)),
-        ("export", ("onnx",)),
-    ],
-)  # fmt: skip
-def test_the_help_of_a_command_names_its_extras(name: str, extras: tuple[str, ...]) -> None:
-    found: Any = get_command(app).commands[name]  # type: ignore[attr-defined]
-    help_ = " ".join([found.help, *(getattr(option, "help", "") or "" for option in found.params)])
-    for extra in extras:
-        assert rf"'linsep\[{extra}]'" in help_  # the backslash keeps rich from eating the brackets

@@ -1,6 +1,5 @@
 """What appears on a terminal: a spinner, tables that fit, and texts as they are meant."""
 
-import ast
 import io
 import re
 import sys
@@ -17,8 +16,6 @@ from rich.markup import render
 from linsep.cli import look
 from linsep.cli.commands import app
 from linsep.cli.terminal import Spinner
-from linsep.data.registry import SOURCES
-from linsep.settings.catalogue import SCENARIOS
 from linsep.storage.store import open_record
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
@@ -156,39 +153,3 @@ def test_help_has_no_types_of_flags_and_single_brackets(name: str, tmp_path: Pat
     assert "<bool>" not in said
     assert "[[" not in said
     assert "{{" not in said
-
-
-def test_lists_are_printed_as_they_are(tmp_path: Path) -> None:
-    listed = " ".join(command("list", cwd=tmp_path).stdout.split())
-    for kind in look.KINDS[:-1]:
-        for name, line, *_ in look._choices(kind):
-            assert f"{name} " in listed
-            for word in line.split():
-                assert word in listed
-    listed = command("data", "list", cwd=tmp_path).stdout
-    for name, source in SOURCES.items():
-        for word in (name, *SCENARIOS[name].line.split(), *source.layout.split()):
-            assert word in listed
-
-
-def test_whatever_is_printed_is_no_markup() -> None:
-    """A console reads a text as markup unless it is told not to; `say` and tables are safe."""
-    calls = [
-        (path, node)
-        for part in ("cli", "compare", "report")
-        for path in (ROOT / "src/linsep" / part).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-        if node.func.attr in ("print", "add_row", "from_markup")
-    ]
-    assert len(calls) > 5
-    for path, node in calls:
-        plain = any(keyword.arg == "markup" for keyword in node.keywords)
-        drawn = [ast.unparse(given) for given in node.args]
-        made = ("Text(", "Text.assemble(", "Padding(")  # which reads no markup in a Text
-        safe = [
-            text.endswith(".to_rich()") or "escape" in text or text.startswith(made)
-            for text in drawn
-        ]
-        renderables = [text in ("table", "*cells") for text in drawn]  # rich tables, rich texts
-        assert plain or all(map(max, safe, renderables)), f"{path}:{node.lineno}"

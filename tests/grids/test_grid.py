@@ -18,13 +18,10 @@ from linsep.grids.engines import Local, cpu_slots, gpu_slots, open_engine
 from linsep.grids.grid import Grid
 from linsep.grids.plan import Cell, expand, over, plan, time_left
 from linsep.grids.worker import Board, Report
-from linsep.prepare import prepare
-from linsep.settings.config import from_settings
 from linsep.storage.folder import RunFolder
 from linsep.storage.lease import Lease
-from linsep.storage.session import Session
 from tests.helpers.command import command
-from tests.helpers.real_runs import contents
+from tests.helpers.real_runs import alone, contents
 
 SETTINGS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 4, "train": 20, "test": 5},
@@ -78,11 +75,7 @@ def test_a_grid_equals_its_runs_alone_even_when_workers_are_killed(tmp_path: Pat
     assert killed == 2
     assert [cell.status for cell in cells] == ["done"] * 6
     for cell in cells:
-        alone = prepare(from_settings(cell.settings), lenient=True)
-        with Session(alone, tmp_path / "alone") as session:
-            for _ in session:
-                pass
-        assert contents(cell.folder) == contents(session.folder)
+        assert contents(cell.folder) == contents(alone(cell.settings, tmp_path / "alone"))
     assert {cell.status for cell in plan(SETTINGS, tmp_path / "grid")} == {"done"}
 
 
@@ -218,9 +211,7 @@ def test_a_run_held_elsewhere_is_waited_for(tmp_path: Path) -> None:
     def other_process() -> None:
         if not engine.endings:
             held.release()
-            prepared = prepare(from_settings(cells[0].settings), lenient=True)
-            with Session(prepared, tmp_path) as session:
-                list(session)
+            alone(cells[0].settings, tmp_path)
 
     engine.on_look.append(other_process)
     for _ in Grid(cells, tmp_path, engine=engine):
@@ -355,14 +346,3 @@ def test_the_command_plans_works_and_says_what_failed(tmp_path: Path) -> None:
     again = command(*WORDS, cwd=tmp_path)  # er's own memory is another run
     assert again.returncode == 0
     assert again.stdout.startswith("2 runs: 1 finished, 1 new; 1 at once, about ")
-
-
-@pytest.mark.parametrize(("on", "module"), [("ray", "ray"), ("slurm", "submitit")])
-def test_an_engine_that_is_not_installed_is_one_line(
-    on: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, module, None)
-    said = command(*WORDS, "--on", on, cwd=tmp_path)
-    assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr.count("\n") == 1
-    assert f"pip install 'linsep[{on}]'" in said.stderr

@@ -16,11 +16,8 @@ import pytest
 
 from linsep.grids.grid import Grid
 from linsep.grids.plan import plan
-from linsep.prepare import prepare
-from linsep.settings.config import from_settings
 from linsep.storage.lease import holders
-from linsep.storage.session import Session
-from tests.helpers.real_runs import contents
+from tests.helpers.real_runs import alone, contents
 
 WORKER_KILLS, PARENT_KILLS = 20, 5
 SPAWN = multiprocessing.get_context("spawn")
@@ -77,13 +74,8 @@ def killed(process: BaseProcess, runs: Path, moments: random.Random) -> Iterator
 def test_a_grid_survives_the_death_of_its_workers_and_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = {}
-    for cell in plan(SETTINGS, tmp_path):
-        alone = prepare(from_settings(cell.settings), lenient=True)
-        with Session(alone, tmp_path / "a") as session:
-            for _ in session:
-                pass
-        expected[cell.name] = contents(session.folder)
+    cells = plan(SETTINGS, tmp_path)
+    expected = {cell.name: contents(alone(cell.settings, tmp_path / "a")) for cell in cells}
     moments, workers, parents, rounds = random.Random(0), 0, 0, 0
     runs = tmp_path / "b0"
     resource_tracker.ensure_running()  # which is this process's own, and so must not bear the mark

@@ -15,7 +15,7 @@ from linsep.settings.config import from_settings
 from linsep.storage.lease import holders
 from linsep.storage.session import Session
 from tests.helpers.own_parts import SOURCE, write
-from tests.helpers.real_runs import contents
+from tests.helpers.real_runs import alone, contents
 
 ray = pytest.importorskip("ray", reason="needs linsep[ray]")
 pytestmark = [
@@ -48,13 +48,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def straight(runs: Path) -> dict[str, dict[str, bytes]]:
-    expected = {}
-    for cell in plan(SETTINGS, runs):
-        with Session(prepare(from_settings(cell.settings), lenient=True), runs) as session:
-            for _ in session:
-                pass
-        expected[cell.name] = contents(session.folder)
-    return expected
+    return {cell.name: contents(alone(cell.settings, runs)) for cell in plan(SETTINGS, runs)}
 
 
 def until_all_exist(paths: list[Path]) -> None:

@@ -11,11 +11,8 @@ from linsep.errors import ConfigError
 from linsep.grids.engines import cpu_slots
 from linsep.grids.grid import Grid
 from linsep.grids.plan import plan
-from linsep.prepare import prepare
-from linsep.settings.config import from_settings
 from linsep.storage.lease import holders
-from linsep.storage.session import Session
-from tests.helpers.real_runs import contents
+from tests.helpers.real_runs import alone, contents
 
 pytest.importorskip("submitit", reason="needs linsep[slurm]")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -47,11 +44,7 @@ def test_jobs_equal_runs_alone_though_one_is_killed_and_one_preempted(tmp_path: 
     assert not signals
     assert [cell.status for cell in cells] == ["done"] * 2, [cell.reason for cell in cells]
     for cell in cells:
-        alone = prepare(from_settings(cell.settings), lenient=True)
-        with Session(alone, tmp_path / "alone") as session:
-            for _ in session:
-                pass
-        assert contents(cell.folder) == contents(session.folder)
+        assert contents(cell.folder) == contents(alone(cell.settings, tmp_path / "alone"))
 
 
 def test_without_slurm_it_says_so(tmp_path: Path) -> None:

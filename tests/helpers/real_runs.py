@@ -6,6 +6,8 @@ from typing import Any
 import linsep
 from linsep.learning.run import StepEnd
 from linsep.prepare import Prepared, prepare
+from linsep.settings.config import from_settings
+from linsep.settings.sections import Keep
 from linsep.storage.session import Session
 
 SETTINGS: dict[str, Any] = {
@@ -23,6 +25,14 @@ def prepared(**changes: Any) -> Prepared:
 
 def straight(runs: Path) -> Path:
     with Session(prepared(), runs) as session:
+        for _ in session:
+            pass
+    return session.folder
+
+
+def alone(settings: dict[str, Any], runs: Path, keep: Keep | None = None) -> Path:
+    """The folder of a finished run with these settings."""
+    with Session(prepare(from_settings(settings), lenient=True), runs, keep=keep) as session:
         for _ in session:
             pass
     return session.folder

@@ -53,8 +53,9 @@ class Case:
         errors = [line for line in lines if line.startswith("error: ")]
         if code not in (0, 1, 2):
             yield f"exit code {code}"
-        if "Traceback" in said.stderr + said.stdout:
-            yield "a traceback is printed"
+        for bad in ("Traceback", "\x1b", "\x07"):
+            if bad in said.stderr + said.stdout:
+                yield f"{bad!r} is printed"
         if len(errors) != (code == 2) and not usage:
             yield f"exit code {code} and {len(errors)} lines of error: {said.stderr[:300]!r}"
         if not usage:
@@ -129,19 +130,8 @@ def _look(room: Path) -> Look:
     return found
 
 
-def writing(path: str, content: bytes) -> Spoil:
-    """Replace a file by one of this content."""
-
-    def spoil(room: Path) -> None:
-        clear(room / path)
-        (room / path).parent.mkdir(parents=True, exist_ok=True)
-        (room / path).write_bytes(content)
-
-    return spoil
-
-
 def putting(path: str, make: Callable[[Path], object]) -> Spoil:
-    """Replace a file by something that is none."""
+    """Replace a file by something else."""
 
     def spoil(room: Path) -> None:
         clear(room / path)
@@ -149,6 +139,11 @@ def putting(path: str, make: Callable[[Path], object]) -> Spoil:
         make(room / path)
 
     return spoil
+
+
+def writing(path: str, content: bytes) -> Spoil:
+    """Replace a file by one of this content."""
+    return putting(path, lambda file: file.write_bytes(content))
 
 
 def clear(path: Path) -> None:

@@ -14,7 +14,11 @@ from linsep.learning import metrics
 from linsep.settings.layers import read
 from linsep.storage.bundle import _checked, _comment
 from linsep.storage.files import digest, write
+from linsep.storage.lease import this_host
 from tests.helpers.command import command
+from tests.helpers.made_reports import make_full_run
+from tests.helpers.real_runs import straight
+from tests.helpers.undrawn import undrawn
 
 
 def test_a_huge_config_is_not_read(tmp_path: Path) -> None:
@@ -52,6 +56,38 @@ def test_a_matrix_that_is_none_has_no_metrics(matrix: Any) -> None:
     for metric in metrics.METRICS.values():
         with pytest.raises(DataError, match="a row and a column for each task"):
             metric.of(matrix)
+
+
+def test_what_was_not_measured_has_no_metric() -> None:
+    unmeasured = np.full((2, 2), np.nan)
+    assert {metric.of(unmeasured) for metric in metrics.METRICS.values()} == {None}
+
+
+def test_escapes_in_a_path_are_not_printed(tmp_path: Path) -> None:
+    make_full_run(tmp_path / "runs", "er", 0, tasks=2, classes=4, parts=())
+    evil = "\x1b[31mred"
+    for words in (
+        ("report", "-o", evil), ("figures", "--format", "svg", "-o", f"{evil}-figures"),
+        ("compare", "--format", "csv", "-o", f"{evil}.csv"), ("runs", "--runs", evil),
+        ("data", "show", "blobs", "-o", f"{evil}.png"), ("list", "settings", evil),
+    ):  # fmt: skip
+        with undrawn():
+            said = command(*words, cwd=tmp_path)
+        assert "\x1b" not in said.stdout + said.stderr, words
+        assert "[31mred" in said.stdout + said.stderr, words
+
+
+def test_more_draws_than_anybody_waits_for_are_refused(tmp_path: Path) -> None:
+    said = command("analyse", "--what", "probe", "--draws", "999999999", cwd=tmp_path)
+    assert said.returncode == 2
+
+
+def test_the_lease_that_a_killed_process_left_in_a_finished_run_is_removed(tmp_path: Path) -> None:
+    folder = straight(tmp_path)
+    dead = {"host": this_host(), "process": 1, "token": "0" * 32}
+    (folder / "lease.1").write_text(json.dumps(dead))
+    straight(tmp_path)
+    assert not (folder / "lease.1").exists()
 
 
 def test_parameters_out_of_their_range_are_one_line(tmp_path: Path) -> None:

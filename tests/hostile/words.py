@@ -85,7 +85,7 @@ WITH_A_VALUE: tuple[tuple[str, ...], ...] = (
 # None is a place of runs. Nothing can be made in some of them, and nothing be read in others.
 PATHS = (
     "/sys/x", "/proc/x", "/dev/null/x", "/dev/null", "x" * 300, "/" + "x/" * 3000, "\udcff",
-    "/proc/self/mem", "/etc/passwd/x", "config.toml", "a\nb",
+    "/proc/self/mem", "/etc/passwd/x", "config.toml", "a\nb", "\x1b[31mred",
 )  # fmt: skip
 AT_A_PATH: tuple[tuple[str, ...], ...] = (
     (*TRAIN, "--runs", "{}"), ("runs", "--runs", "{}"), ("compare", "--runs", "{}"),

@@ -1,7 +1,6 @@
 """Several runs in Python: the same selection, comparison and report as on the command line."""
 
 import re
-import sys
 from base64 import b64decode
 from html import unescape
 from pathlib import Path
@@ -120,9 +119,3 @@ def test_a_frame_has_a_row_for_each_run(runs: Path) -> None:
     long = found.compare().to_pandas()
     row = long[(long.method == "er+bfp") & (long.metric == "faa") & (long.setting == "class_il")]
     assert row["difference"].item() == 10
-
-
-def test_without_pandas_the_extra_is_named(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(linsep.LinsepError, match=r"to_pandas needs pandas: pip install 'linsep\[p"):
-        linsep.runs(runs=runs).to_pandas()

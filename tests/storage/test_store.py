@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -166,46 +167,26 @@ def test_only_what_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert read == ["ft-200-s0"]
 
 
-def _ruin(kind: str, index: Path) -> None:
-    content = bytearray(index.read_bytes())
-    match kind:
-        case "empty":
-            content = bytearray()
-        case "text":
-            content = bytearray(b"no database at all")
-        case "cut":
-            content = content[: len(content) // 2]
-        case "zeros":
-            content[200:] = bytes(len(content) - 200)
-        case "another number":
-            content = content.replace(b"52.0", b"99.0")
-        case "broken words":
-            content = content.replace(b'"method"', b'"method\x00')
-    index.write_bytes(content)
+RUINS: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda content: b"",
+    "text": lambda content: b"no index at all",
+    "cut": lambda content: content[: len(content) // 2],
+    "zeros": lambda content: content[:200] + bytes(len(content) - 200),
+    "another number": lambda content: content.replace(b"52.0", b"99.0"),
+    "broken words": lambda content: content.replace(b'"method"', b'"method\x00'),
+    "random bytes": lambda content: content[:100] + os.urandom(64) + content[164:],
+}
 
 
-KINDS = ("empty", "text", "cut", "zeros", "another number", "broken words")
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", RUINS)
 def test_a_damaged_index_changes_no_answer(kind: str, tmp_path: Path) -> None:
     store = Store(made(tmp_path))
     store.records()
     before = store.index.read_bytes()
-    _ruin(kind, store.index)
+    store.index.write_bytes(RUINS[kind](before))
     assert store.index.read_bytes() != before
-    assert facts(store.records()) == fresh(tmp_path)
-    assert facts(store.records()) == fresh(tmp_path)
-
-
-@pytest.mark.parametrize("start", range(0, 4096, 512))
-def test_random_bytes_in_the_index_change_no_answer(start: int, tmp_path: Path) -> None:
-    store = Store(made(tmp_path))
-    store.records()
-    content = bytearray(store.index.read_bytes())
-    content[start : start + 64] = os.urandom(64)
-    store.index.write_bytes(content)
-    assert facts(store.records()) == fresh(tmp_path)
+    for _ in range(2):
+        assert facts(store.records()) == fresh(tmp_path)
 
 
 def test_an_index_of_another_version_is_replaced(

@@ -1,7 +1,6 @@
 """The evidence: the right runs, the right verdicts, and pages that are up to date."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -17,12 +16,9 @@ from linsep.grids.plan import expand, in_parts, plan
 from linsep.storage.store import Store
 from studies.claims import CARRIED, EVERY_CLAIM, FAA, Claim, Contrast, Side
 from studies.evidence import Finding, Outcome, Runs, findings, verdict_on
-from studies.evidence_page import contrast_title, listed, page, renewed, replaced
+from studies.evidence_page import page, renewed, replaced
 from studies.features import analysed
 from studies.pictures import (
-    EVIDENCE_WIDTH,
-    LABELS,
-    RIGHT,
     evidence_picture,
     features_picture,
 )
@@ -186,27 +182,6 @@ def test_a_page_without_any_run_says_so() -> None:
     assert {finding.verdict for finding in found} == {"not run"}
     assert "not run" in page(found, Runs([]))
     assert "claim holds" in evidence_picture(found)  # its legend
-
-
-def test_a_narrow_terminal_shows_every_test() -> None:
-    found = findings(EVERY_CLAIM, Store(RESULTS).records())
-    lines = listed(found).splitlines()
-    assert max(map(len, lines)) < 80
-    shown = [" ".join(line.split()) for line in lines]
-    for finding in found:
-        for outcome in finding.outcomes:
-            assert contrast_title(outcome) in shown
-            if outcome.pairs is not None:
-                assert any(f"{outcome.pairs.difference.mean:+.2f} (" in line for line in shown)
-
-
-def test_the_picture_holds_all_of_its_labels_and_lines() -> None:
-    drawn = evidence_picture(findings(EVERY_CLAIM, Store(RESULTS).records()))
-    labels = re.findall(r'text-anchor="end"[^>]*>([^<]+)<', drawn)
-    assert max(len(label) for label in labels) * 6.8 < LABELS - 12  # of a wide font
-    ends = [float(x) for line in re.findall(r"M([0-9.-]+) [0-9.]+H([0-9.-]+)", drawn) for x in line]
-    assert min(ends) >= LABELS
-    assert max(ends) <= EVIDENCE_WIDTH - RIGHT
 
 
 def test_a_file_without_marks_is_left_alone() -> None:

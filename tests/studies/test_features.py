@@ -1,7 +1,6 @@
 """The features' tables are means of the stored analyses, worked out here from the files alone."""
 
 import json
-import re
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -19,7 +18,6 @@ from studies.features import (
     similarities,
     weights,
 )
-from studies.pictures import METHODS, features_picture
 
 RESULTS = Path(__file__).parents[2] / "results" / "small"
 
@@ -92,12 +90,3 @@ def test_weight_0_is_the_control_and_weight_1_the_main_comparison(runs: Runs) ->
         faa = [float(str(r.facts["class_il.faa"])) for r in records if r is not None]
         assert len(faa) == 3
         assert shown[weight][1].mean == pytest.approx(fmean(faa))  # type: ignore[union-attr]
-
-
-def test_the_picture_has_a_line_for_each_method_in_each_panel(runs: Runs) -> None:
-    drawn = features_picture(analysed(runs))
-    for method in ("derpp", "derpp+fd", "derpp+bfp"):
-        lines = re.findall(f'fill="none" stroke="{METHODS[method]}"', drawn)
-        assert len(lines) == 4
-    assert "<path" not in features_picture([])
-    assert features_picture([]).count("not run yet") == 4

@@ -1,8 +1,6 @@
 """The frontier: the right runs beside the right rivals, and a page that is up to date."""
 
-import re
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from types import SimpleNamespace
@@ -29,7 +27,7 @@ from studies.frontier import (
     newest,
 )
 from studies.frontier_page import notes, page
-from studies.pictures import FRONTIER_WIDTH, LINE, NAMED, frontier_picture
+from studies.pictures import frontier_picture
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "small"
@@ -181,17 +179,6 @@ def test_what_is_missing_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> Non
     assert notes(nothing)[0].startswith(f"{len(nothing.missing)} sums of the protocol lack runs")
     assert "- DER++ w/ BFP (0 of 5 seeds)" in page(nothing)
     assert "<circle" not in frontier_picture(nothing)
-
-
-def test_names_in_the_picture_do_not_overlap(found: Frontier) -> None:
-    drawn = frontier_picture(found)
-    heights = [float(y) for y in re.findall(r'<text x="564\.0" y="([0-9.]+)"', drawn)]
-    named = [one for one in found.sums if one in found.leading or one.part in NAMED]
-    assert len(heights) == len(named)
-    assert drawn.count("<circle") == sum(one.method != "jt" for one in found.sums)
-    widths = {one.title: 7.4 if one in found.leading else 6.6 for one in named}  # in a wide font
-    assert max(564 + each * len(name) for name, each in widths.items()) < FRONTIER_WIDTH
-    assert all(b - a >= LINE - 0.11 for a, b in pairwise(heights))
 
 
 def test_the_page_is_what_the_results_give(found: Frontier) -> None:

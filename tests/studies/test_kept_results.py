@@ -16,6 +16,7 @@ from linsep.storage.session import Session
 from linsep.storage.store import Store
 from studies import results
 from studies.evidence import Runs, protocol
+from tests.helpers.real_runs import alone
 
 BASE = {
     "scenario": {"name": "blobs", "classes": 6, "per_class": 40},
@@ -27,9 +28,7 @@ BASE = {
 
 
 def trained(settings: dict[str, Any], runs: Path) -> RunFolder:
-    with Session(prepare(from_settings(settings)), runs, keep="tasks") as session:
-        list(session)
-    return RunFolder(session.folder)
+    return RunFolder(alone(settings, runs, keep="tasks"))
 
 
 @pytest.mark.parametrize(
