@@ -52,16 +52,6 @@ def test_a_real_run_in_the_store(tmp_path: Path) -> None:
     assert record["training.schedule.milestones"] == "[]"
 
 
-def test_a_field_that_came_later_has_its_former_value(tmp_path: Path) -> None:
-    """A config does not name it then, but the run can be found by it."""
-    make_run(tmp_path, "er", 0, 50.0)
-    make_run(tmp_path, "er", 1, 50.0, settings={"evaluation": {"batchnorm": "reestimated"}})
-    for value, seed in (("running", 0), ("reestimated", 1)):
-        (record,) = Store(tmp_path).select(f"evaluation.batchnorm={value}")
-        assert record["seed"] == seed
-    assert len(Store(tmp_path).select("training.optimizer=sgd")) == 2
-
-
 def test_an_unfinished_run_says_how_far_it_came(tmp_path: Path) -> None:
     steps = 0
     with Session(prepared(), tmp_path) as session:
