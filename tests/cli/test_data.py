@@ -16,7 +16,7 @@ from linsep.data.sources.published import Remote, cache_home, data_folder
 from linsep.errors import ConfigError, DataError, LinsepError
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
-from tests.helpers.made_data import noise, write_folder, write_image
+from tests.helpers.made_data import noise, write_folder
 
 
 @pytest.fixture(autouse=True)
@@ -70,8 +70,10 @@ def test_prepare_check_and_show_a_folder(tmp_path: Path) -> None:
     assert len(places) == 1  # the first image of the first class, in the first column
 
 
-@pytest.mark.parametrize("per_task", [None, 1, 2, 3])
-@pytest.mark.parametrize("name", ["blobs", "folder", "table"])
+@pytest.mark.parametrize(
+    ("name", "per_task"),
+    [("blobs", None), ("blobs", 3), ("folder", None), ("folder", 1), ("table", None), ("table", 1)],
+)
 @pytest.mark.filterwarnings("ignore::linsep.data.images.DuplicateWarning")
 def test_show_draws_what_run_would_learn_and_refuses_what_run_refuses(
     tmp_path: Path, name: str, per_task: int | None
@@ -118,16 +120,6 @@ def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path, place: str
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(DataError, match="cannot be written"):
         run("show", "blobs", "-o", tmp_path / place)
-
-
-def test_show_draws_a_tables_own_tasks(tmp_path: Path) -> None:
-    lines = ["file,label,task"]
-    for i in range(12):
-        write_image(tmp_path / f"{i}.png", i)
-        lines.append(f"{i}.png,{i // 4},{2 - i // 4}")
-    (tmp_path / "t.csv").write_text("\n".join(lines))
-    output = run("show", "table", "--data", tmp_path / "t.csv", "-o", tmp_path / "x.png")
-    assert "3 tasks" in output
 
 
 @pytest.mark.parametrize(

@@ -135,12 +135,3 @@ def test_damage_to_a_prepared_set_is_found(root: Path, name: str) -> None:
     if name != "digests.bin":
         with pytest.raises(DataError, match=r"changed|not a readable prepared data set"):
             prepared(listing, HOW)
-
-
-def test_a_batch_reads_only_its_pages(tmp_path: Path) -> None:
-    """Mapped, not loaded: taking a few rows of a large set touches a few pages."""
-    target = tmp_path / "pixels.u8"
-    with target.open("wb") as file:
-        file.truncate(20_000 * 3 * 256 * 256)  # 3.9 GB of nothing
-    mapped = cache._mapped(target, (20_000, 3, 256, 256))
-    assert int(mapped[torch.tensor([5, 19_999])].sum()) == 0

@@ -136,7 +136,7 @@ def test_wrong_idx_files_are_named(tmp_path: Path) -> None:
         (whole[:-5], "cut off"),
         (whole + b"x", "too long"),
         (labels.read_bytes(), "another file"),
-        (idx(noise(0, 3, 28, 27)), r"shape \(3, 28, 27\); should be"),
+        (idx(noise(0, 3, 28, 27)), r"the shape \(3, 28, 28\)"),
         (b"", "another file"),
     ):
         images.write_bytes(content)
@@ -196,11 +196,7 @@ def _notes(place: Path, old: str, new: str) -> None:
         (lambda p: write_image(p / "val" / "images" / "x.png", 0), "x.png has no label"),
         (lambda p: (p / "val" / "val_annotations.txt").unlink(), "val_annotations.txt is missing"),
         (lambda p: (p / "wnids.txt").write_text("n00000000\n" * 3), "should be 3 classes"),
-        (lambda p: shutil.rmtree(p / "train" / "n00000002"), "n00000002 is missing"),
-        (
-            lambda p: [f.unlink() for f in (p / "train" / "n00000002" / "images").iterdir()],
-            "'word n00000002' has no training image",
-        ),
+        (lambda p: shutil.rmtree(p / "train" / "n00000002"), "n00000002' has no training image"),
     ],
 )
 def test_wrong_tiny_labels_are_named(

@@ -15,8 +15,6 @@ from linsep.data.scenarios import TaskWarning, fingerprint, open_scenario
 from linsep.data.sources.mnist import blobs, fashion_mini
 from linsep.data.tasks import Scenario, split, streamed
 from linsep.errors import DataError
-from linsep.learning.run import StepEnd
-from linsep.prepare import build
 from linsep.resolve import resolve
 from linsep.settings import sections
 from linsep.settings.config import from_settings
@@ -137,17 +135,13 @@ def test_a_subset_can_be_drawn_for_each_seed() -> None:
     assert resolve(from_settings(settings)).scenario.subset_seed == 7
 
 
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.5])
-def test_validation_never_touches_the_test_images(share: float) -> None:
-    data = dataset(train=20)
-    scenario = opened(data, per_task=2, validation=share)
+def test_validation_never_touches_the_test_images() -> None:
+    scenario = opened(dataset(train=20), per_task=2, validation=0.25)
     train, held = set(rows_learned(scenario)), set(rows_tested(scenario))
     assert not train & held
     assert train | held == set(range(120))  # all of the training images, and none from 1000 on
     for group, task in zip(scenario.groups, scenario.tasks, strict=True):
-        assert group.test.y.bincount(minlength=CLASSES)[list(group.classes)].tolist() == (
-            [round(20 * share)] * 2
-        )
+        assert [group.test.y.tolist().count(c) for c in group.classes] == [5, 5]
         assert set(task.train.y.tolist()) == set(task.classes)
 
 
@@ -305,14 +299,14 @@ def test_a_fingerprint_changes_with_one_pixel_or_label_and_nothing_else() -> Non
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def bad(**change: Any) -> Dataset:
-    x, y = torch.zeros(4, 1, 3, 3, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
-    good = of(x, y)
-    check(good)
-    return good._replace(**change)
-
-
 X, Y = torch.zeros(4, 1, 3, 3, dtype=torch.uint8), torch.tensor([0, 1, 0, 1])
+
+
+def bad(**change: Any) -> Dataset:
+    check(of(X, Y))
+    return of(X, Y)._replace(**change)
+
+
 BAD = [
     (bad(train=Images.of(X, torch.tensor([0, 1, 2, 1]))), ["training labels", "2", "0 to 1"]),
     (bad(test=Images.of(X, torch.tensor([0, -1, 0, 1]))), ["test labels", "-1", "0 to 1"]),
@@ -321,7 +315,6 @@ BAD = [
     (bad(train=Images.of(X, torch.zeros(4, dtype=torch.int64))), ["'b'", "no training image"]),
     (bad(test=Images.of(X, torch.ones(4, dtype=torch.int64))), ["'a'", "no test image"]),
     (bad(train=Images.of(X.float(), Y)), ["training images", "uint8", "float32"]),
-    (bad(train=Images.of(X.float() * torch.nan, Y)), ["training images", "uint8", "float32"]),
     (bad(test=Images.of(X[:, 0], Y)), ["test images", "(4, 3, 3)"]),
     (bad(test=Images.of(X[:, :, :2], Y)), ["(1, 3, 3)", "(1, 2, 3)", "one shape"]),
 ]
@@ -378,9 +371,6 @@ def test_fashion_mini_is_what_it_says() -> None:
 def test_blobs_are_the_same_every_time_and_learnable() -> None:
     a, b = blobs(), blobs()
     assert fingerprint(a) == fingerprint(b)
-    assert a.train.y.bincount().tolist() == [50] * 10
-    assert a.test.y.bincount().tolist() == [20] * 10
-    check(a)
     other = blobs(classes=4, train=3, test=2, size=5, channels=3)
     assert (len(other.train), len(other.test), other.train.shape) == (12, 8, (3, 5, 5))
     # The nearest class mean of the training images knows nearly every test image.
@@ -414,19 +404,3 @@ def test_the_rate_by_hand(schedule: dict[str, Any], expected: dict[int, float]) 
     """Epochs count from 0: "after 35" is from the 36th epoch on."""
     made = Schedule.model_validate(schedule)
     assert {e: made.rate(e) for e in expected} == pytest.approx(expected)
-
-
-def test_the_rate_reaches_the_optimiser() -> None:
-    """Each task starts from the full rate again."""
-    settings = {
-        "method": "ft",
-        "scenario": {"name": "blobs", "classes": 4, "train": 4},
-        "net": {"name": "mlp", "width": 3},
-        "training": {"epochs": 3, "lr": 0.5, "schedule": {"milestones": [2], "warmup": 1}},
-    }
-    run, rates = build(from_settings(settings)), []
-    for event in run:
-        if isinstance(event, StepEnd):
-            (optimizer,) = run.learner.optimizers.values()
-            rates.append(optimizer.param_groups[0]["lr"])
-    assert rates == pytest.approx([0.25, 0.5, 0.05] * 2)

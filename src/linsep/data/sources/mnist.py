@@ -117,18 +117,15 @@ def read(root: str | PathLike[str], layout: Layout) -> Dataset:
 
 def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     """Read an idx file of bytes that must have this shape; no more than that is ever unpacked."""
-    size, header = int(np.prod(shape)), 4 + 4 * len(shape)
+    header = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">u4").tobytes()  # 8: unsigned bytes
+    size = len(header) + int(np.prod(shape))
     with reading(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        content = file.read(header + size + 1)
-    magic = bytes([0, 0, 8, len(shape)])  # 8: unsigned bytes
-    if content[:4] != magic:
-        raise DataError(f"{path} starts with {content[:4].hex()}, not {magic.hex()}: another file?")
-    found = np.frombuffer(content[4:header], ">u4", len(content[4:header]) // 4)
-    if tuple(found.tolist()) != shape:
-        raise DataError(f"{path} has the shape {tuple(found.tolist())}; should be {shape}")
-    if len(content) != header + size:
-        raise DataError(f"{path} is {'cut off' if len(content) < header + size else 'too long'}")
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()
+        content = file.read(size + 1)
+    if not content.startswith(header):
+        raise DataError(f"{path} should hold bytes of the shape {shape}: is it another file?")
+    if len(content) != size:
+        raise DataError(f"{path} is {'cut off' if len(content) < size else 'too long'}")
+    return np.frombuffer(content, np.uint8, offset=len(header)).reshape(shape).copy()
 
 
 def fashion_mini() -> Dataset:
@@ -136,9 +133,8 @@ def fashion_mini() -> Dataset:
     content = files("linsep.data.sources").joinpath("fashion_mini.npz").read_bytes()
     with np.load(BytesIO(content)) as arrays:
         found = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    train = Images.of(found["train_x"].unsqueeze(1), found["train_y"])
-    test = Images.of(found["test_x"].unsqueeze(1), found["test_y"])
-    return Dataset(train, test, FASHION)
+    parts = (Images.of(found[f"{p}_x"].unsqueeze(1), found[f"{p}_y"]) for p in ("train", "test"))
+    return Dataset(*parts, FASHION)
 
 
 def blobs(
