@@ -133,8 +133,10 @@ def fashion_mini() -> Dataset:
     content = files("linsep.data.sources").joinpath("fashion_mini.npz").read_bytes()
     with np.load(BytesIO(content)) as arrays:
         found = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    parts = (Images.of(found[f"{p}_x"].unsqueeze(1), found[f"{p}_y"]) for p in ("train", "test"))
-    return Dataset(*parts, FASHION)
+    train, test = (
+        Images.of(found[f"{part}_x"].unsqueeze(1), found[f"{part}_y"]) for part in ("train", "test")
+    )
+    return Dataset(train, test, FASHION)
 
 
 def blobs(
