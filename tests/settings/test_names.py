@@ -1,6 +1,5 @@
 """One vocabulary: a setting has one meaning by all its names, wherever it is given."""
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +7,7 @@ import pytest
 from typer.main import get_command
 
 from linsep.cli import app
-from linsep.cli.asked import settings_from
-from linsep.cli.flags import Details, Question
+from linsep.cli.overrides import FLAGGED, SettingFlags, Typed, assigned, settings_from, varied
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand
 from linsep.settings.config import Config, all_settings, unknown_setting
@@ -22,6 +20,13 @@ VALUES: dict[str, Any] = {
     "net": "mlp", "width": 8, "memory": 30, "epochs": 3, "lr": 0.5, "batch_size": 16,
     "device": "cpu", "threads": 2,
 }  # fmt: skip
+
+
+def flagged(**given: Any) -> list[Typed]:
+    """Flags as a command receives them."""
+    return SettingFlags(tuple(FLAGGED)).collect(given)
+
+
 MAKERS = ("run", "grid", "search")
 TEXT = {str: '"{}"', int: "{}", float: "{}"}
 
@@ -39,18 +44,17 @@ def test_every_way_to_give_a_setting_gives_the_same(short: str, tmp_path: Path) 
     value, full = VALUES[short], SHORT[short]
     file = tmp_path / "short.toml"
     file.write_text(f"{short} = {toml(value)}\n", encoding="utf-8")
-    group = Question if short in {f.name for f in fields(Question)} else Details
     ways = [
         read(file),
         merged({short: value}),
-        settings_from(None, [group(**{short: value})]),
-        settings_from(None, [], [f"{short}={value}"]),
-        settings_from(None, [], [f"{full}={value}"]),
-        expand(settings_from(None, [], over=[f"{short}={value}"]))[0],
-        expand(settings_from(None, [], over=[f"{full}={value}"]))[0],
+        settings_from(None, flagged(**{short: value})),
+        settings_from(None, assigned([f"{short}={value}"])),
+        settings_from(None, assigned([f"{full}={value}"])),
+        expand(settings_from(None, varied([f"{short}={value}"])))[0],
+        expand(settings_from(None, varied([f"{full}={value}"])))[0],
     ]
     assert [flat(way) for way in ways] == [{full: value}] * len(ways)
-    ranged = settings_from(None, [], over_range=[f"{short}=1..2"])
+    ranged = settings_from(None, varied([], [f"{short}=1..2"]))
     assert flat(ranged) == {f"search.{full}": "1..2"}
     nested = Config(**{short: value}).model_dump(exclude_unset=True)
     assert {full_name(name): v for name, v in flat(nested).items()} == {full: value}
@@ -150,7 +154,8 @@ def test_what_is_typed_replaces_a_configs_value_list_or_range(tmp_path: Path) ->
     file = tmp_path / "mine.toml"
     text = 'seed = 3\n[over]\nmethod = ["er", "der"]\nlr = [1.0, 2.0]\n[search]\nepochs = "1..5"\n'
     file.write_text(text, encoding="utf-8")
-    found = settings_from(str(file), [Question(method="ft"), Details(epochs=2)], over=["seed=0..1"])
+    given = [*flagged(method="ft", epochs=2), *varied(["seed=0..1"])]
+    found = settings_from(str(file), given)
     assert flat(found) == {
         "seed": 3, "method": "ft", "training.epochs": 2, "over.seed": [0, 1],
         "over.training.lr": [1.0, 2.0],

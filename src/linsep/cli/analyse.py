@@ -11,7 +11,7 @@ import typer
 
 from ..analysis import ANALYSES
 from ..errors import ConfigError, LinsepError, StateError, unknown
-from .selection import selected
+from .flags import selected
 from .store import Format, Output, Runs, Where, check_format, publish
 from .terminal import INTERRUPTED, say
 

@@ -15,7 +15,8 @@ from typer import Argument, Option
 
 from ..errors import ConfigError, printable
 from ..settings.layers import assignment, merged
-from .flags import Set, grouped
+from .flags import grouped
+from .overrides import Set
 from .terminal import open_console
 
 if TYPE_CHECKING:

@@ -1,15 +1,12 @@
-"""The flags that several commands share, and the place to run that some of them describe.
-
-The flag of a setting has the setting's short name, and its description as help; `settings.layers`
-and `settings.sections` are where these are written.
-"""
+"""The flags that several commands share, the runs that they select, and the place to run."""
 
 from __future__ import annotations
 
 import inspect
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -17,37 +14,51 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 from typer import Argument, Option
 from typer.core import TyperCommand
 
-from ..errors import ConfigError, unknown
+from ..errors import ConfigError, StateError, unknown
 from ..optional import needed
 from ..settings import sections
-from ..settings.config import described
-from ..settings.layers import full_name, parsed, split
+from ..settings.layers import parsed, read_config, split
+from .overrides import FILE, SettingFlags
 
 if TYPE_CHECKING:
     from ..grids.engines import Engine
+    from ..storage.store import Record
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer in which a parameter that is a dataclass stands for a flag per field."""
-    groups: dict[str, Any] = {}
+    """A command for typer in which a parameter may stand for several flags.
+
+    It is annotated with a dataclass, for a flag per field, or with `SettingFlags`.
+    """
+    groups: dict[str, tuple[list[str], Callable[[dict[str, Any]], Any]]] = {}
     flags: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
-        if is_dataclass(parameter.annotation):
-            groups[name] = parameter.annotation
-            flags += inspect.signature(groups[name], eval_str=True).parameters.values()
-        else:
-            flags.append(parameter)
+        inner, collect = _within(parameter.annotation)
+        if collect is not None:
+            groups[name] = [flag.name for flag in inner], collect
+        flags += inner if collect is not None else [parameter]
 
     @wraps(command)
     def ungrouped(**given: Any) -> None:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        for name, (names, collect) in groups.items():
+            given[name] = collect({inner: given.pop(inner) for inner in names})
         command(**given)
 
     keywords = [flag.replace(kind=inspect.Parameter.KEYWORD_ONLY) for flag in flags]
     vars(ungrouped)["__signature__"] = inspect.Signature(keywords)  # where typer reads the flags
     ungrouped.__annotations__ = {flag.name: flag.annotation for flag in flags}
     return ungrouped
+
+
+def _within(hint: Any) -> tuple[list[inspect.Parameter], Callable[[dict[str, Any]], Any] | None]:
+    """The flags of a group, and what makes one value of theirs; None for a single flag."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        flags = inspect.signature(hint, eval_str=True).parameters.values()
+        return list(flags), lambda given: hint(**given)
+    for one in getattr(hint, "__metadata__", ()):
+        if isinstance(one, SettingFlags):
+            return list(one.parameters()), one.collect
+    return [], None
 
 
 def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]:
@@ -84,25 +95,9 @@ class Command(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-SETTINGS, PLACE = "Settings", "Where to run"  # panels of the help
-
-
-def of(name: str) -> Any:
-    """The option of a setting."""
-    return Option(help=described(full_name(name)), rich_help_panel=SETTINGS)
-
-
-FILE = "Settings to start from: a name of `linsep list configs` or a .toml file. Flags override it."
+PLACE = "Where to run"  # a panel of the help
 ConfigFile = Annotated[str | None, Argument(metavar="CONFIG", help=FILE)]
-LISTS = "Values to try: seed=0..4, lr=0.03,0.1, method=er,er+bfp, ..."
-Over = Annotated[
-    list[str] | None, Option(metavar="SETTING=VALUES", help=LISTS, rich_help_panel=SETTINGS)
-]
 LOGGERS = "Log to tensorboard, wandb or mlflow; needs 'linsep\\[tensorboard]' and so on."
-ANY = "Set anything: training.momentum=0.9, bfp.weight=3, ...; see `linsep list settings`."
-Set = Annotated[
-    list[str] | None, Option("--set", metavar="SETTING=VALUE", help=ANY, rich_help_panel=SETTINGS)
-]
 Runs = Annotated[Path, Option(help="Folder that holds the runs.")]
 Parts = Annotated[
     list[str] | None, Option("--part", metavar="NAME", help="Run only this part of the file.")
@@ -119,60 +114,6 @@ Keep = Annotated[
         "nets of up to 2 million parameters, else end.",
     ),
 ]
-
-
-CELL = "The paper's hyper-parameters for a cell of its tables: split-cifar100/500/lucir"
-WIDTH = "Width of the net, for nets that have one; ResNet-18's own is 64."
-
-
-@dataclass(frozen=True)
-class Question:
-    """The settings by which people tell experiments apart."""
-
-    scenario: Annotated[str | None, of("scenario")] = None
-    method: Annotated[str | None, of("method")] = None
-    memory: Annotated[int | None, of("memory")] = None
-    preset: Annotated[str | None, of("preset")] = None
-    paper: Annotated[str | None, Option(metavar="CELL", help=CELL, rich_help_panel=SETTINGS)] = None
-
-
-@dataclass(frozen=True)
-class Details:
-    """The other settings that have a flag."""
-
-    seed: Annotated[int | None, of("seed")] = None
-    epochs: Annotated[int | None, of("epochs")] = None
-    lr: Annotated[float | None, of("lr")] = None
-    batch_size: Annotated[int | None, of("batch_size")] = None
-    net: Annotated[str | None, of("net")] = None
-    width: Annotated[int | None, Option(help=WIDTH, rich_help_panel=SETTINGS)] = None
-    data: Annotated[str | None, of("data")] = None
-    per_task: Annotated[int | None, of("per_task")] = None
-    per_class: Annotated[int | None, of("per_class")] = None
-    test_per_class: Annotated[int | None, of("test_per_class")] = None
-    device: Annotated[str | None, of("device")] = None
-    threads: Annotated[int | None, of("threads")] = None
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What the runs and their data are called. Giving a run another name does not repeat it."""
-
-    name: Annotated[str | None, Option(help="Name for tables and reports: 'ours'.")] = None
-    tag: Annotated[
-        list[str] | None,
-        Option(metavar="TAG", help="Tag to find it by: --where tag=TAG. May be repeated."),
-    ] = None
-    data_name: Annotated[
-        str | None, Option(help="Name of your data in tables and reports: 'product photos'.")
-    ] = None
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        given = {"name": self.name, "tags": self.tag, "data_name": self.data_name}
-        found = {name: value for name, value in given.items() if value is not None}
-        data_name = found.pop("data_name", None)
-        return found if data_name is None else found | {"scenario": {"data_name": data_name}}
 
 
 @dataclass(frozen=True)
@@ -239,3 +180,39 @@ class Place:
         given = [split(text, "--slurm", example) for text in self.slurm or ()]
         slurm = {name: parsed(value) for name, value in given}
         return open_engine(self.on, runs, slots=slots, address=self.address, slurm=slurm)
+
+
+def selected(
+    named: Sequence[Path] | None,
+    where: str | None,
+    runs: Path,
+    grid: str | None = None,
+    finished: bool = False,
+) -> list[Record]:
+    """At least one run; `finished` leaves out the others. Of a grid, those that were begun."""
+    from ..storage.folder import RunFolder
+    from ..storage.store import Store, open_record
+
+    if grid and (named or where):
+        raise ConfigError("name runs, or give --where, or --grid: one of them")
+    if named and where:
+        raise ConfigError("name runs or give --where, not both")
+    if named:
+        found = [open_record(one, runs) for one in named]
+    elif grid:
+        from ..grids.plan import plan
+
+        settings = {name: v for name, v in read_config(grid).items() if name != "search"}
+        folders = [cell.folder for cell in plan(settings, runs, here=False)]
+        found = [open_record(folder, runs) for folder in folders if RunFolder(folder).exists]
+    else:
+        found = Store(runs).select(where)
+    wanted = [record for record in found if record.finished or not finished]
+    damaged = [f"{r.name}: {r['progress']}" for r in found if r["status"] == "damaged"]
+    if not wanted:
+        condition = f" with {where}" if where else f" of {grid}" if grid else ""
+        reason = f"; {damaged[0]}" if damaged else ""
+        raise StateError(f"there are no {'finished ' * finished}runs{condition} in {runs}{reason}")
+    for text in damaged if finished else ():
+        warnings.warn(f"left out: {text}", stacklevel=2)
+    return wanted

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
@@ -18,7 +18,7 @@ from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..optional import needed
 from ..settings.layers import flat
 from . import flags
-from .asked import RANGE, settings_from, typed
+from .overrides import PANEL, RANGE, Given, Over, Settings, settings_from, varied
 from .store import publish, show_arms
 from .terminal import FAILED, INTERRUPTED, Stop, open_console, say
 
@@ -37,7 +37,7 @@ TRIALS, VALIDATION = 20, "scenario.validation"
 RANGES = f"A range: {RANGE}, bfp.weight=1..5, method=er,der"
 OverRange = Annotated[
     list[str] | None,
-    Option(metavar="SETTING=RANGE", help=RANGES, rich_help_panel=flags.SETTINGS),
+    Option(metavar="SETTING=RANGE", help=RANGES, rich_help_panel=PANEL),
 ]
 METRIC = flags.one_of("--metric: ", "metric", tuple(REPORTED))
 SETTING = flags.one_of("--setting: ", "setting", tuple(SETTINGS))
@@ -47,15 +47,12 @@ Setting = Annotated[str, Option(parser=SETTING, metavar="TEXT", help="class_il o
 
 def grid(
     config: flags.ConfigFile = None,
-    over: flags.Over = None,
+    over: Over = None,
     part: flags.Parts = None,
     *,
-    question: flags.Question,
-    details: flags.Details,
-    set_: flags.Set = None,
+    given: Settings,
     place: flags.Place,
     dry_run: flags.DryRun = False,
-    labels: flags.Labels,
     saving: flags.Saving,
     keep: flags.Keep = None,
     also: flags.Also = None,
@@ -74,7 +71,7 @@ def grid(
     from ..grids.plan import in_parts, plan
 
     place.check()
-    settings = settings_from(config, (question, details, labels), set_, over)
+    settings = settings_from(config, [*given, *varied(over)])
     settings.pop("search", None)
     if not settings.get("over") and not settings.get("parts"):
         raise ConfigError("nothing to vary: give --over seed=0..4, or use `linsep run` for one run")
@@ -214,13 +211,10 @@ def search(
     trials: Annotated[int | None, Option(min=1, help="Trials in all; 20 if left out.")] = None,
     metric: Metric = "faa",
     setting: Setting = "class_il",
-    over: flags.Over = None,
+    over: Over = None,
     *,
-    question: flags.Question,
-    details: flags.Details,
-    set_: flags.Set = None,
+    given: Settings,
     place: flags.Place,
-    labels: flags.Labels,
     dry_run: flags.DryRun = False,
     saving: flags.Saving,
     keep: flags.Keep = None,
@@ -240,8 +234,7 @@ def search(
 
     needed("optuna", "a search")
     place.check()
-    groups = (question, details, labels)
-    settings = on_validation(settings_from(config, groups, set_, over, over_range))
+    settings = on_validation(settings_from(config, [*given, *varied(over, over_range)]))
     table = settings.pop("search", {})
     wanted = ranges(table)
     slots = place.slots([settings.get("compute", {})])
@@ -256,7 +249,7 @@ def search(
     console = open_console(saving.quiet)
     say(console, f"{found.trials} trials, {found.done()} done; over {', '.join(wanted)}.")
     watch(found, len(slots), console)
-    _conclude(found, _command(found, config, groups, set_, over), console)
+    _conclude(found, _command(found, config, [*given, *varied(over)]), console)
 
 
 def _conclude(found: Search, command: list[str], progress: Console) -> None:
@@ -294,14 +287,12 @@ def _trials(found: Search) -> Table:
     return Table(("trial", *found.over, title), rows, caption=caption, best={title: better})
 
 
-def _command(
-    found: Search, config: str | None, groups: Sequence[Any], set_: flags.Set, over: flags.Over
-) -> list[str]:
+def _command(found: Search, config: str | None, given: Given) -> list[str]:
     """The command that trains with the given settings on everything and tests on the test set."""
     words = ["linsep", "grid" if found.settings.get("over") else "run", *filter(None, [config])]
-    for one in typed(groups, set_, over):
-        if VALIDATION not in one.names:
-            words += [one.flag, one.value]
-    if config and VALIDATION in flat(settings_from(config, ())):
+    for one in given:
+        for value in one.values if VALIDATION not in one.names else ():
+            words += [one.flag, value]
+    if config and VALIDATION in flat(settings_from(config, [])):
         words += ["--set", f"{VALIDATION}=0"]  # which undoes the file's own
     return words

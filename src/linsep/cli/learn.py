@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Exit, Option
 
 from ..errors import ConfigError, DataError, printable, shortened
-from . import flags
-from .asked import settings_from
+from .overrides import Set, assigned, settings_from
 from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 
 if TYPE_CHECKING:
@@ -62,14 +61,14 @@ class Making:
     ] = None
     seed: Annotated[int | None, Option(help="Seed of all random numbers. Default: 0.")] = None
     device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None
-    set_: flags.Set = None
+    set_: Set = None
 
     def params(self) -> dict[str, Any]:
         """The parameters of the classifier that were given."""
         given = {name: value for name, value in vars(self).items() if name != "set_"}
         given["random_state"] = given.pop("seed")
         if self.set_:
-            given["settings"] = settings_from(None, (), self.set_)
+            given["settings"] = settings_from(None, assigned(self.set_))
         return {name: value for name, value in given.items() if value is not None}
 
 

@@ -12,7 +12,7 @@ from typer import Argument, Option
 from ..errors import ConfigError
 from ..paper.tables import TABLES
 from . import flags
-from .asked import settings_from
+from .overrides import Details, settings_from
 from .store import Format, Output, publish
 
 app = typer.Typer(no_args_is_help=True, help="Compare runs with the BFP paper's tables.")
@@ -70,10 +70,8 @@ def run(
     table: Annotated[str, Argument(help="table1 ... table6.")],
     part: Part,
     *,
-    details: flags.Details,
-    set_: flags.Set = None,
+    given: Details,
     place: flags.Place,
-    labels: flags.Labels,
     dry_run: flags.DryRun = False,
     saving: flags.Saving,
     keep: flags.Keep = None,
@@ -89,7 +87,7 @@ def run(
     from .grid import conclude, make
 
     place.check()
-    wanted = _wanted(table, part, settings_from(None, (details, labels), set_), saving.quiet)
+    wanted = _wanted(table, part, settings_from(None, given), saving.quiet)
     if dry_run:
         typer.echo("\n".join(map(_experiment, wanted)))
         return

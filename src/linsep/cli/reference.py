@@ -14,7 +14,7 @@ from ..settings.catalogue import LIBRARIES, METHODS, NETS, TERMS
 from ..settings.config import Config, all_settings
 from ..settings.layers import SHORT, flat, short_name
 from ..settings.signature import Setting, options, tables_of
-from .flags import Details, Question
+from .overrides import FLAGGED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,8 +109,7 @@ def _names(name: str) -> str:
 def flag(name: str) -> str:
     """'--lr' for training.lr; empty for a setting without one."""
     short = short_name(name)
-    known = Question.__dataclass_fields__.keys() | Details.__dataclass_fields__.keys()
-    return f"--{short.replace('_', '-')}" if short in known else ""
+    return f"--{short.replace('_', '-')}" if short in FLAGGED else ""
 
 
 class Setters:

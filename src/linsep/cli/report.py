@@ -10,7 +10,7 @@ import typer
 
 from ..errors import ConfigError, StateError, unknown
 from ..optional import needed
-from .selection import selected
+from .flags import selected
 from .store import Runs, Where, wide_console
 from .terminal import say
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Exit, Option
 
 from . import flags
-from .asked import no_lists, settings_from
+from .overrides import Settings, no_lists, settings_from
 from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 
 if TYPE_CHECKING:
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 def run(
     config: flags.ConfigFile = None,
     *,
-    question: flags.Question,
-    details: flags.Details,
-    set_: flags.Set = None,
-    labels: flags.Labels,
+    given: Settings,
     dry_run: flags.DryRun = False,
     saving: flags.Saving,
     keep: flags.Keep = None,
@@ -45,7 +42,7 @@ def run(
 
     for kind in log or ():
         check(kind)
-    settings = no_lists(settings_from(config, (question, details, labels), set_), config)
+    settings = no_lists(settings_from(config, given), config)
     prepared = _prepared(settings, saving.quiet)
     if dry_run:
         _plan(prepared, saving)

@@ -37,7 +37,7 @@ def bundle(
     """
     from ..storage.bundle import pack
     from ..storage.files import write
-    from .selection import selected
+    from .flags import selected
 
     found = selected(run, where, runs, finished=True)
     content = pack([record.folder for record in found], weights=weights)

@@ -15,6 +15,7 @@ import typer
 from ..errors import ConfigError, shortened, unknown
 from ..storage.files import reporting
 from . import flags
+from .overrides import Labels
 from .terminal import open_console, say
 
 if TYPE_CHECKING:
@@ -156,13 +157,12 @@ def compare(
     from ..compare.arms import compare as compared
     from ..compare.budgets import at_equal as budgeted
     from ..compare.pivot import choose, pivot
-    from .selection import selected
 
     check_label(label)
     chosen = any(given is not None for given in (metrics, columns, spread))
     if chosen and at_equal is not None:
         raise ConfigError("--at-equal sets the columns: leave out --metrics, --columns, --spread")
-    comparison = compared(selected(run, where, runs), against)
+    comparison = compared(flags.selected(run, where, runs), against)
     if at_equal is not None:
         table, said = budgeted(comparison, at_equal, against)
         tables = [table]
@@ -191,7 +191,7 @@ def label(
     where: Where = None,
     runs: Runs = Path("runs"),
     *,
-    labels: flags.Labels,
+    labels: Labels,
     untag: Annotated[
         list[str] | None, typer.Option(metavar="TAG", help="Take this tag away. May be repeated.")
     ] = None,
@@ -205,16 +205,17 @@ def label(
       linsep label --where "bfp.weight=3" --tag ablation
     """
     from ..settings.config import from_settings
+    from ..settings.layers import merged
     from ..storage.store import relabel
-    from .selection import selected
 
-    if not labels.settings and not untag:
+    wanted = merged(*(one.settings for one in labels))
+    if not wanted and not untag:
         raise ConfigError("nothing to change: give --name, --tag, --untag or --data-name")
     if not run and where is None:
         raise ConfigError("name the runs or give --where, so that not all are labelled by mistake")
-    from_settings(labels.settings)  # refuses what is no label
-    found = selected(run, where, runs)
-    changed = sum(relabel(record.folder, labels.settings, untag or ()) for record in found)
+    from_settings(wanted)  # refuses what is no label
+    found = flags.selected(run, where, runs)
+    changed = sum(relabel(record.folder, wanted, untag or ()) for record in found)
     typer.echo(f"{changed} of {len(found)} runs changed.")
 
 
