@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from linsep import IncrementalClassifier
 from tests.helpers.command import command
+from tests.helpers.snippets import blocks, commands
 
 PAGE = Path(__file__).parents[2] / "docs" / "keep-learning.md"
 TEXT = PAGE.read_text("utf-8")
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", TEXT, re.DOTALL)
 
 
 @pytest.mark.slow
@@ -21,12 +22,13 @@ def test_the_page_runs_and_its_numbers_are_those(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     known: dict[str, Any] = {}
-    for kind, code in BLOCKS:
-        if kind == "python":
-            exec(compile(code, str(PAGE), "exec"), known)
-        for line in code.splitlines() if not kind else ():
-            said = command(*line.split()[1:], cwd=tmp_path)
-            assert said.returncode == 0, said.stderr
+    for block in blocks(PAGE):
+        if block.kind == "python":
+            exec(compile(block.text, str(PAGE), "exec"), known)
+    _write_photos(known)
+    for block in blocks(PAGE):
+        for typed in commands(block) if block.kind in ("", "console") else ():
+            _run(typed.words, tmp_path)
     shop, new, truth = known["shop"], known["new"], known["truth"]
     (row,) = re.findall(r"^\| March.*", TEXT, re.MULTILINE)
     mine, tuned, anew = map(float, row.split("|")[2:5])
@@ -45,3 +47,28 @@ def test_the_page_runs_and_its_numbers_are_those(
     assert sizes["model.safetensors"] < 0.15e6
     deployed = IncrementalClassifier.load("shop-deployed")
     assert np.array_equal(deployed.predict(new), shop.predict(new))
+
+
+def _write_photos(known: dict[str, Any]) -> None:
+    """The page's images in folders, a month and a class each."""
+    for month in known["months"]:
+        for i, (image, label) in enumerate(zip(*known["delivered"](month), strict=True)):
+            folder = Path("photos") / month / label.replace("/", " or ")
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image[0]).save(folder / f"{i}.png")
+
+
+def _run(words: tuple[str, ...], folder: Path) -> None:
+    """A command of the page; pretrained weights cannot be fetched here, only asked for."""
+    program, *rest = words
+    if program != "linsep":
+        return
+    if "catalogue" in rest:
+        if "timm/resnet18" in rest:
+            said = command(*rest, cwd=folder)
+            assert "timm" in said.stderr, said.stderr
+        return
+    if "cnn" in rest:
+        rest = [*rest, "--epochs", "2", "--quiet"]
+    said = command(*rest, cwd=folder)
+    assert said.returncode == 0, said.stderr

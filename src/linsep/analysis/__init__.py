@@ -14,7 +14,7 @@
     table       an analysis of many runs as a table
 
 The paper writes a feature matrix as (d, n); here it is (n, d), as nets give it. Accuracies are
-shares in [0, 1]. docs/analyses.md shows how to add an analysis.
+shares in [0, 1]. docs/extending-analyses.md shows how to add an analysis.
 """
 
 # Each is a module here, and `draw_<name>` in the report; the report shows them in this order.
