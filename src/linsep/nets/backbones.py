@@ -1,4 +1,4 @@
-"""The nets by name: our own, timm's and torchvision's, the user's. Imports the extras late."""
+"""Networks by name: our own, timm's and torchvision's (imported when needed), and the user's."""
 
 import inspect
 import logging
@@ -29,30 +29,30 @@ class Reads(NamedTuple):
 
 @dataclass(frozen=True)
 class Architecture:
-    """What a net's name stands for."""
+    """The network that a name stands for."""
 
-    name: str  # of a net of the user's, its function's name
-    maker: Callable[..., Any]  # takes the images' shape, and options by keyword
+    name: str  # for a network of the user's, the name of its function
+    maker: Callable[..., Any]  # takes the shape of an image, and options by keyword
     own: Own | None = None
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Every option of the net, checked."""
+        """Return every option of the network, checked and with its default filled in."""
         return complete(self.maker, given, "net", Net.own())
 
     def fitting(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the wanted options that the net has."""
+        """Return those of the given options that this network has."""
         known = options_of(self.maker)
         return {option: value for option, value in wanted.items() if option in known}
 
     def reads(self, options: Mapping[str, Any]) -> Reads | None:
-        """What the net's pretrained weights expect; None if it starts without any."""
+        """Return the images its pretrained weights expect; None if it starts without any."""
         library, _, model = self.name.partition("/")
         if not model or not options.get("pretrained"):
             return None
         return _timm_reads(model) if library == "timm" else _torchvision_reads(model)
 
     def build(self, shape: Shape, options: Mapping[str, Any], taps: Collection[str]) -> Backbone:
-        """The backbone, freshly initialised from torch's global generator."""
+        """Build the backbone, freshly initialised from torch's global generator."""
         library, _, model = self.name.partition("/")
         if model:
             make = _timm if library == "timm" else _torchvision
@@ -70,7 +70,7 @@ class Architecture:
 def find(
     name: str, known: Mapping[str, Own] | None = None, held: Mapping[str, Any] | None = None
 ) -> Architecture:
-    """The net of a name; `known` and `held` are what a config has of the user's own parts."""
+    """Look up a network; `known` and `held` are the user's own parts in the configuration."""
     library, _, model = name.partition("/")
     if model and library in LIBRARIES:
         return Architecture(name, _timm if library == "timm" else _torchvision)
@@ -96,7 +96,7 @@ _ONE_BY_PLACE = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def make(name: str, shape: Shape, chosen: Mapping[str, Any], taps: Collection[str]) -> Backbone:
-    """The backbone of a name, freshly initialised from torch's global generator."""
+    """Build a backbone by name, freshly initialised from torch's global generator."""
     return find(name).build(shape, chosen, taps)
 
 
@@ -105,15 +105,15 @@ def make(name: str, shape: Shape, chosen: Mapping[str, Any], taps: Collection[st
 
 @contextmanager
 def _fetching(model: str) -> Iterator[None]:
-    """Report in one line why pretrained weights cannot be had."""
-    hub = logging.getLogger("huggingface_hub")  # which would log each of its many tries
+    """Report in one line why pretrained weights cannot be fetched."""
+    hub = logging.getLogger("huggingface_hub")  # it would log each of its many attempts
     level = hub.level
     hub.setLevel(logging.CRITICAL)
     try:
         yield
     except LinsepError:
         raise
-    except Exception as error:  # of the network, a hub or a cache: of nearly any kind
+    except Exception as error:  # the network, a hub or a cache may raise nearly anything
         reason = " ".join(str(error).split()).partition(". ")[0] or type(error).__name__
         raise ConfigError(
             f"net.pretrained: the weights of {model} cannot be fetched ({reason}); without a "

@@ -1,9 +1,7 @@
-"""Heads that grow: a row for each class so far, and states with places for more classes.
+"""Heads that grow: they have a row for each class so far, and their states can be widened.
 
 `ByRow` makes the initial values of a row depend on its class and on nothing else, so that the same
 classes in the same order give the same head however many of them are announced at a time.
-
-Knows shapes and state dictionaries. Knows nothing of tasks.
 """
 
 from collections.abc import Mapping
@@ -19,14 +17,14 @@ from .heads import Head
 
 @dataclass(frozen=True)
 class ByRow:
-    """A head whose rows are each initialised by a generator of their own, known by the class."""
+    """A head that initialises each row with a generator of its own, keyed by the class."""
 
     head: Head
 
     def __call__(self, features: int, classes: int) -> nn.Module:
-        own = Randomness(int(torch.randint(2**62, ())))  # of the generator that is set around this
+        own = Randomness(int(torch.randint(2**62, ())))  # from the caller's generator
         whole = self.head(features, classes)
-        state = whole.state_dict()  # of views: writing to it changes the head
+        state = whole.state_dict()  # holds views: writing to them changes the head
         for c in range(classes):
             with own.keyed("row", c):
                 one, two = (self.head(features, n).state_dict() for n in (1, 2))
@@ -37,7 +35,7 @@ class ByRow:
 
 
 def widened(old: Any, fresh: Any) -> Any:
-    """The old values in a state of the fresh one's shapes; what had no place before is fresh."""
+    """Copy the old values into a state of the new shapes; new places keep their fresh values."""
     if isinstance(fresh, Mapping):
         return {name: widened(old[name], fresh[name]) for name in fresh}
     if not isinstance(fresh, Tensor) or old.shape == fresh.shape:
@@ -48,7 +46,7 @@ def widened(old: Any, fresh: Any) -> Any:
 
 
 def places_of(narrow: nn.Module, wide: nn.Module) -> Tensor:
-    """Where each number of a net's parameters in one vector is in the vector of a wider net."""
+    """Map each place in the flat parameter vector of a net to its place in that of a wider net."""
     places, start = [], 0
     old = dict(narrow.named_parameters())
     for name, parameter in wide.named_parameters():

@@ -1,9 +1,8 @@
-"""Heads: features to logits, one for every class there will ever be.
+"""Heads map features to logits, one for every class there will ever be.
 
-Knows weights and logits. Knows nothing of tasks: which rows are free to learn, and which classes
-are the newest, a method's stages say.
+Which rows may learn, and which classes are the newest, is decided by the stages of a method.
 
-Every head decides as some linear one does: `as_linear` gives weights and biases (w, b) such that
+Every head predicts as some linear head does: `as_linear` gives weights and biases (w, b) such that
 w z + b and the head's logits are largest at the same class, for every z.
 """
 
@@ -30,7 +29,7 @@ class LinearHead(nn.Linear):
 
 
 class CosineHead(nn.Module):
-    """Logits s cos(w, z) with a learned scale s; rows that are not `free` do not learn."""
+    """Logits s cos(w, z) with a learned scale s; rows that are not `free` are frozen."""
 
     free: Tensor
 
@@ -55,7 +54,7 @@ class CosineHead(nn.Module):
 
 
 class Correction(nn.Module):
-    """Two numbers that take the newest classes' logits o to a o + b; older pairs stay as fitted."""
+    """Two numbers that map the newest classes' logits o to a o + b; older pairs stay as fitted."""
 
     slopes: Tensor
     shifts: Tensor
@@ -81,7 +80,7 @@ class Correction(nn.Module):
 
     @torch.no_grad()
     def turn_to(self, classes: Sequence[int]) -> None:
-        """Keep what was fitted, and start with a = 1, b = 0 on other classes."""
+        """Keep the pairs that were fitted, and start with a = 1, b = 0 for the other classes."""
         self.slopes[self.newest], self.shifts[self.newest] = self.slope, self.shift
         self.slope.fill_(1.0)
         self.shift.fill_(0.0)
@@ -90,7 +89,7 @@ class Correction(nn.Module):
 
 
 class CorrectedHead(nn.Module):
-    """A linear head whose logits pass through a correction of their bias to new classes."""
+    """A linear head whose logits are corrected for their bias towards new classes."""
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()
@@ -101,7 +100,7 @@ class CorrectedHead(nn.Module):
         return self.correction(self.linear(z))
 
     def bare(self, z: Tensor) -> Tensor:
-        """The logits before their correction."""
+        """Return the logits before the correction."""
         logits: Tensor = self.linear(z)
         return logits
 

@@ -1,7 +1,6 @@
 """Networks: a backbone whose blocks can be tapped, and a head.
 
-Knows shapes and layers. Knows nothing of tasks: a head is as wide as it will ever need to be, and
-which classes have been seen is somebody else's knowledge.
+A head is as wide as it will ever need to be; a network does not know which classes were seen.
 """
 
 import copy
@@ -30,7 +29,7 @@ class Spec:
     input: Shape  # as the net reads it
     classes: int
     widths: Mapping[str, int]  # channels of each block that can be tapped; "features" among them
-    parameters: int = 0  # how many numbers the net learns, backbone and head together
+    parameters: int = 0  # trainable parameters of backbone and head together
 
     @property
     def features(self) -> int:
@@ -44,17 +43,17 @@ class Output(NamedTuple):
 
 
 class Backbone(nn.Module):
-    """Images to features. `forward` gives every block's output by name, "features" the last."""
+    """Maps images to features. `forward` returns every block's output by name, "features" last."""
 
     widths: Mapping[str, int]
-    inside = ""  # the module in it that holds those which users know by name; "": itself
+    inside = ""  # the submodule whose children users know by name; "": the module itself
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         raise NotImplementedError(f"{type(self).__name__} must give its blocks' outputs")
 
 
 class Blocks(Backbone):
-    """Blocks in a row; the pooled output of the last is the features."""
+    """Blocks in sequence; the features are the pooled output of the last."""
 
     inside = "blocks"
 
@@ -72,7 +71,7 @@ class Blocks(Backbone):
 
 
 def pooled(z: Tensor) -> Tensor:
-    """Maps averaged over height and width; vectors as they are."""
+    """Average maps over height and width; return vectors as they are."""
     return z.mean((2, 3)) if z.ndim == 4 else z
 
 
@@ -153,9 +152,9 @@ def resnet18(
 
 
 class Net(nn.Module):
-    """A backbone and a head; `train` names the modules that may learn, all if it is None."""
+    """A backbone and a head; `train` names the modules that may learn (None: all of them)."""
 
-    on_pass: Callable[[Tensor, Output], None] | None = None  # for whoever counts images
+    on_pass: Callable[[Tensor, Output], None] | None = None  # used to count images
 
     def __init__(
         self,
@@ -172,7 +171,7 @@ class Net(nn.Module):
             self.train_only(("backbone", "head"))
 
     def __call__(self, x: Tensor) -> Output:
-        """Pass images. `on_pass` sees them outside of what torch.compile compiles."""
+        """Run the images through. `on_pass` is called outside of what torch.compile compiles."""
         out: Output = super().__call__(x)
         if self.on_pass is not None:
             self.on_pass(x, out)
@@ -185,23 +184,23 @@ class Net(nn.Module):
         return Output(self.head(features), features, taps)
 
     def parts(self, names: Collection[str]) -> list[nn.Parameter]:
-        """Free parameters of modules named as in "backbone" or "head.linear", in their order."""
+        """Return trainable parameters of modules such as "backbone" or "head.linear", in order."""
         inside = tuple(f"{name}." for name in self._free_in(names))
         return [p for name, p in self.named_parameters() if name.startswith(inside)]
 
     def learns(self, name: str) -> bool:
-        """Whether training can change a module: its free parameters, or statistics in it."""
+        """Return whether training can change a module: its parameters or its statistics."""
         modules = [self.get_submodule(free) for free in self._free_in((name,))]
         return any(True for m in modules for _ in (*m.parameters(), *m.buffers()))
 
     def train_only(self, names: Collection[str]) -> None:
-        """The named modules learn as far as they are free; the others are in eval mode."""
+        """Train the named modules as far as they are free, and put the others into eval mode."""
         self.eval().requires_grad_(False)
         for name in self._free_in(names):
             self.get_submodule(name).train().requires_grad_(True)
 
     def train(self, mode: bool = True) -> Self:
-        """As for any module; what is not free stays in eval mode, its BatchNorm too."""
+        """Set the mode as for any module; frozen modules stay in eval mode, their BatchNorm too."""
         super().train(mode)
         if mode and self.free is not None:
             self.eval()
@@ -210,7 +209,7 @@ class Net(nn.Module):
         return self
 
     def _free_in(self, names: Collection[str]) -> list[str]:
-        """The largest modules within the named ones that are free."""
+        """Return the largest modules within the named ones that are free."""
         if self.free is None:
             return list(names)
         pairs = [(name, free) for name in names for free in self.free]
@@ -218,7 +217,7 @@ class Net(nn.Module):
         return inner + [name for name, free in pairs if name.startswith(f"{free}.")]
 
     def _known(self, names: Collection[str]) -> tuple[str, ...]:
-        """Users' names as the net's: "layer4" -> "backbone.blocks.layer4"."""
+        """Translate a user's names to the net's: "layer4" -> "backbone.blocks.layer4"."""
         root = ".".join(filter(None, ["backbone", self.backbone.inside]))
         inner = [name for name, _ in self.get_submodule(root).named_modules() if name]
         for name in names:
@@ -232,14 +231,14 @@ class Net(nn.Module):
 
 
 def flat(net: nn.Module) -> Tensor:
-    """Every parameter in one vector, in the net's order."""
+    """Return every parameter in one vector, in the order of the net."""
     return torch.cat([p.reshape(-1) for p in net.parameters()])
 
 
 def fits_channels_last(net: nn.Module) -> bool:
-    """Whether convolutions may be laid out so: all channels but the images' are multiples of 8.
+    """Return whether channels_last is safe: all channels but the images' are multiples of 8.
 
-    With others, oneDNN's backward pass writes past its buffers (seen with torch 2.13 on the CPU).
+    Otherwise oneDNN's backward pass writes past its buffers (seen with torch 2.13 on the CPU).
     """
     convolutions = [m for m in net.modules() if isinstance(m, nn.Conv2d)]
     return bool(convolutions) and all(

@@ -1,7 +1,4 @@
-"""Normalisation layers by name, and what is done to BatchNorm's running statistics.
-
-Knows layers. Knows nothing of tasks, or of who passes through when.
-"""
+"""Normalisation layers by name, and ways to update BatchNorm's running statistics."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 Norm = Literal["batch", "group", "continual"]
-MOST_GROUPS, FEWEST_CHANNELS = 32, 4  # of GroupNorm: in all, and in each of several groups
+MOST_GROUPS, FEWEST_CHANNELS = 32, 4  # of GroupNorm: groups in all, and channels in each
 
 
 class ContinualNorm(nn.BatchNorm2d):
@@ -29,21 +26,21 @@ class ContinualNorm(nn.BatchNorm2d):
 
 
 def norm_layer(norm: Norm, channels: int) -> nn.Module:
-    """A layer that normalises maps of so many channels."""
+    """Build a layer that normalises maps with this many channels."""
     if norm == "group":
         return nn.GroupNorm(groups(channels), channels)
     return ContinualNorm(channels) if norm == "continual" else nn.BatchNorm2d(channels)
 
 
 def groups(channels: int) -> int:
-    """At most 32 groups (Wu and He, 2018), all of the same size and of at least 4 channels."""
+    """Return at most 32 groups (Wu and He, 2018), all equal and with at least 4 channels each."""
     most = max(1, min(MOST_GROUPS, channels // FEWEST_CHANNELS))
     return max(n for n in range(1, most + 1) if channels % n == 0)
 
 
 @contextmanager
 def untracked(net: nn.Module) -> Iterator[None]:
-    """Inside, BatchNorm normalises by the batch as in training but keeps no running statistics."""
+    """Let BatchNorm normalise by the batch, as in training, without updating its statistics."""
     layers = tracking(net)
     for layer in layers:
         layer.track_running_stats = False
@@ -56,9 +53,9 @@ def untracked(net: nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def reestimate(net: nn.Module, batches: Iterable[Tensor]) -> None:
-    """Make BatchNorm's running statistics the averages over these batches, each counted once."""
+    """Set BatchNorm's running statistics to the averages over these batches, equally weighted."""
     net.train()
-    layers = [m for m in tracking(net) if m.training]  # not those of modules that do not learn
+    layers = [m for m in tracking(net) if m.training]  # frozen modules keep theirs
     momenta = [layer.momentum for layer in layers]
     for layer in layers:
         layer.reset_running_stats()
@@ -71,5 +68,5 @@ def reestimate(net: nn.Module, batches: Iterable[Tensor]) -> None:
 
 
 def tracking(net: nn.Module) -> list[_BatchNorm]:
-    """The layers that keep running statistics: BatchNorm's, continual normalisation's too."""
+    """Return the layers that keep running statistics: BatchNorm and continual normalisation."""
     return [m for m in net.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]

@@ -1,7 +1,7 @@
 """Weights from a file of the user's: safetensors, or a state dict that torch saved.
 
-Knows files and state dicts. Reading one executes no code. What does not fit is listed; only a head
-may be left over, since the head is the method's and as wide as there are classes.
+Reading a file executes no code. Whatever does not fit is listed; only a head may be left over,
+since the method brings its own head, as wide as there are classes.
 """
 
 import io
@@ -18,8 +18,8 @@ from torch import Tensor
 from ..errors import ConfigError
 from .net import Backbone
 
-HEADS = ("fc", "classifier", "heads", "head", "head_dist", "last_linear")  # as they are called
-OUTER = ("state_dict", "model_state_dict", "model", "net")  # tables that people save around one
+HEADS = ("fc", "classifier", "heads", "head", "head_dist", "last_linear")  # the usual names
+OUTER = ("state_dict", "model_state_dict", "model", "net")  # dictionaries around it
 PREFIXES = ("module.", "backbone.", "model.")  # of DataParallel, of our own runs, of wrappers
 State = Mapping[str, Tensor]
 SHOWN = 3  # names of each kind of mismatch
@@ -34,7 +34,7 @@ def digest(path: str) -> str:
 
 
 def read(path: str, expected: str | None) -> dict[str, Tensor]:
-    """The tensors of a file by name; ConfigError if it is damaged, hostile, or was changed."""
+    """Read the tensors of a file by name; ConfigError if it is damaged, hostile or was changed."""
     content = _content(path)
     found = blake2b(content, digest_size=8).hexdigest()
     if expected and found != expected:
@@ -46,14 +46,14 @@ def read(path: str, expected: str | None) -> dict[str, Tensor]:
         if Path(path).suffix == ".safetensors":
             return safetensors_load(content)
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except Exception as error:  # of a damaged file: of nearly any kind
+    except Exception as error:  # a damaged file may raise nearly anything
         reason = str(error).strip().partition("\n")[0][:120] or type(error).__name__
         raise ConfigError(f"net.weights: {path} holds no weights: {reason}") from error
     return _tensors(state, path)
 
 
 def fit(backbone: Backbone, given: State, path: str) -> None:
-    """Give the backbone the weights; ConfigError with what is missing, unexpected or misshapen."""
+    """Load the weights into the backbone; ConfigError lists what is missing or does not fit."""
     body = backbone.get_submodule(backbone.inside) if backbone.inside == "module" else backbone
     wanted = body.state_dict()
     found = _without_prefixes(given, wanted)
@@ -87,7 +87,7 @@ def _content(path: str) -> bytes:
 
 
 def _tensors(state: Any, path: str) -> dict[str, Tensor]:
-    """The state dict within what was saved, checked."""
+    """Find the state dict in what was saved, and check it."""
     for name in OUTER:
         if isinstance(state, Mapping) and isinstance(state.get(name), Mapping):
             state = state[name]
@@ -102,7 +102,7 @@ def _tensors(state: Any, path: str) -> dict[str, Tensor]:
 
 
 def _without_prefixes(given: State, wanted: State) -> State:
-    """Take off what training loops put before every name, unless the net has it itself."""
+    """Strip prefixes that training loops add to every name, unless the net has them itself."""
     for _ in PREFIXES:
         for prefix in PREFIXES:
             body = {k.removeprefix(prefix): v for k, v in given.items() if k.startswith(prefix)}

@@ -1,10 +1,10 @@
 """Any module as a backbone: its output is the features, and its submodules can be tapped by name.
 
-Knows the forms that outputs take, and pools each to one vector per image:
+Outputs of every usual form are pooled to one vector per image:
 
     vectors   (n, d)          as they are
     maps      (n, d, h, w)    the mean over height and width
-    maps      (n, h, w, d)    the same; told apart by which two sides are equal
+    maps      (n, h, w, d)    the same; recognised by which two sides are equal
     tokens    (n, tokens, d)  of a transformer: the class token if the module predicts from it
                               (`cls_token` or `class_token`, unless `global_pool` is "avg"), else
                               the mean over the tokens that stand for parts of the image
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from ..errors import ConfigError, LinsepError, unknown
 from .net import Backbone, Shape, pooled
 
-ROWS = 3  # images that are tried first
+ROWS = 3  # images in the trial pass
 
 Pool = Callable[[Tensor], Tensor]
 
@@ -52,7 +52,7 @@ class Wrapped(Backbone):
             return self._outputs(torch.zeros(ROWS, *shape))
         except LinsepError:
             raise
-        except Exception as error:  # what a module raises on images it cannot read is its own
+        except Exception as error:  # a module may raise anything on images it cannot read
             size, reason = "x".join(map(str, shape)), " ".join(str(error).split())
             raise ConfigError(
                 f"net: {type(self.module).__name__} cannot read images of {size} "
@@ -76,13 +76,13 @@ class Wrapped(Backbone):
             for hook in hooks:
                 hook.remove()
         if missed := [name for name in self.taps if name not in caught]:
-            raise ConfigError(f"layers: {missed[0]!r} takes no part in what the net computes")
+            raise ConfigError(f"layers: {missed[0]!r} is not used to compute the features")
         caught["features"] = z
         return caught
 
 
 def _pool(name: str, z: object, module: nn.Module, shape: Shape) -> Pool:
-    """How a layer's output becomes one vector per image."""
+    """Return how to pool a layer's output to one vector per image."""
     found = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
     if not isinstance(z, Tensor) or z.ndim not in (2, 3, 4) or len(z) != ROWS:
         called = type(module).__name__ + (f"'s layer {name!r}" if name != "features" else "")
@@ -97,7 +97,7 @@ def _pool(name: str, z: object, module: nn.Module, shape: Shape) -> Pool:
 
 
 def _of_tokens(module: nn.Module) -> Pool:
-    """The class token or the mean over the others, whichever the module itself predicts from."""
+    """Return the class token or the mean of the others, whichever the module predicts from."""
     has_class = any(getattr(module, n, None) is not None for n in ("cls_token", "class_token"))
     if has_class and getattr(module, "global_pool", "token") != "avg":
         return _class_token
