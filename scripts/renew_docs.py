@@ -135,11 +135,11 @@ class Decided:
     def about(self, names: Collection[str]) -> str:
         """For the page of these names: the claims and their verdicts, or that there are none."""
         mine = [f for f in self.found if any(_parts(m) & {*names} for m in _methods(f))]
-        tested = [finding for finding in mine if finding.verdict != "not run"]
+        tested = [finding for finding in mine if finding.verdict != "not tested"]
         if tested:
             lines = [TESTED, "", *_grouped(tested)]
             if left := len(mine) - len(tested):
-                lines.append(f"- **Not run yet:** {left} more.")
+                lines.append(f"- **Not tested yet:** {left} more.")
         elif any(_parts(method) & {*names} for method in self.there):
             lines = [RUN]
         else:

@@ -3,11 +3,11 @@
 A run belongs to the protocol if its key is that of the protocol's settings with the data it
 was made on, so nothing that was made with other settings, data or code can slip in.
 
-A test turns out as wanted if its difference has the right sign and a p-value below 0.05 after
-Holm's correction over its family: the tests of the main comparison, those about carried statistics,
-or all others. So what else has been run does not change the verdict on the main claims. It fails if
-the interval excludes an effect of one percentage point in the wanted direction. "Not higher" turns
-out as wanted if the interval excludes a gain of a point.
+A test whose 95 % interval excludes an effect of one percentage point in the claimed direction
+counts against its claim, or is "smaller than a point" if it also excludes zero. Otherwise a test
+supports its claim if the difference has the claimed sign and is significant: p below 0.05 after
+Holm's correction over its family, or, for tests that only describe, an interval on one side of
+zero. "Not higher" is supported if the interval excludes a gain of a point.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +29,10 @@ from linsep.storage.store import Record
 
 from .claims import POINT, Claim, Contrast, Family, Side
 
-Verdict = Literal["holds", "does not hold", "undecided", "not run"]
+Verdict = Literal[
+    "supported", "partly supported", "smaller than a point", "not supported", "inconclusive",
+    "cannot be tested here", "not tested",
+]  # fmt: skip
 SIGNIFICANT = 0.05
 FEWEST = 3  # pairs below which nothing is decided
 PROTOCOL = Path(__file__).with_name("small.toml")
@@ -56,10 +59,13 @@ class Finding:
 
     @property
     def verdict(self) -> Verdict:
-        found = {outcome.verdict for outcome in self.outcomes}
-        if len(found) == 1:
-            return found.pop()
-        return "does not hold" if "does not hold" in found else "undecided"
+        """That of all tests; "partly supported" if only some of them support the claim."""
+        verdicts = {outcome.verdict for outcome in self.outcomes}
+        if len(verdicts) == 1:
+            return verdicts.pop()
+        if verdicts & {"supported", "smaller than a point"}:
+            return "partly supported"
+        return "not supported" if "not supported" in verdicts else "inconclusive"
 
 
 def findings(claims: Sequence[Claim], records: Iterable[Record]) -> list[Finding]:
@@ -69,13 +75,13 @@ def findings(claims: Sequence[Claim], records: Iterable[Record]) -> list[Finding
     sides = [runs.sides(contrast) for contrast in contrasts]
     there = [i for i, (a, b) in enumerate(sides) if a.keys() & b.keys()]
     paired = dict(zip(there, all_paired([sides[i] for i in there]), strict=True))
-    families = [claim.family for claim in claims for _ in claim.contrasts]
+    claim_of = [claim for claim in claims for _ in claim.contrasts]
     chances: dict[int, float] = {}
     for family in get_args(Family):
-        tested = [i for i in there if families[i] == family and paired[i].p is not None]
+        tested = [i for i in there if claim_of[i].family == family and paired[i].p is not None]
         chances |= zip(tested, holm([float(paired[i].p or 0.0) for i in tested]), strict=True)
     outcomes = iter(
-        _outcome(contrast, runs.expected(contrast), paired.get(i), chances.get(i))
+        _outcome(claim_of[i], contrast, runs.expected(contrast), paired.get(i), chances.get(i))
         for i, contrast in enumerate(contrasts)
     )
     return [Finding(claim, tuple(next(outcomes) for _ in claim.contrasts)) for claim in claims]
@@ -167,9 +173,11 @@ def _pair(settings: Mapping[str, Any]) -> Pair:
 
 
 def _outcome(
-    contrast: Contrast, expected: int, pairs: Paired | None, chance: float | None
+    claim: Claim, contrast: Contrast, expected: int, pairs: Paired | None, chance: float | None
 ) -> Outcome:
-    verdict = verdict_on(contrast, expected, pairs, chance)
+    verdict = verdict_on(contrast, expected, pairs, chance, described=claim.family is None)
+    if claim.floor and verdict != "not tested":
+        verdict = "cannot be tested here"
     return Outcome(contrast, expected, pairs, chance, _printed(contrast), verdict)
 
 
@@ -184,20 +192,26 @@ def _printed(contrast: Contrast) -> float | None:
 
 
 def verdict_on(
-    contrast: Contrast, expected: int, pairs: Paired | None, chance: float | None
+    contrast: Contrast,
+    expected: int,
+    pairs: Paired | None,
+    chance: float | None,
+    *,
+    described: bool = False,
 ) -> Verdict:
     """Judge one test. Before all of its pairs are there, nothing is decided."""
     if pairs is None:
-        return "not run"
+        return "not tested"
     gap = pairs.difference
-    if gap.n < max(FEWEST, expected) or gap.low is None or gap.high is None or chance is None:
-        return "undecided"
+    if gap.n < max(FEWEST, expected) or gap.low is None or gap.high is None:
+        return "inconclusive"
+    apart = gap.low > 0 or gap.high < 0
+    significant = apart if described else chance is not None and chance < SIGNIFICANT
     if contrast.wanted == "not higher":
         if gap.high < POINT:
-            return "holds"
-        return "does not hold" if gap.low > 0 and chance < SIGNIFICANT else "undecided"
-    sign = 1 if contrast.wanted == "higher" else -1
-    if sign * gap.mean > 0 and chance < SIGNIFICANT:
-        return "holds"
-    best = gap.high if sign > 0 else -gap.low
-    return "does not hold" if best < POINT else "undecided"
+            return "supported"
+        return "not supported" if gap.low > 0 and significant else "inconclusive"
+    worst, best = (gap.low, gap.high) if contrast.wanted == "higher" else (-gap.high, -gap.low)
+    if best < POINT:
+        return "smaller than a point" if worst > 0 else "not supported"
+    return "supported" if worst + best > 0 and significant else "inconclusive"

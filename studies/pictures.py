@@ -6,7 +6,6 @@ from math import log10
 
 from linsep.compare.titles import is_bound
 
-from .claims import CARRIED
 from .evidence import FEWEST, Finding, Outcome, Verdict
 from .evidence_page import PLAIN, contrast_title
 from .features import Analysed, Line
@@ -68,19 +67,18 @@ def levels(left: int, width: int, y: Scale, marks: Sequence[float]) -> list[str]
 
 # --- the evidence: every paired difference -------------------------------------------------------
 
-LABELS, RIGHT, ROW, TOP = 452, 30, 26, 54  # pixels
-EVIDENCE_WIDTH, EVIDENCE_FOOT = 940, 58
+LABELS, RIGHT, ROW, TOP = 400, 30, 28, 54  # pixels
+EVIDENCE_WIDTH, EVIDENCE_FOOT = 860, 72
 WIDEST = 20.0  # points; a wider interval does not stretch the axis and ends in an arrow
 COLOURS: dict[Verdict, str] = {
-    "holds": ACCENT, "does not hold": "#d55e00", "undecided": DIM,
+    "supported": ACCENT, "smaller than a point": "#56b4e9", "not supported": "#d55e00",
+    "inconclusive": DIM, "cannot be tested here": "#bbbbbb",
 }  # fmt: skip
 
 
 def evidence_picture(found: Sequence[Finding]) -> str:
-    """Every test of a claim of the paper with pairs enough to say something: its mean difference,
-    its interval and the paper's own figure.
-    """
-    tests = [outcome for f in found if f.claim not in CARRIED for outcome in f.outcomes]
+    """The primary tests: mean differences, their intervals and the paper's own figures."""
+    tests = [outcome for f in found if f.claim.family == "primary" for outcome in f.outcomes]
     rows = [o for o in tests if o.pairs is not None and o.pairs.difference.n >= FEWEST]
     ends = [0.0, *(v for o in rows for v in _ends(o))]
     x, marks = axis(ends, LABELS, EVIDENCE_WIDTH - RIGHT, least=1.0)
@@ -91,12 +89,11 @@ def evidence_picture(found: Sequence[Finding]) -> str:
         parts.append(f'<path d="M{x(mark):.1f} {TOP}V{foot}" stroke="{colour}"/>')
         parts.append(text(x(mark), foot + 18, f"{mark:+g}" if mark else "0", anchor="middle"))
     parts += [_row(outcome, x, TOP + ROW * (i + 0.5)) for i, outcome in enumerate(rows)]
+    parts.append(text(EVIDENCE_WIDTH - RIGHT, foot + 36, "better →", anchor="end"))
     height = foot + EVIDENCE_FOOT
-    title = "Paired differences of the evidence, with 95 % intervals"
-    heading = (
-        "Paired differences in percentage points of Class-IL FAA, unless named, with 95 % intervals"
-    )
-    return svg(EVIDENCE_WIDTH, height, title, heading, [*parts, _verdicts(height - 16)])
+    heading = "Change in final accuracy (Class-IL), in percentage points with 95 % intervals"
+    title = f"{heading}, for the primary tests"
+    return svg(EVIDENCE_WIDTH, height, title, heading, [*parts, _verdicts(height - 16, rows)])
 
 
 def _ends(outcome: Outcome) -> list[float]:
@@ -135,13 +132,15 @@ def _diamond(x: float, y: float) -> str:
     return f'<path d="{shape}" fill="none" stroke="#333333" stroke-width="1.5"/>'
 
 
-def _verdicts(y: float) -> str:
+def _verdicts(y: float, rows: Sequence[Outcome]) -> str:
     parts, x = [], 16.0
+    there = {outcome.verdict for outcome in rows}
     for verdict, colour in COLOURS.items():
+        if verdict not in there:
+            continue
         parts.append(f'<circle cx="{x + 5:.1f}" cy="{y - 4:.1f}" r="5" fill="{colour}"/>')
-        words = verdict if verdict == "undecided" else f"claim {verdict}"
-        parts.append(text(x + 16, y, words))
-        x += 46 + 7 * len(words)
+        parts.append(text(x + 16, y, verdict))
+        x += 40 + 6.6 * len(verdict)
     return "".join([*parts, _diamond(x + 6, y - 4), text(x + 20, y, "the paper's figure")])
 
 

@@ -38,36 +38,51 @@ def test_holm_worked_by_hand() -> None:
 @pytest.mark.parametrize(
     ("wanted", "gaps", "chance", "verdict"),
     [
-        ("higher", [5.0, 6.0, 5.5, 6.5], 0.001, "holds"),
-        ("higher", [5.0, 6.0, 5.5, 6.5], 0.2, "undecided"),  # not after Holm's correction
-        ("higher", [0.1, -0.1, 0.2, -0.2], 1.0, "does not hold"),  # surely less than a point
-        ("higher", [-5.0, -6.0, -5.5, -6.5], 0.001, "does not hold"),
-        ("higher", [9.0, -9.0, 8.0, -8.0], 1.0, "undecided"),
-        ("lower", [-5.0, -6.0, -5.5, -6.5], 0.001, "holds"),
-        ("lower", [5.0, 6.0, 5.5, 6.5], 0.001, "does not hold"),
-        ("not higher", [-0.1, 0.1, -0.2, 0.2], 1.0, "holds"),
-        ("not higher", [5.0, 6.0, 5.5, 6.5], 0.001, "does not hold"),
-        ("not higher", [9.0, -9.0, 8.0, -8.0], 1.0, "undecided"),
+        ("higher", [5.0, 6.0, 5.5, 6.5], 0.001, "supported"),
+        ("higher", [5.0, 6.0, 5.5, 6.5], 0.2, "inconclusive"),  # not after Holm's correction
+        ("higher", [0.5, 0.6, 0.55, 0.65], 0.001, "smaller than a point"),
+        ("higher", [0.1, -0.1, 0.2, -0.2], 1.0, "not supported"),  # surely less than a point
+        ("higher", [-5.0, -6.0, -5.5, -6.5], 0.001, "not supported"),
+        ("higher", [9.0, -9.0, 8.0, -8.0], 1.0, "inconclusive"),
+        ("lower", [-5.0, -6.0, -5.5, -6.5], 0.001, "supported"),
+        ("lower", [-0.5, -0.6, -0.55, -0.65], 0.2, "smaller than a point"),
+        ("lower", [5.0, 6.0, 5.5, 6.5], 0.001, "not supported"),
+        ("not higher", [-0.1, 0.1, -0.2, 0.2], 1.0, "supported"),
+        ("not higher", [5.0, 6.0, 5.5, 6.5], 0.001, "not supported"),
+        ("not higher", [9.0, -9.0, 8.0, -8.0], 1.0, "inconclusive"),
     ],
 )
 def test_verdicts(wanted: str, gaps: list[float], chance: float, verdict: str) -> None:
     test = replace(HIGHER, wanted=wanted)  # type: ignore[arg-type]
     pairs = paired(dict(enumerate(gaps)), dict.fromkeys(range(4), 0.0))
     assert verdict_on(test, 4, pairs, chance) == verdict
-    assert verdict_on(test, 5, pairs, chance) == "undecided"  # a pair is missing
-    assert verdict_on(test, 4, None, None) == "not run"
+    assert verdict_on(test, 5, pairs, chance) == "inconclusive"  # a pair is missing
+    assert verdict_on(test, 4, None, None) == "not tested"
+
+
+def test_a_test_that_only_describes_is_judged_by_its_interval() -> None:
+    pairs = paired(dict(enumerate([5.0, 6.0, 5.5, 6.5])), dict.fromkeys(range(4), 0.0))
+    assert verdict_on(HIGHER, 4, pairs, None) == "inconclusive"
+    assert verdict_on(HIGHER, 4, pairs, None, described=True) == "supported"
 
 
 def test_a_claim_is_as_good_as_its_tests() -> None:
-    def verdict(*found: str) -> str:
-        outcomes = [Outcome(HIGHER, 4, None, None, None, one) for one in found]  # type: ignore[arg-type]
-        return Finding(Claim("name", "text", (HIGHER,) * len(found)), tuple(outcomes)).verdict
+    def verdict(*given: str) -> str:
+        outcomes = [Outcome(HIGHER, 4, None, None, None, one) for one in given]  # type: ignore[arg-type]
+        return Finding(Claim("name", "text", (HIGHER,) * len(given)), tuple(outcomes)).verdict
 
-    assert verdict("holds", "holds") == "holds"
-    assert verdict("holds", "undecided") == "undecided"
-    assert verdict("holds", "does not hold") == "does not hold"
-    assert verdict("holds", "not run") == "undecided"
-    assert verdict("not run", "not run") == "not run"
+    assert verdict("supported", "supported") == "supported"
+    assert verdict("supported", "inconclusive") == "partly supported"
+    assert verdict("supported", "not supported") == "partly supported"
+    assert verdict("inconclusive", "not supported") == "not supported"
+    assert verdict("inconclusive", "not tested") == "inconclusive"
+    assert verdict("not tested", "not tested") == "not tested"
+
+
+def test_at_the_floor_nothing_is_decided() -> None:
+    floor = [f for f in findings(EVERY_CLAIM, Store(RESULTS).records()) if f.claim.floor]
+    assert {f.claim.name for f in floor} == {"stream", "cifar100"}
+    assert {f.verdict for f in floor} == {"cannot be tested here"}
 
 
 def test_the_protocol_has_runs_for_every_test() -> None:
@@ -106,21 +121,14 @@ def test_committed_runs_need_not_be_repeated(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_main_comparison_is_corrected_by_itself() -> None:
-    """Whatever else has been run, its p-values stay."""
-    records = Store(RESULTS).records()
-    few = [r for r in records if str(r.facts["method"]) in ("er", "er+bfp", "derpp", "derpp+bfp")]
-    whole, part = findings(EVERY_CLAIM, records), findings(EVERY_CLAIM, few)
-    assert len(few) < len(records)
-    chances = [
-        [o.chance for f in one if f.claim.family == "main" for o in f.outcomes]
-        for one in (whole, part)
-    ]
-    assert chances[0] == chances[1]
-    for family in ("main", "other", "carried"):
-        tests = [o for f in whole if f.claim.family == family for o in f.outcomes if o.pairs]
+def test_eight_primary_tests_are_corrected_together_and_the_rest_has_no_p() -> None:
+    whole = findings(EVERY_CLAIM, Store(RESULTS).records())
+    for family, size in (("primary", 8), ("carried", 6)):
+        tests = [o for f in whole if f.claim.family == family for o in f.outcomes]
         raw = [o.pairs.p for o in tests if o.pairs and o.pairs.p is not None]
-        assert [o.chance for o in tests if o.chance is not None] == pytest.approx(holm(raw))
+        assert len(tests) == len(raw) == size
+        assert [o.chance for o in tests] == pytest.approx(holm(raw))
+    assert all(o.chance is None for f in whole if f.claim.family is None for o in f.outcomes)
 
 
 def test_a_grid_in_parts() -> None:
@@ -179,9 +187,9 @@ def test_the_readme_says_what_carrying_gives() -> None:
 
 def test_a_page_without_any_run_says_so() -> None:
     found = findings(EVERY_CLAIM, [])
-    assert {finding.verdict for finding in found} == {"not run"}
-    assert "not run" in page(found, Runs([]))
-    assert "claim holds" in evidence_picture(found)  # its legend
+    assert {finding.verdict for finding in found} == {"not tested"}
+    assert "not tested" in page(found, Runs([]))
+    assert "better" in evidence_picture(found)
 
 
 def test_a_file_without_marks_is_left_alone() -> None:
