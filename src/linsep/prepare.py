@@ -63,7 +63,7 @@ class Prepared:
         """
         from .learning.learner import Learner
         from .methods import parts
-        from .nets.growth import ByRow
+        from .nets.heads import ByRow
         from .randomness import Randomness
 
         c = self.config
@@ -88,7 +88,7 @@ class Prepared:
 
     def _backbone(self) -> Backbone:
         from .nets import backbones, weights
-        from .nets.wrapped import Wrapped
+        from .nets.backbones import Wrapped
 
         c, net = self.config, self.config.net
         shape = (self.data.scenario.shape[0], *self.data.augment.size)

@@ -1,7 +1,7 @@
 """Random generators, each known by a name and a place in the run.
 
-Knows a seed and how to hash it. Knows no consumer: a generator is derived where it is used and
-thrown away, so there is nothing to advance, to store or to restore.
+A generator is derived where it is used and thrown away, so there is nothing to advance, to store or
+to restore.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Laws that every method and every net must keep: `check_method(er_kd)`, `check_net(make)`.
 
-Knows a toy scenario and a toy net with BatchNorm, small enough to look at every step. Each law is a
-function that raises AssertionError with what broke.
+They are checked on a toy scenario and a toy net with BatchNorm, small enough to look at every step.
+Each law is a function that raises AssertionError with what broke.
 
 >>> from linsep.methods.replay import er
 >>> from linsep.testing import check_method
@@ -28,8 +28,8 @@ from .learning.run import Run, StepEnd, TaskEnd
 from .methods import TERMS
 from .methods.backward import bfp
 from .methods.replay import er
+from .nets.backbones import Wrapped
 from .nets.net import Backbone, Blocks, Shape
-from .nets.wrapped import Wrapped
 from .randomness import Cursor, Randomness
 from .settings import sections
 

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from linsep.classifier.course import Course, Lesson
-from linsep.nets.growth import ByRow, places_of, widened
-from linsep.nets.heads import CorrectedHead, CosineHead, LinearHead
+from linsep.nets.heads import ByRow, CorrectedHead, CosineHead, LinearHead, places_of, widened
 from linsep.nets.net import flat
 from linsep.prepare import Prepared, prepare
 from linsep.randomness import Randomness

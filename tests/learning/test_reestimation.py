@@ -8,8 +8,7 @@ from torch import nn
 from linsep.learning.run import Run, TaskEnd
 from linsep.methods import assemble
 from linsep.nets.heads import LinearHead
-from linsep.nets.net import Net, mlp
-from linsep.nets.norms import reestimate
+from linsep.nets.net import Net, mlp, reestimate
 from linsep.testing import same, toy_run
 
 REESTIMATED = {"batchnorm": "reestimated"}

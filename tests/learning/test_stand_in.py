@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from linsep import IncrementalClassifier, testing
+from linsep.learning.model import StandIn
 from linsep.learning.run import Run, StepEnd, TaskEnd
-from linsep.learning.stand_in import StandIn
 from linsep.methods import METHODS, assemble
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import Net, cnn, mlp

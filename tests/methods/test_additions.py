@@ -20,11 +20,9 @@ from linsep.learning.predictors import Aligned, Refitted
 from linsep.learning.run import EpochEnd, Run, StepEnd, TaskEnd
 from linsep.learning.terms import Step
 from linsep.methods import METHODS, TERMS, assemble
-from linsep.methods.lode import Between
-from linsep.methods.star import START, WorstCase, moved, perturbable
+from linsep.methods.added_losses import START, Between, WorstCase, moved, perturbable
 from linsep.nets.heads import LinearHead
-from linsep.nets.net import Net, Output, Spec
-from linsep.nets.norms import untracked
+from linsep.nets.net import Net, Output, Spec, untracked
 from linsep.testing import same, toy_run
 
 from .test_steps import LR, NEW, SEEN, Scene, agree, ce, said, scene, stepped

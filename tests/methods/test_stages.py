@@ -17,10 +17,9 @@ from linsep.learning.exemplars import HeldOut
 from linsep.learning.method import Method
 from linsep.learning.run import EpochEnd, Run, StepEnd
 from linsep.methods import METHODS, assemble
-from linsep.methods.ewc import FisherPenalty, squared_gradients
-from linsep.methods.gdumb import with_restarts
+from linsep.methods.baselines import with_restarts
 from linsep.methods.lucir import imprint, release
-from linsep.methods.si import PathPenalty
+from linsep.methods.penalties import FisherPenalty, PathPenalty, squared_gradients
 from linsep.nets.heads import CorrectedHead, Correction, CosineHead
 from linsep.nets.net import flat
 from linsep.testing import BACKWARD, toy_run, toy_scenario

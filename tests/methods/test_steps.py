@@ -18,9 +18,8 @@ from linsep.data.images import Batch
 from linsep.learning.run import Run
 from linsep.learning.terms import Step
 from linsep.methods import assemble
-from linsep.methods.bic import BalancedDistillation
-from linsep.methods.ewc import FisherPenalty
-from linsep.methods.si import PathPenalty
+from linsep.methods.distillation import BalancedDistillation
+from linsep.methods.penalties import FisherPenalty, PathPenalty
 from linsep.nets.net import Net, Output, Spec, flat
 from linsep.testing import toy_run
 

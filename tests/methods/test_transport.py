@@ -15,11 +15,10 @@ import linsep
 from linsep import testing
 from linsep.data.images import Images
 from linsep.errors import ConfigError, DivergedError
-from linsep.learning.drift import Inverted, Linear
 from linsep.learning.learner import Learner
 from linsep.learning.projection import BackwardProjection
 from linsep.learning.run import Run, TaskEnd
-from linsep.learning.statistics import Affine, Statistics, shrunk
+from linsep.learning.statistics import Affine, Inverted, Linear, Statistics, shrunk
 from linsep.learning.transport import Transported
 from linsep.methods import assemble
 from linsep.nets.heads import LinearHead

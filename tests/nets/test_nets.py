@@ -19,6 +19,7 @@ from linsep.data.images import Dataset, Images
 from linsep.errors import ConfigError
 from linsep.methods import assemble
 from linsep.nets import backbones
+from linsep.nets.backbones import Wrapped
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import (
     Net,
@@ -28,9 +29,8 @@ from linsep.nets.net import (
     mlp,
     pooled,
     resnet18,
+    untracked,
 )
-from linsep.nets.norms import untracked
-from linsep.nets.wrapped import Wrapped
 from linsep.prepare import prepare
 from linsep.settings.catalogue import LIBRARIES, NETS
 from linsep.settings.config import from_settings
@@ -414,7 +414,7 @@ assert out.features.shape == (2, 512) and out.taps["layer1"].shape == (2, 64)
 out.logits.sum().backward()
 """
 VIT = """
-from linsep.nets.wrapped import Wrapped
+from linsep.nets.backbones import Wrapped
 small = dict(img_size=32, patch_size=8, embed_dim=24, depth=2, num_heads=2, num_classes=0)
 import timm
 for pool, (first, last) in {"token": (0, 1), "avg": (1, 17)}.items():

@@ -14,8 +14,16 @@ from linsep.errors import ConfigError
 from linsep.learning.run import Run, TaskEnd
 from linsep.methods import assemble
 from linsep.methods.backward import bfp
-from linsep.nets.net import Backbone, cnn, resnet18
-from linsep.nets.norms import ContinualNorm, Norm, groups, norm_layer, tracking
+from linsep.nets.net import (
+    Backbone,
+    ContinualNorm,
+    Norm,
+    cnn,
+    groups,
+    norm_layer,
+    resnet18,
+    tracking,
+)
 from linsep.prepare import prepare
 from linsep.settings.config import Config, to_toml
 

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from linsep.data.images import Dataset, Images
 from linsep.errors import ConfigError
-from linsep.nets.wrapped import Wrapped
+from linsep.nets.backbones import Wrapped
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.testing import check_net, toy_scenario

@@ -16,9 +16,9 @@ import linsep
 from linsep.errors import ConfigError, StateError
 from linsep.learning.run import StepEnd
 from linsep.nets import backbones
+from linsep.nets.backbones import Wrapped
 from linsep.nets.net import cnn
 from linsep.nets.weights import WeightsWarning
-from linsep.nets.wrapped import Wrapped
 from linsep.prepare import Prepared, prepare
 from linsep.resolve import resolve
 from linsep.settings.config import from_settings

@@ -20,9 +20,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from ..learning.drift import Linear
 from ..learning.learner import Learner
-from ..learning.statistics import Affine
+from ..learning.statistics import Affine, Linear
 from ..nets.net import pooled
 from .features import CHUNK, Features, Split
 from .kinds import Analysis, Content, Number, Place, Row, Shape

@@ -21,8 +21,7 @@ from ..data.images import Images
 from ..data.scenarios import Opened
 from ..data.tasks import Group, Scenario, Task
 from ..errors import ConfigError, StateError
-from ..learning.growth import grow
-from ..learning.learner import Learner
+from ..learning.learner import Learner, grow
 from ..learning.run import Event, Run
 from ..prepare import Prepared
 from ..randomness import Cursor

@@ -28,9 +28,9 @@ from ..data.augment import Augment, Columns
 from ..errors import ConfigError, unknown
 from ..learning.predictors import Aligned, LinearRule, NearestMean, Predictor
 from ..learning.transport import Transported
+from ..nets.backbones import Wrapped
 from ..nets.heads import CorrectedHead
 from ..nets.net import Net, Output
-from ..nets.wrapped import Wrapped
 from ..optional import needed
 from ..storage import files
 from .course import Course

@@ -1,7 +1,4 @@
-"""Memories that are filled when a task has been learned, and the policies by name.
-
-Knows how to choose rows of a task and how many of each class or task to keep. Knows no terms.
-"""
+"""Memories that are filled when a task has been learned, and the policies by name."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar

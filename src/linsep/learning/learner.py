@@ -1,7 +1,7 @@
 """The one object that learns: a net, its frozen past, terms, memory and optimisers.
 
-Knows how a step is made: draw, step, observe. Knows no schedule: which batch comes when, and how
-often, is the run's business.
+A step is made of three parts: draw, step, observe. Which batch comes when, and how often, is the
+run's business. `grow` lets a learner for more classes continue where another one ended.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,21 +11,20 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..data.augment import Augment
 from ..data.images import Batch, Images
 from ..data.tasks import Scenario, Task
-from ..nets.net import Backbone, Net, Spec, frozen
-from ..nets.norms import untracked
+from ..nets.heads import places_of, widened
+from ..nets.net import Backbone, Net, Spec, frozen, untracked
 from ..randomness import Cursor, Randomness
 from ..settings import sections
 from .exemplars import balanced, make_memory
-from .method import BoundStage, Method, Stage
-from .model import Model
-from .stand_in import StandIn
+from .method import BoundStage, Method, Optimizers, Stage
+from .model import Model, StandIn
 from .terms import Moment, Pass, Step, Term
-from .updates import Optimizers
 
 SHARED = "replay"  # the name of the draw that all terms share
 STATISTICS = 16  # images that BatchNorm's statistics are estimated from at once, at least
@@ -217,7 +216,7 @@ class Learner(Model):
             self.teacher.load_state_dict(state["teacher"])
         for name, term in self.terms.items():
             term.load_state_dict(state["terms"][name])
-        if self.stand_in is not None and "stand_in" in state:  # else of a time before there was one
+        if self.stand_in is not None:
             self.stand_in.load_state_dict(state["stand_in"])
         if self._own_previous is not None:  # between tasks it is the one that predicts
             self._own_previous.load_state_dict(state.get("previous") or self.shown.state_dict())
@@ -305,3 +304,33 @@ class Learner(Model):
         self.net.zero_grad()
         for term in self.terms.values():
             term.zero_grad()
+
+
+def grow(narrow: Learner, wide: Learner) -> None:
+    """Let a learner for more classes continue where another one ended, between two tasks.
+
+    Every tensor with a place for each class keeps its old places. Stored logits have no values for
+    classes that came later: they get what the grown net says of their rows before it has learned
+    anything of these classes, as if its head had always been that wide.
+    """
+    state, fresh = narrow.state_dict(), wide.state_dict()
+    whole = {name: widened(state[name], fresh[name]) for name in ("net", "predictor", "seen")}
+    whole["teacher"] = None if fresh["teacher"] is None else whole["net"]
+    if wide.stand_in is not None:
+        whole["stand_in"] = widened(state["stand_in"], fresh["stand_in"])
+    whole["optimizers"] = fresh["optimizers"]  # every task starts with new ones
+    wide.net.load_state_dict(whole["net"])
+    places = places_of(narrow.net, wide.net)
+    whole["terms"] = {
+        name: term.grown(state["terms"][name], places, wide.net)
+        for name, term in wide.terms.items()
+    }
+    memory = dict(state["memory"])
+    if wide.memory.logits is not None:
+        old, more = memory["logits"], wide.spec.classes - narrow.spec.classes
+        memory["logits"] = F.pad(old, (0, more))
+        wide.memory.load_state_dict(memory)
+        if len(old):
+            said = wide.look(wide.memory.images()).logits.cpu()
+            memory["logits"][:, narrow.spec.classes :] = said[:, narrow.spec.classes :]
+    wide.load_state_dict(whole | {"memory": memory})

@@ -1,7 +1,7 @@
 """Multinomial logistic regression with an L2 penalty, solved to a known distance of the optimum.
 
-Knows a matrix, labels and the penalty. Knows nothing of nets, runs or who asks: `+refit` predicts
-by it, and the linear probe measures features with it. The objective is scikit-learn's,
+`+refit` predicts by it, and the linear probe measures features with it. The objective is
+scikit-learn's,
 
     C * sum_i -log softmax(W x_i + b)[y_i] + 1/2 ||W||^2,   b not penalised,
 

@@ -1,8 +1,8 @@
 """What is kept of the past: a table of uint8 rows on the host, as large as it will ever be.
 
-Knows rows and columns and how to choose rows. Knows no net: what the rows are for is the terms'
-business, and random choices come from a generator that is handed in. The cost of an insertion does
-not depend on the capacity, except where rows compete by their losses.
+What the rows are for is the terms' business, and random choices come from a generator that is
+handed in. The cost of an insertion does not depend on the capacity, except where rows compete by
+their losses.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -10,7 +10,7 @@ last row). Metrics are in percent, None where undefined; docs/metrics.md has the
 >>> round(linsep.metrics.final_average(matrix), 2), round(linsep.metrics.forgetting(matrix), 2)
 (60.0, 25.0)
 
-Knows tensors, and imports no torch by itself: tables and listings read the metrics' names here.
+Nothing here imports torch by itself: tables and listings read the metrics' names here.
 """
 
 from __future__ import annotations

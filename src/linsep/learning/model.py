@@ -1,22 +1,63 @@
 """A net that can be asked: from images to outputs, features and predictions.
 
-Knows the device, the precision and the layout of the net's inputs, which classes have been seen,
-and the method's rule of prediction. Knows nothing of how the net learns.
+The net that predicts may be a stand-in for the one that learns: a copy with averaged weights, or
+with freshly estimated statistics.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.augment import Augment
 from ..data.images import Images
 from ..errors import ConfigError
 from ..nets.heads import CorrectedHead
-from ..nets.net import Net, Output, Spec, fits_channels_last
+from ..nets.net import Net, Output, Spec, fits_channels_last, frozen, reestimate
 from ..settings import sections
 from .predictors import Predictor
+
+
+class StandIn(nn.Module):
+    """A net with the weights of another, or with their average by `decay` over the steps.
+
+    Of the first steps the average is the plain mean, until a step's share in it is 1 - decay: what
+    was before the first step has no part in it. BatchNorm's statistics are estimated for these
+    weights whenever it settles, so that training can continue as if it had never been asked.
+    """
+
+    steps: Tensor  # that were averaged; on the host
+
+    def __init__(self, net: Net, decay: float | None = None) -> None:
+        super().__init__()
+        self.net, self.decay = frozen(net), decay
+        self.register_buffer("steps", torch.tensor(0))
+
+    @torch.no_grad()
+    def follow(self, net: Net) -> None:
+        """Take in the weights after a step."""
+        if self.decay is not None:
+            done = int(self.steps)
+            self._approach(net, 1 - min(self.decay, done / (done + 1)))
+            self.steps += 1
+
+    def restart(self) -> None:
+        """Forget all steps: the next one's weights are the average."""
+        self.steps.zero_()
+
+    @torch.no_grad()
+    def settle(self, net: Net, batches: Iterable[Tensor]) -> None:
+        """Make ready to predict: BatchNorm's statistics are the averages over these batches."""
+        if self.decay is None:
+            self._approach(net, 1.0)
+        for mine, theirs in zip(self.net.buffers(), net.buffers(), strict=True):
+            mine.copy_(theirs)
+        reestimate(self.net, batches)
+
+    def _approach(self, net: Net, share: float) -> None:
+        for mine, theirs in zip(self.net.parameters(), net.parameters(), strict=True):
+            mine.lerp_(theirs, share)
 
 
 class Model:

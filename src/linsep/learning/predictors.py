@@ -1,4 +1,4 @@
-"""From a net's output to scores. Knows features and exemplars, not which classes have been seen.
+"""From a net's output to scores; which classes have been seen is not known here.
 
 A head may be a rule of its own (cosine, bias-corrected): then the net's logits are the scores.
 """

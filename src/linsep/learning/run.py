@@ -1,7 +1,6 @@
 """A run is an iterator of events. The caller owns the loop; there are no callbacks.
 
-Knows the order of things and evaluates after each task. Knows nothing of what a step does. Its
-state is whole at every yield: the cursor already points at what comes next.
+Its state is whole at every yield: the cursor already points at what comes next.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -270,8 +269,7 @@ class Run:
         self.cursor = Cursor(*state["cursor"])
         self.class_il.copy_(state["class_il"])
         self.task_il.copy_(state["task_il"])
-        if "confusion" in state:  # else it is of a time before that was kept, and is made again
-            self.confusion.copy_(state["confusion"])
+        self.confusion.copy_(state["confusion"])
         self._sums = {k: v.to(self.learner.device) for k, v in state["sums"].items()}
         self._counts = dict(state["counts"])
         self.meter.load_state_dict(state["meter"])

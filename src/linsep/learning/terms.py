@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 
 from ..data.images import Batch, Images
 from ..data.tasks import Task
-from ..nets.growth import widened
+from ..nets.heads import widened
 from ..nets.net import Net, Output, Spec
 from . import losses
 

@@ -1,6 +1,6 @@
 """Prediction from class statistics that are carried from network to network; no image is kept.
 
-What the statistics are is in statistics.py, how they are carried in drift.py.
+The statistics, and how they are carried, are in statistics.py.
 """
 
 from collections.abc import Iterator
@@ -14,10 +14,18 @@ from ..data.images import Images
 from ..errors import ConfigError, DivergedError
 from ..nets.heads import DecidesLinearly
 from ..nets.net import Output, Spec
-from .drift import Displacement, Drift, Inverted, Learned, Linear, Projected
 from .predictors import LinearRule
 from .projection import BackwardFeatures
-from .statistics import Statistics, shrunk
+from .statistics import (
+    Displacement,
+    Drift,
+    Inverted,
+    Learned,
+    Linear,
+    Projected,
+    Statistics,
+    shrunk,
+)
 from .terms import Moment
 
 Map = Literal["linear", "none", "bfp", "sdc", "dpcr"]

@@ -12,9 +12,8 @@ from pydantic import Field
 from torch import Tensor
 
 from ..learning.losses import less_forget, margin_ranking
-from ..learning.method import NEW_AND_STORED, STORED, Method, Stage, Summand
+from ..learning.method import NEW_AND_STORED, STORED, Descent, Method, Stage, Summand
 from ..learning.terms import CrossEntropy, Moment, SeenCrossEntropy, Step, Term
-from ..learning.updates import Descent
 from ..nets.heads import CosineHead
 from ..nets.net import Spec
 from ..settings.sections import Count, Rate, Weight

@@ -1,12 +1,28 @@
-"""GDumb: keep a balanced memory, and train a new net on nothing else (Prabhu et al., 2020)."""
+"""Bounds and a sanity check: fine-tuning, joint training, and a new net for each memory.
+
+Fine-tuning forgets, joint training never has to remember, and GDumb trains a new net on a balanced
+memory and nothing else (Prabhu et al., 2020).
+"""
 
 from functools import partial
 from math import cos, pi
+from typing import Literal
 
-from ..learning.method import STORED, Method, Stage, Summand
-from ..learning.terms import SeenCrossEntropy
-from ..learning.updates import Descent
+from ..data.tasks import Scenario
+from ..learning.method import STORED, Descent, Method, Stage, Summand
+from ..learning.terms import CrossEntropy, SeenCrossEntropy
 from ..settings.sections import Count, Rate
+
+
+def ft() -> Method:
+    """Cross-entropy on the stream, and nothing else."""
+    return Method((Summand("ce", 1.0, CrossEntropy),), lr=0.1)
+
+
+def jt(*, data: Literal["all", "seen"] = "all") -> Method:
+    """From scratch on all data at once (the paper's tables), or task by task on all data seen."""
+    curriculum = Scenario.at_once if data == "all" else Scenario.cumulative
+    return Method((Summand("ce", 1.0, CrossEntropy),), lr=0.1, curriculum=curriculum)
 
 
 def with_restarts(epoch: int, *, high: float, low: float) -> float:

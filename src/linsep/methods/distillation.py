@@ -1,7 +1,11 @@
-"""BiC: distillation, then two numbers that take back the bias to the newest classes.
+"""Methods that distil the previous network: LwF, iCaRL and BiC.
 
-Wu et al., 2019. The correction is a part of the head (heads.py), so the old net's logits, which are
-distilled, are corrected ones; a tenth of the rows is kept from training to fit it (exemplars.py).
+LwF says of the old classes on new images what the old net says (Li and Hoiem, 2016). iCaRL adds
+exemplars to the stream, and the nearest mean decides (Rebuffi et al., 2017; herding is in
+exemplars.py, the nearest mean in predictors.py). BiC then takes back the bias to the newest classes
+by two numbers (Wu et al., 2019): the correction is a part of the head (heads.py), so the old net's
+logits, which are distilled, are corrected ones; a tenth of the rows is kept from training to fit it
+(exemplars.py).
 """
 
 from functools import partial
@@ -13,14 +17,87 @@ from torch import Tensor
 from ..data.images import Images, join
 from ..data.tasks import Task
 from ..learning.exemplars import HELD_OUT, HeldOut, hold_out, of_class
-from ..learning.losses import cross_entropy_among, soft_cross_entropy
+from ..learning.losses import cross_entropy_among, distilled_bce, soft_cross_entropy
 from ..learning.memory import Fresh, Memory
-from ..learning.method import NEW_AND_STORED, Method, Rows, Stage, Summand
+from ..learning.method import NEW_AND_STORED, Descent, Method, Rows, Stage, Summand
+from ..learning.predictors import NearestMean
 from ..learning.terms import Moment, SeenCrossEntropy, Step, Term
-from ..learning.updates import Descent
 from ..nets.heads import CorrectedHead
 from ..nets.net import Spec
 from ..settings.sections import Rate, Weight
+
+Among = Literal["task", "seen"]
+
+
+class StreamCE(Term):
+    """Among the task's classes, as with a head for each task, or among all seen."""
+
+    def __init__(self, spec: Spec, *, among: Among) -> None:
+        super().__init__(spec)
+        self.among = among
+
+    def forward(self, step: Step) -> Tensor:
+        p, task = step.stream, step.task
+        classes = classes_of(task) if self.among == "task" else task.seen
+        return cross_entropy_among(p.out.logits, p.batch.y, classes)
+
+
+def classes_of(task: Task) -> tuple[int, ...]:
+    """Those in its data: where classes come again, not the new ones alone."""
+    return tuple(task.train.y.bincount().nonzero()[:, 0].tolist())
+
+
+class Distillation(Term):
+    """Softened outputs over earlier classes towards the old net's."""
+
+    looks_back = True
+
+    def __init__(self, spec: Spec, *, temperature: float) -> None:
+        super().__init__(spec)
+        self.temperature = temperature
+
+    def forward(self, step: Step) -> Tensor | None:
+        p, task = step.stream, step.task
+        if p.before is None or not task.earlier:
+            return None
+        return soft_cross_entropy(p.out.logits, p.before.logits, task.earlier, self.temperature)
+
+
+def lwf(*, distillation: Weight = 1.0, temperature: Rate = 2.0, ce_among: Among = "task") -> Method:
+    """Cross-entropy and distillation, both on the stream; nothing is stored."""
+    summands = (
+        Summand("ce", 1.0, partial(StreamCE, among=ce_among)),
+        Summand("distillation", distillation, partial(Distillation, temperature=temperature)),
+    )
+    return Method(summands)
+
+
+class DistilledBCE(Term):
+    """New classes towards their labels, old ones towards what the old net says of the same rows."""
+
+    looks_back = True
+
+    def forward(self, step: Step) -> Tensor:
+        p, task = step.stream, step.task
+        old = p.before.logits if p.before is not None and task.earlier else None
+        return distilled_bce(p.out.logits, p.batch.y, task.seen, old, task.earlier)
+
+
+def icarl(*, herd_by: Literal["direction", "feature"] = "direction") -> Method:
+    """Binary cross-entropies on new and stored rows; prediction by the nearest exemplar mean.
+
+    A mean over classes has small gradients: its learning rate is five times the scenario's.
+    """
+    return Method(
+        (Summand("distilled_bce", 1.0, DistilledBCE),),
+        lr=0.1,
+        rate_factor=5.0,
+        suggests={"weight_decay": 1e-5},
+        memories=("herding" if herd_by == "direction" else "raw_herding",),
+        predictor=NearestMean,
+        stages=(Stage("train", rows=NEW_AND_STORED, observes=False),),
+    )
+
 
 Share = Literal["old_classes", "one_over_tasks"]
 

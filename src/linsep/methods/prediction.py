@@ -1,0 +1,121 @@
+"""Other rules of prediction that can be added to a method: EMA, WA, Refit and Transport.
+
+Training does not notice any of them. The rules are in learning/model.py, learning/predictors.py and
+learning/transport.py.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from ..errors import ConfigError
+from ..learning.method import Addition, Method
+from ..learning.predictors import Aligned, Predictor, Refitted
+from ..learning.transport import Carrying, Covariance, Map, Prior, Transported
+from ..nets.heads import LinearHead
+from ..settings.sections import Rate, Share, Weight
+
+
+def ema(*, decay: Share = 0.99) -> Addition:
+    """Predict by an average of the weights over the steps of training.
+
+        w_mean <- decay * w_mean + (1 - decay) * w        after every step
+
+    Training does not notice: gradients, memory and the frozen net of the previous task are those of
+    the net itself. At each task's end, the averaged net's BatchNorm statistics are estimated on
+    stored rows and rows of the task, as many of each class. No pass is added to a step.
+    """
+    return partial(_averaged, decay=decay)
+
+
+def _averaged(method: Method, *, decay: float) -> Method:
+    return replace(method, average=decay)
+
+
+def wa() -> Addition:
+    """Weight alignment: predict as if the head's newest rows were as long as the older ones.
+
+        w_c * (mean of |w| over old classes) / (mean of |w| over new classes)  for w_c, c new
+
+    after each task but the first. Training does not notice: the net keeps its own weights.
+    """
+    return _aligned
+
+
+def _aligned(method: Method) -> Method:
+    if method.head is not LinearHead or method.predictor is not Predictor:
+        raise ConfigError(
+            "term 'wa' aligns a plain linear head, and this method predicts by another rule"
+        )
+    return replace(method, predictor=Aligned)
+
+
+def refit(*, c: Rate = 0.1) -> Addition:
+    """Predict by a head that is fitted anew to the stored rows' features after each task.
+
+        c * sum over stored rows of CE(W z + b, y) + |W|^2 / 2   is least,   z standardised
+
+    The memory has about as many rows of each class, so this head leans to none of them, as the
+    trained one does to the newest. The trained head predicts after the first task, after one with
+    about as many images of every class seen, and where stored rows lack more than a tenth of the
+    classes. Training does not notice: the net keeps its own head.
+    """
+    return partial(_refitted, c=c)
+
+
+def _refitted(method: Method, *, c: float) -> Method:
+    if not method.memories:
+        raise ConfigError(
+            "term 'refit' fits a head to stored rows, and this method keeps none; add it to one "
+            "that does, such as er"
+        )
+    if method.predictor is not Predictor:
+        raise ConfigError(
+            "term 'refit' predicts by a head, and this sum has another rule already; leave one out"
+        )
+    return replace(method, predictor=partial(Refitted, c=c))
+
+
+def transport(
+    *,
+    map: Map = "linear",
+    covariance: Covariance = "shared",
+    ridge: Rate = 0.3,
+    residual: Weight = 0.5,
+    shrinkage: Share = 0.1,
+    pooling: Share = 0.9,
+    prior: Prior = "equal",
+    sigma: Rate = 0.3,
+    gamma: Rate = 200.0,
+) -> Addition:
+    """Predict from each class's mean and covariance, carried by a map of old to new features.
+
+        m_c <- m_c W + b,   S <- W' S W + residual R,   score_c(z) = z S^-1 m_c - m_c S^-1 m_c / 2
+
+    Statistics are taken when a class's task ends. At each later task's end, W and b are fitted to
+    that task's images as the previous and the present network see them, and R is the covariance of
+    what they miss. No image is kept, and training does not notice: the net keeps its own head.
+
+    `map` may also be "none", "bfp" (the map that BFP has learned), "sdc" (Yu et al., 2020) or
+    "dpcr" (He et al., 2025); `sigma` is for "sdc", `gamma` for the head of "dpcr". `covariance`:
+    "class" draws each class's towards the shared one by `pooling`, "none" is the nearest mean.
+    """
+    how = Carrying(map, covariance, ridge, residual, shrinkage, pooling, prior, sigma, gamma)
+    return partial(_transported, how=how)
+
+
+def _transported(method: Method, *, how: Carrying) -> Method:
+    if method.predictor is not Predictor:
+        raise ConfigError(
+            "term 'transport' predicts by statistics, and this sum has another rule already; "
+            "leave one out"
+        )
+    if how.map == "bfp" and "bfp" not in [s.name for s in method.summands]:
+        raise ConfigError(
+            "transport.map: 'bfp' is the map that BFP learns; add it before, as in ft+bfp+transport"
+        )
+    if how.map == "dpcr" and (how.covariance, how.prior) != ("shared", "equal"):
+        raise ConfigError(
+            "transport.map: 'dpcr' has a rule of its own; leave transport.covariance and "
+            "transport.prior out"
+        )
+    return replace(method, predictor=partial(Transported, how=how))
