@@ -1,7 +1,6 @@
 """`linsep data`: list data sets, fetch, check, prepare and draw them.
 
-Knows the terminal. The work is done by linsep.data, which is imported when a command runs, so that
-help is there at once.
+linsep.data is imported when a command runs, so that help appears at once.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""From stored uint8 images to the net's floats: the only door between the two.
+"""From stored uint8 images to the net's floats: augmentation and normalisation.
 
-Knows sizes and pixel statistics. Knows nothing of labels, tasks or where the randomness comes
-from: the caller hands in a generator, or the drawn numbers themselves.
+The caller hands in a generator, or the drawn numbers themselves.
 
-A call draws first (`Augment.draw`, a handful of numbers per image) and then works on the whole
-batch at once, on the device the images are on (`Augment.apply`), so the same numbers give the same
-images everywhere. Padding is black in the stored image, so after normalisation a padded pixel is
-(0 - mean) / std, as it is when a decoded picture is padded before it becomes a tensor.
+A call first draws a handful of numbers per image (`Augment.draw`) and then processes the whole
+batch on the images' device (`Augment.apply`), so the same numbers give the same images everywhere.
+Padding is black in the stored image: after normalisation a padded pixel is (0 - mean) / std, as if
+a decoded picture had been padded before it became a tensor.
 """
 
 from dataclasses import dataclass
@@ -23,18 +22,18 @@ from ..errors import DataError
 
 Size: TypeAlias = tuple[int, int]  # (height, width)
 Whole: TypeAlias = NDArray[np.int64]
-SCALE = (0.08, 1.0)  # of the area that a random resized crop keeps
-RATIO = (3 / 4, 4 / 3)  # of its width to its height
-TRIES = 10  # boxes drawn per image before the centre is taken instead
+SCALE = (0.08, 1.0)  # share of the area that a random resized crop keeps
+RATIO = (3 / 4, 4 / 3)  # width over height of that crop
+TRIES = 10  # boxes drawn per image before falling back to the centre
 
 
 class Draw(NamedTuple):
-    """The random part of one batch: what is cut from each padded image, and which are flipped."""
+    """The random choices for one batch: the crop of each padded image, and which are flipped."""
 
     top: Whole  # (n,)
     left: Whole  # (n,)
     flip: NDArray[np.bool_]  # (n,)
-    height: Whole | None = None  # (n,) of a box that is resized; a crop has one size
+    height: Whole | None = None  # (n,) only for boxes that are resized; other crops have one size
     width: Whole | None = None
 
 
@@ -42,22 +41,22 @@ class Draw(NamedTuple):
 class Augment:
     """Batched random crop and flip, or random resized crop and flip; at evaluation the centre.
 
-    `resized` cuts a box of 8 % to 100 % of the area and a ratio of 3:4 to 4:3, and brings it to
+    `resized` crops a box of 8 % to 100 % of the area and a ratio of 3:4 to 4:3, and resizes it to
     `size` by bilinear interpolation without antialiasing (a stored 256 is at most 1.14 times the
     224 that is read, so there is next to nothing to smooth).
     """
 
-    size: Size  # that the net reads; may be smaller than what is stored
+    size: Size  # what the net reads; may be smaller than the stored images
     mean: tuple[float, ...]  # per channel, of pixels in [0, 1]
     std: tuple[float, ...]
     pad: int = 0  # black pixels on every side before the crop
     flip: bool = True  # left-right, half of the time
     resized: bool = False
-    cut: Size | None = None  # what is cut before that is brought to `size`; None: `size` itself
-    still: bool = False  # training sees what evaluation does
+    cut: Size | None = None  # of the crop that is resized to `size`; None: `size` itself
+    still: bool = False  # training images are treated as in evaluation
 
     def train(self, raw: Tensor, rng: np.random.Generator) -> Tensor:
-        """(n, c, h, w) uint8 -> (n, c, *size) float32, every image cut and flipped by chance."""
+        """(n, c, h, w) uint8 -> (n, c, *size) float32, cropped and flipped at random."""
         return self.eval(raw) if self.still else self.apply(raw, self.draw(raw, rng))
 
     def eval(self, raw: Tensor) -> Tensor:
@@ -69,7 +68,7 @@ class Augment:
         return self._finished(cut.to(torch.float32, memory_format=torch.contiguous_format))
 
     def draw(self, raw: Tensor, rng: np.random.Generator) -> Draw:
-        """What `train` draws for a batch like `raw`; only its shape is looked at."""
+        """Draw the random numbers for a batch; only the shape of `raw` matters."""
         n, _, h, w = raw.shape
         room = (h + 2 * self.pad, w + 2 * self.pad)
         if self.resized:
@@ -77,7 +76,7 @@ class Augment:
         return draw_crops(rng, n, room, self.cut or self.size, self.flip)
 
     def apply(self, raw: Tensor, draw: Draw) -> Tensor:
-        """Cut, flip and normalise by the drawn numbers: no randomness in here."""
+        """Crop, flip and normalise according to the drawn numbers, without any randomness."""
         self._check(raw, self.pad)
         padded = torch.constant_pad_nd(raw, [self.pad] * 4) if self.pad else raw
         if self.resized:
@@ -86,7 +85,7 @@ class Augment:
         return self._finished(cut(padded, self.cut or self.size, draw))
 
     def _finished(self, x: Tensor) -> Tensor:
-        """Bring what was cut to the net's size, smoothed where it shrinks, and normalise it."""
+        """Resize crops to the net's size, antialiased where they shrink, and normalise them."""
         if x.shape[2:] != self.size:
             shrinks = x.shape[2] > self.size[0]
             x = F.interpolate(x, self.size, mode="bilinear", antialias=shrinks)
@@ -142,7 +141,7 @@ def as_bytes(rows: NDArray[np.float32]) -> Tensor:
 
 
 def draw_crops(rng: np.random.Generator, n: int, room: Size, size: Size, flip: bool) -> Draw:
-    """n crops of `size` anywhere in `room` (the padded image), each place equally likely."""
+    """Draw n crops of `size`, uniformly placed in `room` (the padded image)."""
     u = rng.random((3, n))
     top = (u[0] * (room[0] - size[0] + 1)).astype(np.int64)
     left = (u[1] * (room[1] - size[1] + 1)).astype(np.int64)
@@ -150,10 +149,10 @@ def draw_crops(rng: np.random.Generator, n: int, room: Size, size: Size, flip: b
 
 
 def draw_boxes(rng: np.random.Generator, n: int, room: Size, flip: bool) -> Draw:
-    """n boxes with a uniform share of the area and a log-uniform ratio that fit into `room`.
+    """Draw n boxes that fit into `room`, with uniform area and log-uniform ratio.
 
-    The first of ten tries that fits is taken; failing all, the largest centred box whose ratio is
-    allowed.
+    The first of ten attempts that fits is used, otherwise the largest centred box with an allowed
+    ratio.
     """
     h, w = room
     area = rng.uniform(*SCALE, (TRIES, n)) * (h * w)
@@ -172,10 +171,10 @@ def draw_boxes(rng: np.random.Generator, n: int, room: Size, flip: bool) -> Draw
 
 
 def cut_crops(padded: Tensor, size: Size, draw: Draw) -> Tensor:
-    """The drawn windows of (n, c, h, w), flipped where drawn, as floats of 0..255.
+    """Return the drawn windows of (n, c, h, w), flipped where drawn, as floats of 0..255.
 
-    Every line of every window is `width` neighbouring bytes of the flat batch, so one selection of
-    overlapping windows fetches them all; the flip then picks each image or its mirror.
+    Every line of every window is `width` adjacent bytes of the flat batch, so a single selection of
+    overlapping windows fetches them all; the flip then picks each image or its mirror image.
     """
     n, c, h, w = padded.shape
     starts = _lines(n, c, h, w, size[0]) + (draw.top * w + draw.left)[:, None]  # (n, c * height)
@@ -189,9 +188,9 @@ def cut_crops(padded: Tensor, size: Size, draw: Draw) -> Tensor:
 
 
 def cut_crops_host(padded: Tensor, size: Size, draw: Draw) -> Tensor:
-    """The same numbers as `cut_crops`, with fewer passes over memory where that is what costs.
+    """Return what `cut_crops` does, with fewer passes over memory: faster on a CPU.
 
-    A slice is a view, a mirrored one too, so each window goes into its float place in one copy.
+    A slice is a view, even a mirrored one, so each window is converted and copied in one pass.
     """
     n, c = padded.shape[:2]
     (height, width), (top, left, flip) = size, draw[:3]
@@ -204,10 +203,10 @@ def cut_crops_host(padded: Tensor, size: Size, draw: Draw) -> Tensor:
 
 
 def cut_boxes(padded: Tensor, size: Size, draw: Draw) -> Tensor:
-    """The drawn boxes of (n, c, h, w) brought to `size`, flipped where drawn, as floats of 0..255.
+    """Return the drawn boxes resized to `size`, flipped where drawn, as floats of 0..255.
 
-    Sampling points are held inside the box, so no pixel outside it is ever mixed in: the result is
-    that of cutting first and resizing afterwards.
+    Sampling points are clamped to the box, so no pixel outside it is ever mixed in: the result is
+    the same as cropping first and resizing afterwards.
     """
     if draw.height is None or draw.width is None:
         raise DataError("a random resized crop needs the height and width of every box")
@@ -222,7 +221,7 @@ def cut_boxes(padded: Tensor, size: Size, draw: Draw) -> Tensor:
 
 
 def _points(start: Whole, length: Whole, count: int, side: int) -> NDArray[np.float32]:
-    """Where `count` output pixels look along one side, in grid_sample's -1..1, (n, count)."""
+    """Return where `count` output pixels sample one side, in grid_sample's -1..1, (n, count)."""
     step = (np.arange(count) + 0.5) / count
     inside = np.clip(step * length[:, None] - 0.5, 0, length[:, None] - 1)
     points = (2 * (inside + start[:, None]) + 1) / side - 1
@@ -231,7 +230,7 @@ def _points(start: Whole, length: Whole, count: int, side: int) -> NDArray[np.fl
 
 @lru_cache(maxsize=64)
 def _lines(n: int, c: int, h: int, w: int, height: int) -> Whole:
-    """Where each line of a cut at the top left corner starts in the flat batch, (n, c * height)."""
+    """Return where each line of a top left crop starts in the flat batch, (n, c * height)."""
     lines = np.arange(c)[:, None] * (h * w) + np.arange(height) * w
     return np.arange(n)[:, None] * (c * h * w) + lines.reshape(1, -1)
 
@@ -240,7 +239,7 @@ def _lines(n: int, c: int, h: int, w: int, height: int) -> Whole:
 def _affine(
     mean: tuple[float, ...], std: tuple[float, ...], device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Scale and shift, (c, 1, 1) each, that take a byte to (byte / 255 - mean) / std."""
+    """Return scale and shift, (c, 1, 1) each, that map a byte to (byte / 255 - mean) / std."""
     scale = torch.tensor([1 / (255 * s) for s in std], device=device)
     shift = torch.tensor([-m / s for m, s in zip(mean, std, strict=True)], device=device)
     return scale.view(-1, 1, 1), shift.view(-1, 1, 1)

@@ -1,7 +1,7 @@
-"""Labelled images as views of uint8 tensors, data sets of them, and the batches a net is given.
+"""Labelled images as views of uint8 tensors, data sets, and the batches a net receives.
 
-Pixels are copied in `Images.pixels` only. Whatever is measured is measured in chunks, so a
-memory-mapped set is never held as a whole.
+Only `Images.pixels` copies pixels. Statistics are computed in chunks, so a memory-mapped data set
+is never loaded as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..errors import DataError
 
 SHOWN = 5  # classes that a repr names
 LISTED = 30  # classes that a notebook lists
-CHUNK = 2048  # images that are measured at a time
+CHUNK = 2048  # images measured at a time
 DIGEST = 16  # bytes per image
 TestShare = Annotated[float, Field(gt=0, lt=1)]
 Seed = Annotated[int, Field(ge=0)]
@@ -63,7 +63,7 @@ class Images:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one stored image: (channels, height, width)."""
+        """The shape of one stored image: (channels, height, width)."""
         c, h, w = self.sources[0].shape[1:]
         return c, h, w
 
@@ -78,14 +78,14 @@ class Images:
         return self.y.bincount(minlength=classes).tolist()
 
     def chunks(self, size: int, fewest: int = 1) -> Iterator[Images]:
-        """So many rows at a time; if less than `fewest` are left, they join those before them."""
+        """Yield `size` rows at a time; a rest of fewer than `fewest` joins the chunk before it."""
         parts = list(torch.arange(len(self)).split(max(size, fewest)))
         if len(parts) > 1 and len(parts[-1]) < fewest:
             parts[-2:] = [torch.cat(parts[-2:])]
         return map(self.take, parts)
 
     def pixels(self) -> Tensor:
-        """The images themselves, (n, c, h, w): the only copy this file ever makes."""
+        """Return a copy of the images, (n, c, h, w)."""
         if len(self.sources) == 1:
             return self.sources[0][self.rows]
         out = self.sources[0].new_empty(len(self), *self.shape)
@@ -96,7 +96,7 @@ class Images:
 
 
 def join(parts: Sequence[Images]) -> Images:
-    """Put the parts one after another, each source held once."""
+    """Concatenate the parts, holding each source once."""
     sources = tuple({id(s): s for p in parts for s in p.sources}.values())
     place = {id(s): i for i, s in enumerate(sources)}
     which = [torch.tensor([place[id(s)] for s in p.sources])[p.which] for p in parts]
@@ -105,9 +105,9 @@ def join(parts: Sequence[Images]) -> Images:
 
 
 class Tasks(NamedTuple):
-    """The task that each image comes in, where the data themselves decide it."""
+    """The task of each image, where the data set itself defines the tasks."""
 
-    names: tuple[str, ...]  # in the order of learning
+    names: tuple[str, ...]  # in the order they are learned
     train: Tensor  # (n,) int64, a place in `names` for every training image
     test: Tensor
 
@@ -127,9 +127,9 @@ class Dataset(NamedTuple):
     train: Images
     test: Images
     names: tuple[str, ...]  # of the classes; label i is names[i]
-    digest: str | None = None  # of the content, where the source already knows it
+    digest: str | None = None  # of the content, if the source already knows it
     tasks: Tasks | None = None  # None: the scenario decides
-    cached: Path | None = None  # the folder of the prepared images, where they are mapped from one
+    cached: Path | None = None  # the folder of prepared images that they are mapped from
 
     def __repr__(self) -> str:
         counts = f"{len(self.train)} training and {len(self.test)} test images"
@@ -139,7 +139,7 @@ class Dataset(NamedTuple):
         return f"Dataset({counts} of {_sized(self.train.shape)}, {names}{tasks})"
 
     def _repr_html_(self) -> str:
-        """A notebook shows how many images each class has."""
+        """Show in a notebook how many images each class has."""
         counts = [part.counts(len(self.names)) for part in (self.train, self.test)]
         rows = [
             f"<tr><td>{escape(name)}</td><td>{train}</td><td>{test}</td></tr>"
@@ -152,7 +152,7 @@ class Dataset(NamedTuple):
 
 
 def check(data: Dataset, where: str = "") -> None:
-    """Refuse images or labels that no run should be made of."""
+    """Raise a DataError if images or labels cannot be trained on."""
     prefix, classes = f"{where}: " if where else "", len(data.names)
     for name in data.names:
         if any("\ud800" <= letter <= "\udfff" for letter in name):
@@ -187,10 +187,10 @@ def _sized(shape: tuple[int, ...]) -> str:
 def hold_out(
     groups: Sequence[Hashable], share: float, seed: int, where: str
 ) -> tuple[list[int], list[int]]:
-    """Return the rows to train on and those to test on, each in order; every group is in both.
+    """Split rows into training and test rows, both in order; every group is in both.
 
-    Which members of a group are held out depends on its name and size only, so another class can
-    come or go without moving an image.
+    Which members of a group are held out depends only on its name and size, so adding or removing
+    another class does not move an image.
     """
     if not 0 < share < 1:
         raise DataError(f"{where}: test_share is {share}; it must be between 0 and 1")
@@ -253,5 +253,5 @@ class Batch(NamedTuple):
     x: Tensor  # (n, *input) float32, augmented and normalised, on the device
     y: Tensor  # (n,) int64, on the device
     images: Images  # where the rows came from, unaugmented: what a memory stores
-    logits: Tensor | None = None  # (n, classes) float32, only on replayed rows that have them
+    logits: Tensor | None = None  # (n, classes) float32, only for replayed rows that have them
     features: Tensor | None = None  # (n, d) float32, likewise; NaN in rows that have none yet

@@ -1,7 +1,7 @@
-"""The one registry of data: how each set is read, found, treated and cut into tasks.
+"""The registry of data sets: how each is found, read, augmented and split into tasks.
 
-A dict literal, by the name of the scenario. Everything that lists, fetches, checks, draws or trains
-on data looks here, so a new set is its module and an entry.
+Everything that lists, fetches, checks, draws or trains on data looks here, so adding a data set
+takes a loader and an entry.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,13 +19,13 @@ from .sources.published import Progress, Published
 def _usual(
     net: str, epochs: int, batch_size: int = 32, rows: int | None = None, **training: Any
 ) -> dict[str, Any]:
-    """Return the suggested sections of a config; `rows` are the memory's."""
+    """Return the suggested sections of a configuration; `rows` is the size of the memory."""
     steps = {"epochs": epochs, "batch_size": batch_size, **training}
     memory = {"memory": {"rows": rows}} if rows else {}
     return {"net": {"name": net}, "training": steps, **memory}
 
 
-# At a constant rate the last steps of a task decide how it ends: now and then one ruins it.
+# At a constant rate the last steps of a task decide its result, and now and then one ruins it.
 _LATE = {"milestones": (0.8,)}
 
 
@@ -33,17 +33,17 @@ class Source(NamedTuple):
     """A data set and its usual protocol.
 
     `load` takes the path, if there are files, then a progress callback, if it decodes, and its
-    options by keyword. Files of a published set are looked for; where the user's are, the user
-    must say.
+    options by keyword. Files of a published set are searched for; the user must say where their
+    own are.
     """
 
     load: Callable[..., Dataset]
     layout: str = ""  # expected on disk; empty: it reads no files
     published: Published | None = None
-    decodes: bool = False  # into the cache, the first time
-    per_task: int | None = None  # classes; None: the user must say
+    decodes: bool = False  # the first load decodes images into the cache
+    per_task: int | None = None  # classes; None: the user must state it
     augment: Augment | None = None  # None: measured on the training images
-    suggests: Mapping[str, Any] = _usual("resnet18", 10)  # where the config leaves it open
+    suggests: Mapping[str, Any] = _usual("resnet18", 10)  # for what the configuration leaves open
 
 
 SOURCES: Mapping[str, Source] = {
@@ -53,7 +53,7 @@ SOURCES: Mapping[str, Source] = {
         augment=Augment((28, 28), (0.2873,), (0.3544,), pad=2),
         suggests=_usual("cnn", 5, rows=100, schedule=_LATE, lr=0.2),
     ),
-    # The paper's protocol on its own data; on others, what runs in reasonable time.
+    # The paper's protocol for the data sets it uses; for others, one that runs in reasonable time.
     "split-cifar10": Source(
         cifar.cifar10,
         "cifar-10-batches-py/ or cifar-10-python.tar.gz",
@@ -89,7 +89,7 @@ SOURCES: Mapping[str, Source] = {
         suggests=_usual(
             "resnet18",
             65,
-            batch_size=64,  # the paper does not say
+            batch_size=64,  # not stated in the paper
             rows=2000,
             lr=0.1,
             weight_decay=5e-4,
@@ -140,9 +140,9 @@ SOURCES: Mapping[str, Source] = {
 
 
 def source(name: str) -> Source:
-    """Return the entry of a scenario's name, ours or one that a package offers.
+    """Look up a scenario, ours or one that an installed package offers.
 
-    A package offers a `Source`, or a function that returns what `from_code` takes.
+    A package offers a `Source`, or a function as `from_code` calls it.
     """
     if name in SOURCES:
         return SOURCES[name]
@@ -157,12 +157,12 @@ def source(name: str) -> Source:
 
 
 def full_name(name: str) -> str:
-    """Return the scenario that a data set is known by: split-cifar10 for cifar10."""
+    """Return the scenario's full name: split-cifar10 for cifar10."""
     return name if f"split-{name}" not in SOURCES else f"split-{name}"
 
 
 def get(name: str, root: Path, progress: Progress | None = None) -> tuple[Path, ...]:
-    """Fetch what a data set is published as, check it, and unpack it."""
+    """Download a published data set, check it and unpack it."""
     wanted = source(name)
     if not wanted.layout:
         raise DataError(f"{name} needs no files: there is nothing to fetch")

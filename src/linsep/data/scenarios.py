@@ -1,7 +1,6 @@
-"""From a name to a stream of tasks: which images, which classes when, how pixels are treated.
+"""From the name of a scenario to its tasks: load the images, check them, split them, augment them.
 
-Knows the registry of data. Knows nothing of nets or losses. What a user's images may get wrong is
-found here, before anything is trained on them.
+Mistakes in a user's data are found here, before any training.
 """
 
 import warnings
@@ -23,7 +22,7 @@ from .sources.published import Progress, data_folder
 from .sources.reading import reading
 from .tasks import Scenario, split, streamed
 
-MEASURED = 10_000  # images that the pixel statistics of a user's data are taken from
+MEASURED = 10_000  # images used to measure the pixel statistics of a user's data
 
 
 class TaskWarning(UserWarning):
@@ -31,17 +30,17 @@ class TaskWarning(UserWarning):
 
 
 class Opened(NamedTuple):
-    """A scenario ready to learn, with how its pixels reach the net and what identifies it."""
+    """A scenario ready for training, its augmentation, and a fingerprint of the data."""
 
     scenario: Scenario
     augment: Augment
-    fingerprint: str  # of the images and labels, whatever their path
+    fingerprint: str  # of images and labels, independent of their paths
 
 
 def open_scenario(
     wanted: sections.Scenario, data: Dataset | None = None, progress: Progress | None = None
 ) -> Opened:
-    """Load the data, unless they are handed in, check them, and cut them into tasks."""
+    """Load the data unless they are given, check them, and split them into tasks."""
     found = source(wanted.name)
     if data is None:
         data = load(wanted, progress)
@@ -55,7 +54,7 @@ def open_scenario(
 
 
 def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset:
-    """Read a scenario's images from where they are; a file that cannot be read is named."""
+    """Read a scenario's images; an error names the file that cannot be read."""
     found = source(wanted.name)
     chosen = complete(found.load, wanted.options, "scenario")
     path = None if wanted.data is None else Path(wanted.data)
@@ -81,7 +80,7 @@ def _split(data: Dataset, wanted: sections.Scenario, found: Source) -> Scenario:
 
 
 def _in_own_tasks(data: Dataset, tasks: Tasks, wanted: sections.Scenario) -> Scenario:
-    """Make the stream that the data themselves describe."""
+    """Build the scenario whose tasks the data set itself defines."""
     given = ("per_task", "first_task", "per_class", "test_per_class", "validation")
     stated = [name for name in given if getattr(wanted, name)]
     for name in [*stated, *(["order"] if wanted.order == "shuffled" else [])]:
@@ -90,7 +89,7 @@ def _in_own_tasks(data: Dataset, tasks: Tasks, wanted: sections.Scenario) -> Sce
 
 
 def _check_tasks(scenario: Scenario, names: tuple[str, ...]) -> None:
-    """Refuse a task that cannot be learned, and warn of one that cannot be tested."""
+    """Refuse a task without training images, and warn about one without test images."""
     for task, group in zip(scenario.tasks, scenario.groups, strict=True):
         called = f"task {names[task.index]!r}" if names else f"task {task.index + 1}"
         if len(task.train) < 2:
@@ -103,7 +102,7 @@ def _check_tasks(scenario: Scenario, names: tuple[str, ...]) -> None:
 
 
 def reduced(data: Dataset, wanted: sections.Scenario) -> Dataset:
-    """Hold out validation images instead of the test images, and keep fewer per class, if asked."""
+    """Replace the test images by validation images and keep fewer per class, as configured."""
     train, test = data.train, data.test
     if wanted.validation:
         rows = _rows_by_class(train, len(data.names), "validation", Randomness(0))
@@ -119,7 +118,7 @@ def reduced(data: Dataset, wanted: sections.Scenario) -> Dataset:
 
 
 def fingerprint(data: Dataset) -> str:
-    """Return a digest of the content: an image, a label or its task changes it, a path does not."""
+    """Return a digest of images, labels and tasks; paths do not matter."""
     found = data.digest
     if found is None:
         digest = blake2b(digest_size=16)
@@ -136,7 +135,7 @@ def fingerprint(data: Dataset) -> str:
 
 
 def measured(train: Images) -> Augment:
-    """Treat a user's images by their own mean and deviation, an eighth of padding, and flips."""
+    """Normalise by the images' own statistics, pad by an eighth, and flip."""
     step = max(1, len(train) // MEASURED)
     found = pixel_statistics(train.take(torch.arange(0, len(train), step)))
     mean = tuple(round(v, 4) for v in found.mean)
@@ -146,7 +145,7 @@ def measured(train: Images) -> Augment:
 
 
 def adjusted(usual: Augment, wanted: sections.Augmentation | None, channels: int) -> Augment:
-    """Replace what the user, or a pretrained net, wants otherwise."""
+    """Apply the settings of the user, or of a pretrained net, to the usual augmentation."""
     if wanted is None:
         return usual
     size = usual.size if wanted.size is None else (wanted.size, wanted.size)
@@ -163,7 +162,7 @@ def adjusted(usual: Augment, wanted: sections.Augmentation | None, channels: int
 
 
 def _per_channel(numbers: tuple[float, ...], channels: int, name: str) -> tuple[float, ...]:
-    """One for each; grey images get the mean over the colours of a net that was made for those."""
+    """Return one number per channel; grey images get the mean of three colours' numbers."""
     if len(numbers) == 1:
         return numbers * channels
     if channels == 1 and len(numbers) == 3:

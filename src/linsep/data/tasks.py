@@ -15,10 +15,10 @@ from PIL import Image, ImageDraw, ImageFont
 from .images import Dataset, Images, Tasks, join
 from .sources.reading import picture_of
 
-TILE = 56  # pixels that each image is drawn at
+TILE = 56  # side of each drawn image, in pixels
 GAP = 2
 TEXT = 13  # height of a line of text
-BETWEEN = 14  # tasks
+BETWEEN = 14  # space between tasks
 INK, PAPER = (40, 40, 40), (255, 255, 255)
 
 
@@ -32,11 +32,11 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Something to learn next: a row of the accuracy matrix."""
+    """The images to learn next: a row of the accuracy matrix."""
 
     index: int  # of the newest group in it
     classes: tuple[int, ...]  # new in this task
-    earlier: tuple[int, ...]  # learned in tasks before this one; empty in the first
+    earlier: tuple[int, ...]  # learned in previous tasks; empty in the first
     train: Images
 
     @property
@@ -48,13 +48,13 @@ class Task:
 class Scenario:
     name: str
     num_classes: int
-    tasks: tuple[Task, ...]  # in the order of learning
+    tasks: tuple[Task, ...]  # in the order they are learned
     groups: tuple[Group, ...]
     names: tuple[str, ...]  # of the classes
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Of one stored image: (channels, height, width)."""
+        """The shape of one stored image: (channels, height, width)."""
         return self.groups[0].test.shape
 
     def cumulative(self) -> Scenario:
@@ -92,9 +92,9 @@ def split(
 
 
 def streamed(name: str, data: Dataset, tasks: Tasks) -> Scenario:
-    """Make any stream: image i of the training data comes in task `tasks.train[i]`.
+    """Build a scenario from given tasks: training image i belongs to task `tasks.train[i]`.
 
-    A class may come in several tasks; it is new in the first of them.
+    A class may occur in several tasks; it is new in the first of them.
     """
     learned, groups = [], []
     seen: tuple[int, ...] = ()

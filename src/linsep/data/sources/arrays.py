@@ -1,6 +1,6 @@
-"""Data sets that are in memory, or that another library reads: arrays, torch's and Hugging Face's.
+"""Data sets from arrays, torch Datasets, Hugging Face and functions of your own.
 
-Everything is brought into memory as bytes once; for more than fits, write a folder or a table.
+All images are held in memory as bytes; if they do not fit, use a folder or a table of files.
 Nothing in an .npz or .npy file is unpickled. Images may be called x, images, image or data, labels
 y, labels, label or targets; x_train or train_x and x_test or val_x name the parts, in any case.
 """
@@ -65,8 +65,8 @@ def from_arrays(
 ) -> Dataset:
     """Make a data set of images (n, h, w), (n, h, w, c) or (n, c, h, w) and their labels.
 
-    Pixels are bytes, or floats from 0 to 1 that are rounded to bytes. Labels are numbers from 0 on
-    where `names` are given, else text or numbers that are not negative. Without test images a share
+    Pixels are bytes, or floats from 0 to 1 that are rounded to bytes. With `names`, labels are
+    numbers from 0 on; without, they are text or non-negative numbers. Without test images, a share
     of every class is held out.
 
     >>> import numpy as np
@@ -124,7 +124,7 @@ def _numbered(
 
 
 def _pair(found: Mapping[str, NDArray[Any]], part: str, where: Path) -> tuple[NDArray[Any], ...]:
-    """Return the images and labels of one part, if it is there, under any of their usual names."""
+    """Return the images and labels of one part under any of their usual names, or nothing."""
     lowered = {name.lower(): value for name, value in found.items()}
 
     def look(kinds: tuple[str, ...]) -> NDArray[Any] | None:
@@ -148,7 +148,7 @@ def _from_npz(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _from_folder(path: Path) -> dict[str, NDArray[Any]]:
-    """Map every .npy file in a folder rather than read it."""
+    """Memory-map every .npy file in a folder."""
     if not path.is_dir():
         raise DataError(f"{path} is neither an .npz file nor a folder of .npy files")
     found = {}
@@ -159,7 +159,7 @@ def _from_folder(path: Path) -> dict[str, NDArray[Any]]:
 
 
 class Pairs(Protocol):
-    """What torch calls a map-style Dataset: a length, and (image, label) by number."""
+    """A map-style Dataset of torch: a length, and (image, label) by number."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Any: ...
@@ -177,9 +177,8 @@ def from_torch(
 ) -> Dataset:
     """Read a torch or torchvision Dataset of (image, label), and perhaps another to test on.
 
-    Images are pictures, or tensors or arrays of bytes or of floats from 0 to 1: a Dataset whose
-    transform normalises or augments is not what you want here. `size` is for pictures, as in a
-    folder.
+    Images are Pillow images, or tensors or arrays of bytes or of floats from 0 to 1; do not use a
+    transform that normalises or augments. `size` applies to Pillow images, as in a folder.
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset
@@ -250,9 +249,9 @@ def from_huggingface(
 
 
 def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3) -> Dataset:
-    """Call a function of yours, `file.py:function` or `module:function`, for its data set.
+    """Call a function of yours, `file.py:function` or `module:function`, that returns a data set.
 
-    It takes nothing and returns a torch Dataset, a pair of them (train, test), or a `Dataset`.
+    It takes no arguments and returns a torch Dataset, a pair (train, test), or a `Dataset`.
     """
     function = own.load(str(place), "", DataError).make
     with reading(place, "failed"):
@@ -260,7 +259,7 @@ def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3)
 
 
 def converting(function: Callable[..., Any], place: str) -> Callable[..., Dataset]:
-    """A function as `from_code` takes it, with its own options, that returns a `Dataset`."""
+    """Make a function, which may have options, return a `Dataset`."""
 
     @wraps(function)
     def load(**options: Any) -> Dataset:
@@ -278,7 +277,7 @@ def _converted(made: Any, size: int | None = None, channels: int = 3) -> Dataset
 
 
 def pictures_of(pairs: Pairs, labels: list[Any]) -> Iterator[Any]:
-    """Yield the images of a torch Dataset, and note their labels."""
+    """Yield the images of a torch Dataset, and append their labels to `labels`."""
     for i in range(len(pairs)):
         picture, label = pairs[i][:2]
         labels.append(label.item() if isinstance(label, Tensor | np.generic) else label)

@@ -1,15 +1,15 @@
 """Decoded images on disk: made once, memory-mapped afterwards.
 
 A prepared set is a folder whose name is a hash of the listing (paths, sizes, times, labels) and of
-how the images were treated, so a changed file or option makes another one:
+how the images are processed, so a changed file or option gives another one:
 
     pixels.u8       every image, training then test, (channels, height, width) bytes each
     digests.bin     16 bytes of BLAKE2 per image
     manifest.json   counts, shape, names, and the checksum of the digests
 
-While it is being made it is called `<name>.part` and has no manifest. Digests are written after
-their pixels have reached the disk, so what a killed run left behind is verified and kept, and the
-rest is decoded; the folder gets its name when the last file is in it.
+Until it is complete it is called `<name>.part` and has no manifest. Digests are written after their
+pixels have reached the disk, so whatever a killed process left behind is verified and kept, and
+only the rest is decoded.
 """
 
 import json
@@ -33,7 +33,7 @@ from .published import Progress, cache_home
 from .reading import check_shape, images_below, read_image, reading
 
 FORMAT = 1
-STEP = 1 << 24  # bytes that are decoded, then flushed to disk together
+STEP = 1 << 24  # bytes that are decoded and flushed to disk at a time
 
 
 class File(NamedTuple):
@@ -42,12 +42,12 @@ class File(NamedTuple):
 
 
 def labelled(folders: Iterable[Path]) -> tuple[File, ...]:
-    """List the images of all classes, given each one's folder; one that is missing holds none."""
+    """List the images of all classes, given each one's folder; a missing folder counts as empty."""
     return tuple(File(path, i) for i, place in enumerate(folders) for path in images_below(place))
 
 
 class Listing(NamedTuple):
-    """Which files are which images: all that a layout on disk comes down to."""
+    """The files of a data set and their labels, whatever its layout on disk."""
 
     name: str
     root: Path
@@ -57,15 +57,15 @@ class Listing(NamedTuple):
 
 
 class Treatment(NamedTuple):
-    """How a file becomes an image of the set."""
+    """How each file is decoded."""
 
-    side: int | None = None  # None: as it is, all of one size
+    side: int | None = None  # None: keep the size, which must be the same for all
     channels: int = 3
     upright: bool = False
 
 
 def prepared(listing: Listing, how: Treatment, progress: Progress | None = None) -> Dataset:
-    """Return the images of a listing, decoded now unless they were before."""
+    """Return the images of a listing, decoding them unless that was done before."""
     for part, files in (("training", listing.train), ("test", listing.test)):
         if empty := set(range(len(listing.names))) - {file.label for file in files}:
             name = listing.names[min(empty)]
@@ -94,7 +94,7 @@ def folder_of(listing: Listing, how: Treatment) -> Path:
 
 
 def verify(folder: Path) -> int:
-    """Compare every image of a prepared set with its digest, and return their number."""
+    """Compare every prepared image with its digest, and return the number of images."""
     manifest = _manifest(folder)
     with reading(folder), (folder / "pixels.u8").open("rb") as pixels:
         raw = (folder / "digests.bin").read_bytes()
@@ -129,7 +129,7 @@ def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress)
 
 
 def _decode(files: Sequence[File], how: Treatment, shape: tuple[int, ...]) -> list[bytes]:
-    """Decode some files in threads, as Pillow releases the interpreter's lock meanwhile."""
+    """Decode files in threads: Pillow releases the interpreter lock while decoding."""
     read = partial(read_image, **how._asdict())
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         images = list(pool.map(read, (file.path for file in files)))
@@ -145,7 +145,7 @@ def _written(file: IO[bytes], content: bytes) -> None:
 
 
 def _verified(pixels: IO[bytes], digests: bytes, size: int) -> int:
-    """Count the images, from the first on, that are in the file with the right digests."""
+    """Count the leading images whose digests are right."""
     count = len(digests) // DIGEST
     for i in range(count):
         image = pixels.read(size)
@@ -195,7 +195,7 @@ def _open(folder: Path, listing: Listing) -> Dataset:
 
 
 def _mapped(path: Path, shape: tuple[int, ...]) -> Tensor:
-    """Map the file as a tensor that is only ever read, page by page on demand."""
+    """Map the file as a read-only tensor, loaded page by page on demand."""
     pages = np.memmap(path, np.uint8, "r", shape=shape)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")

@@ -1,12 +1,12 @@
 """CIFAR-10 and CIFAR-100 as they are published: pickles in a folder, or the tar.gz with it.
 
-Files are checked by content (shapes, labels, images per class), so a copy that was written again is
-fine and a wrong one is not.
+Files are checked by content (shapes, labels, images per class), so a copy that was saved again is
+fine and a wrong file is not.
 
 A pickle is a program. `load_arrays` reads one without running it: it may build numbers, strings,
-lists, tuples, dicts and plain numeric arrays; whatever else it asks for is refused by name. Even
-numpy is never called by it: stand-ins collect the pieces of an array, and the array is made here
-after they were checked.
+lists, tuples, dicts and plain numeric arrays; anything else is refused by name. Not even
+numpy is called by the pickle: stand-ins collect the parts of an array, which is only built after
+they were checked.
 """
 
 import math
@@ -90,7 +90,7 @@ def read(root: str | PathLike[str], layout: Layout) -> Dataset:
 
 
 def _images(folder: Path, files: Sequence[str], layout: Layout, per_class: int) -> Images:
-    """Read all files into one array, each straight into its place."""
+    """Read all files into one array, each directly into its place."""
     total = per_class * layout.classes
     each = total // len(files)
     x, y = np.empty((total, 3072), np.uint8), np.empty(total, np.int64)
@@ -108,7 +108,7 @@ def _images(folder: Path, files: Sequence[str], layout: Layout, per_class: int) 
 
 
 def _batch(file: Path, layout: Layout, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the pixels and labels of one file, which must be so many."""
+    """Return the pixels and labels of one file, which must have `count` of them."""
     content, last = load_arrays(file), layout.classes - 1
     with reading(file):  # a list may be ragged
         data, labels = (np.asarray(content.get(key)) for key in ("data", layout.labels))
@@ -173,7 +173,7 @@ class _Kind:
 
 
 class _Array:
-    """Stands in for numpy.ndarray while its pieces arrive."""
+    """Stands in for numpy.ndarray while its parts arrive."""
 
     def __init__(self, *_: object) -> None:
         self.state: tuple[Any, ...] = ()
@@ -212,5 +212,5 @@ ALLOWED: dict[tuple[str, str], Any] = {
     ("numpy.core.numeric", "_frombuffer"): _frombuffer,
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Kind,
-    ("_codecs", "encode"): _encode,  # how Python 3 writes bytes in an old protocol
+    ("_codecs", "encode"): _encode,  # how Python 3 writes bytes in old protocols
 }

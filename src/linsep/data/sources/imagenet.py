@@ -33,7 +33,7 @@ def tinyimagenet(root: str | PathLike[str], progress: Progress | None = None) ->
 
 
 def list_tinyimagenet(root: str | PathLike[str], classes: int = 200) -> Listing:
-    """List the images of both layouts."""
+    """List the images of either layout."""
     folder = TINYIMAGENET.find(root)
     ids = _ids(folder, classes)
     names = _words(folder / "words.txt", ids)
@@ -47,7 +47,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _ids(folder: Path, classes: int) -> list[str]:
-    """Return the classes in the order of their ids, which is the natural order of this set."""
+    """Return the class ids in sorted order, which is the natural order of this data set."""
     ids = [line.strip() for line in _lines(folder / "wnids.txt")]
     if len(set(ids)) != len(ids) or len(ids) != classes:
         raise DataError(f"{folder / 'wnids.txt'} has {len(ids)} lines; should be {classes} classes")

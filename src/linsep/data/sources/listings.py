@@ -6,9 +6,9 @@
     file,label,task,split
     day1/0001.jpg,cat,0,train
 
-In a CSV, `file` is taken from the CSV's own folder; `task` and `split` (train or test) may be left
-out. Tasks are learned in the order of their numbers, or, where they are words, in that of the file.
-The columns may have other names, and there may be more of them.
+In a CSV, `file` is relative to the CSV's own folder; `task` and `split` (train or test) are
+optional. Tasks are learned in numerical order, or, if they are words, in the order of the file.
+The columns may have other names, and there may be further ones.
 """
 
 import csv
@@ -28,7 +28,12 @@ from .cache import File, Listing, Treatment, labelled, prepared
 from .published import Progress
 from .reading import Channels, class_folders, parts_of, reading
 
-COLUMNS = {"file": "file", "label": "label", "task": "task", "split": "split"}  # what is in which
+COLUMNS = {
+    "file": "file",
+    "label": "label",
+    "task": "task",
+    "split": "split",
+}  # the usual name of each column
 NEEDED = ("file", "label")
 SPLITS = ("train", "test")
 
@@ -44,9 +49,9 @@ def folder(
 ) -> Dataset:
     """Read images of your own, in folders named after their classes.
 
-    `size`: bring the shorter side to this and cut the square in the middle (default: all images
-    must have one size already). `test_share` and `split_seed` only matter where there is no test
-    folder. Decoded once, then read from the cache.
+    `size`: resize the shorter side to this and crop the square in the middle (default: all images
+    must already have the same size). `test_share` and `split_seed` only matter without a test
+    folder. Images are decoded once and then read from the cache.
     """
     how = Treatment(size, channels, upright=True)
     return prepared(list_folder(Path(root), test_share, split_seed), how, progress)
@@ -92,9 +97,8 @@ def table(
 ) -> Dataset:
     """Read images listed in a CSV with the columns file, label and perhaps task and split.
 
-    `file`, `label`, `task` and `split` name the columns, if they are called otherwise; "" leaves
-    task or split out. Other columns are ignored. `size`, `test_share` and the rest are those of a
-    folder of images.
+    `file`, `label`, `task` and `split` name the columns if they differ; "" ignores task or split.
+    Other columns are ignored. `size`, `test_share` and the rest work as for a folder of images.
     """
     path = Path(path)
     rows = read_rows(path, {"file": file, "label": label, "task": task, "split": split})
@@ -131,7 +135,7 @@ def read_rows(path: Path, columns: Mapping[str, str] = COLUMNS) -> list[Row]:
 
 
 def _found(path: Path, there: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """The columns to read, by what is in them: all that were named, and task and split if there."""
+    """Return the columns to read: those that were named, and task and split if they exist."""
     used = {}
     for what, name in columns.items():
         close = get_close_matches(name, [n for n in there if n not in columns.values()], n=1)
@@ -170,7 +174,7 @@ def _row(
 
 
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Sort names by number where all are whole numbers, else leave them in order."""
+    """Sort names numerically if all are whole numbers, otherwise keep their order."""
     found = tuple(dict.fromkeys(names))
     numbers = all(name.removeprefix("-").isdecimal() and len(name) < 20 for name in found)
     return tuple(sorted(found, key=int)) if numbers else found

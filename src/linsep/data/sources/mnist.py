@@ -1,7 +1,7 @@
-"""MNIST and Fashion-MNIST from their idx files, and the data that need no file of the user's.
+"""MNIST and Fashion-MNIST from their idx files, and two data sets that need no download.
 
 Both sets use the same file names, as they are or with .gz, so the number of images per class
-decides which of the two was found. `fashion_mini` ships with the package; `blobs` are made up.
+tells them apart. `fashion_mini` ships with the package; `blobs` are synthetic.
 """
 
 import gzip
@@ -97,7 +97,7 @@ def fashion_mnist(root: str | PathLike[str]) -> Dataset:
 
 
 def read(root: str | PathLike[str], layout: Layout) -> Dataset:
-    """Read the four files and check that they are the ones of this data set."""
+    """Read the four files and check that they belong to this data set."""
     folder = layout.published.find(root)
     paths = [path_of(folder, name) or folder for name in FILES]
     parts = []
@@ -116,7 +116,7 @@ def read(root: str | PathLike[str], layout: Layout) -> Dataset:
 
 
 def read_idx(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Read an idx file of bytes that must have this shape; no more than that is ever unpacked."""
+    """Read an idx file of bytes with this shape; no more than that is ever decompressed."""
     header = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">u4").tobytes()  # 8: unsigned bytes
     size = len(header) + int(np.prod(shape))
     with reading(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:

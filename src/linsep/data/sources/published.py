@@ -1,12 +1,11 @@
-"""Published data sets on this machine: where they are, how they are fetched and unpacked.
+"""Published data sets: where they are on this machine, and how they are fetched and unpacked.
 
     LINSEP_DATA    the folder with the data sets, when no --data is given
     LINSEP_CACHE   the folder for everything that can be made again (default: the platform's cache)
 
-A download lies beside its target as `<name>.part` and gets its name when its checksum is the
-published one; an archive is unpacked beside its target, which gets its name with the last file.
-(pooch neither resumes a download nor bounds its length, nor that of an archive that nobody vouches
-for: with both added it would be no shorter.)
+A download is called `<name>.part` until its checksum is right; an archive is unpacked under another
+name, which changes when the last file is there. (pooch can neither resume a download nor limit its
+length or that of an untrusted archive; with those added, it would save nothing.)
 """
 
 import gzip
@@ -32,12 +31,12 @@ from .reading import reading
 
 Progress = Callable[[int, int], None]  # done, in all: bytes or images
 BLOCK = 1 << 18
-SECONDS = 30.0  # without a byte before the connection is given up
+SECONDS = 30.0  # without data before giving up
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 def cache_home() -> Path:
-    """Return the platform's folder for what can be made again, with our name in it."""
+    """Return linsep's folder in the platform's cache."""
     if given := os.environ.get("LINSEP_CACHE"):
         return Path(os.path.expanduser(given))
     if sys.platform == "darwin":
@@ -76,13 +75,13 @@ class Limits(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The names that a published data set's files have, and where they come from."""
+    """The files of a published data set, and where they come from."""
 
     name: str
-    folders: tuple[str, ...]  # below the data folder, in which to look; the first is the usual one
-    files: tuple[str, ...]  # that must be in one of them together; "a|b" is either of two names
+    folders: tuple[str, ...]  # to search below the data folder; the first is the usual one
+    files: tuple[str, ...]  # all must be in one folder; "a|b" is either of two names
     remotes: tuple[Remote, ...] = ()
-    limits: Limits | None = None  # of the archive that the first remote is, if it is one
+    limits: Limits | None = None  # if the first remote is an archive
 
     def find(self, root: str | PathLike[str]) -> Path:
         """Return the folder that holds the files, unpacked from the archive if need be."""
@@ -131,7 +130,7 @@ class Published(NamedTuple):
 
 
 def path_of(folder: Path, name: str) -> Path | None:
-    """Return the file of that name in a folder, under any of its spellings."""
+    """Return the file in a folder under any of its spellings."""
     spelt = (folder / spelling for spelling in name.split("|"))
     return next((path for path in spelt if os.path.exists(path)), None)
 
@@ -178,14 +177,14 @@ def _check(file: Path, remote: Remote, target: Path) -> None:
 
 def _download(remote: Remote, part: Path, progress: Progress) -> None:
     there, before = part.stat().st_size if part.exists() else 0, -1
-    while before < there < remote.size:  # a cut connection is taken up again if it brought anything
+    while before < there < remote.size:  # reconnect as long as something arrives
         before, there = there, _append(remote, part, there, progress)
     if there < remote.size:
         raise ConnectionError(f"the connection was cut after {there} of {remote.size} bytes")
 
 
 def _append(remote: Remote, part: Path, there: int, progress: Progress) -> int:
-    """Add what the server sends to the part, or start over if it cannot resume; return its size."""
+    """Append to the part, or start over if the server cannot resume; return the new size."""
     _secure(remote.url)
     headers = {"User-Agent": "linsep"} | ({"Range": f"bytes={there}-"} if there else {})
     request = urllib.request.Request(remote.url, headers=headers)
@@ -229,7 +228,7 @@ def unpack(archive: Path, target: Path, limits: Limits) -> Path:
         with FileLock(target.with_name(f".{target.name}.lock")):
             if target.exists():
                 return target
-            shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
+            shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
             try:
                 extract = _unzip if zipfile.is_zipfile(archive) else _untar
                 extract(archive, part, limits)
@@ -242,7 +241,7 @@ def unpack(archive: Path, target: Path, limits: Limits) -> Path:
 
 
 def _unzip(archive: Path, into: Path, limits: Limits) -> None:
-    """Names stay inside, links become plain files, and no file outgrows its header."""
+    """Extract a zip: names stay inside, links become plain files, files are as long as declared."""
     with zipfile.ZipFile(archive) as zipped:
         members = zipped.infolist()
         _within(limits, len(members), sum(info.file_size for info in members), archive)
@@ -250,7 +249,7 @@ def _unzip(archive: Path, into: Path, limits: Limits) -> None:
 
 
 def _untar(archive: Path, into: Path, limits: Limits) -> None:
-    """Names and links that leave the folder are refused, and so are devices."""
+    """Extract a tar; names and links that leave the folder are refused, and so are devices."""
     with archive.open("rb") as raw:
         zipped = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
@@ -262,9 +261,9 @@ def _untar(archive: Path, into: Path, limits: Limits) -> None:
 
 
 class _Bounded:
-    """A stream that ends with an error once it is longer than the files can be.
+    """A stream that raises an error once it is longer than the files can be.
 
-    A header may be of any length too, and is read as a whole before its member is known.
+    Headers count too: one may be of any length, and tarfile reads it as a whole.
     """
 
     def __init__(self, source: IO[bytes] | gzip.GzipFile, limits: Limits, archive: Path) -> None:

@@ -1,7 +1,7 @@
-"""The door that every untrusted file is read through, and the one reader of images in any form.
+"""Safe reading of untrusted files, and one reader for images of every form.
 
-Whatever goes wrong while a file is read becomes one line that names it. An image's size is checked
-before anything is decoded or resized, so a small file cannot ask for a large amount of memory.
+Any error while a file is read becomes one line that names it. The size of an image is checked
+before it is decoded or resized, so a small file cannot demand a large amount of memory.
 """
 
 import os
@@ -38,12 +38,12 @@ def reading(
 ) -> Iterator[None]:
     """Report any error inside as a DataError that names the file; our own pass through.
 
-    Parsers raise nearly everything on a broken file, a KeyError as well as a RecursionError.
+    Parsers raise almost anything on a broken file, from KeyError to RecursionError.
     """
     try:
         if isinstance(place, Path) and place.exists():
             mode = place.stat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe would be waited for
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # reading a pipe would wait for ever
                 raise DataError(f"{place} {problem}: it is neither a file nor a folder")
         yield
     except LinsepError:
@@ -65,8 +65,8 @@ def read_image(
 ) -> Pixels:
     """Return the pixels of a file, its bytes or a Pillow image as (channels, height, width).
 
-    `side`: bring the shorter side to this length and cut the square in the middle.
-    `upright`: turn photographs as the camera was held.
+    `side`: resize the shorter side to this length and crop the square in the middle.
+    `upright`: rotate photographs as the camera was held.
     `name`: what an error calls the image, where it has no path.
     """
     called = str(source) if isinstance(source, Path) else name
@@ -107,9 +107,9 @@ def picture_of(image: Tensor) -> Image.Image:
 
 
 def square(picture: Image.Image, side: int, called: str) -> Image.Image:
-    """Bring the shorter side to `side`, bilinear with antialiasing, and cut the middle square.
+    """Resize the shorter side to `side`, bilinear with antialiasing, and crop the centre.
 
-    A picture of 1x20000 would grow with the square of its ratio: it is refused, not resized.
+    A very thin picture, such as 1x20000, would become huge: it is refused, not resized.
     """
     short = min(picture.size)
     if short != side:
@@ -148,7 +148,7 @@ def read_all(
     one: Callable[[Any, str], Pixels],
     remedy: str = SIZES,
 ) -> Tensor:
-    """Read images of one size into one tensor; `one` takes each and what an error calls it."""
+    """Read images of one size into one tensor; `one` gets each with its name for errors."""
     out = torch.empty(0)
     for i, picture in enumerate(pictures):
         called = str(picture) if isinstance(picture, str | Path) else f"{where}[{i}]"
@@ -171,7 +171,7 @@ def check_shape(
 
 
 def pixels_of(found: Array, where: str) -> Tensor:
-    """Return any of the usual forms as (n, c, h, w) bytes; bytes of that shape are not copied."""
+    """Return images of any usual form as (n, c, h, w) bytes, without a copy if they are that."""
     x = found if isinstance(found, Tensor) else _tensor(np.asarray(found), where)
     if x.ndim == 3:
         x = x.unsqueeze(1)
@@ -194,7 +194,7 @@ def pixels_of(found: Array, where: str) -> Tensor:
 
 
 def _tensor(array: NDArray[Any], where: str) -> Tensor:
-    """Convert to a tensor what numpy has more kinds of: other byte orders, wider floats."""
+    """Convert to a tensor, from other byte orders and wider floats too."""
     if array.dtype.kind not in "buif":
         raise DataError(f"{where}: pixels are {array.dtype}; expected uint8, or floats from 0 to 1")
     kind = np.dtype(np.float64) if array.dtype.char == "g" else array.dtype.newbyteorder("=")
@@ -202,7 +202,7 @@ def _tensor(array: NDArray[Any], where: str) -> Tensor:
 
 
 def parts_of(root: Path) -> tuple[Path, Path | None]:
-    """Return the folder of the training classes and that of the test classes, if there is one.
+    """Return the folder with the training classes, and the one with the test classes if any.
 
     DIR/train/<class> and DIR/test/<class> (or val, valid, validation), or DIR/<class> alone. A
     folder `train` that has images and no folders in it is a class.
@@ -216,15 +216,15 @@ def parts_of(root: Path) -> tuple[Path, Path | None]:
 
 
 def class_folders(root: Path) -> tuple[str, ...]:
-    """Return the names of the folders in a folder; hidden ones are passed over."""
+    """Return the names of the folders in a folder; hidden ones are skipped."""
     with os.scandir(root) as entries:
         return tuple(sorted(e.name for e in entries if e.is_dir() and not e.name.startswith(".")))
 
 
 def images_below(root: Path) -> list[Path]:
-    """Return the images in a folder and in those inside it, by path; hidden ones are passed over.
+    """Return the images in a folder and in those inside it, by path; hidden ones are skipped.
 
-    macOS leaves a `._x.png` beside an x.png, which is no image.
+    macOS leaves a `._x.png` beside an x.png, which is not an image.
     """
     found = []
     for place, folders, names in os.walk(root):
