@@ -18,7 +18,7 @@ import pytest
 from linsep.compare.tables import Spread
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand
-from linsep.paper.protocol import FIELDS, named, scale, scaled, scales, settings
+from linsep.paper.protocol import FIELDS, named, scale, scaled, settings
 from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
 from linsep.paper.tables import SCENARIOS, TABLES, Place, protocol, table
 from linsep.resolve import resolve
@@ -106,32 +106,6 @@ def test_the_configs_of_table_1_are_the_papers_protocol(name: str) -> None:
         place = Place("split-cifar10", memory, method, "faa", "class_il")
         needed = expected(place, scale("paper"), "authors")
         assert {n: fields.get(n) for n in needed} == needed, place
-
-
-def test_no_two_experiments_share_a_run() -> None:
-    for size in scales().values():
-        seen = [
-            json.dumps(scaled(place, size, preset), sort_keys=True)
-            for preset in ("authors", "paper")
-            for place in experiments(size.name)
-            if place.gamma != 1.0  # the main tables' own weight
-        ]
-        assert len(set(seen)) == len(seen)
-
-
-def test_the_small_scale_is_smaller_in_every_way() -> None:
-    for place in experiments("small"):
-        full, small = (scaled(place, scale(size)) for size in ("paper", "small"))
-        assert small["net"]["width"] < full["net"]["width"]
-        assert small["training"]["epochs"] < full["training"]["epochs"]
-        marks = small["training"]["schedule"]["milestones"]
-        assert all(0 < m < small["training"]["epochs"] for m in marks)
-        assert len(set(marks)) >= len(full["training"]["schedule"]["milestones"])
-        if place.memory is not None:
-            classes = (
-                protocol(place.scenario)["tasks"] * protocol(place.scenario)["classes_per_task"]
-            )
-            assert classes <= small["memory"]["rows"] <= full["memory"]["rows"]
 
 
 def test_the_small_scale_is_the_protocol_of_the_evidence() -> None:

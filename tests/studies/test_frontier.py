@@ -19,7 +19,6 @@ from studies.frontier import (
     FORMS,
     FRESH,
     FRESH_BEST,
-    NORMS,
     RIVAL,
     SEARCH,
     Frontier,
@@ -76,19 +75,6 @@ def test_nothing_on_the_frontier_is_beaten(found: Frontier) -> None:
         cost, faa = points[one.title]
         beaten = any(c <= cost and a > faa for c, a in points.values())
         assert (one in found.leading) != beaten, one.title
-
-
-def test_ways_to_normalise_stand_beside_the_same_method(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {("main", m): (30.0, 4.0) for m in ("er", "derpp", RIVAL)}
-    given |= {("group norm", m): (35.0, 4.0) for m in ("derpp", RIVAL)}
-    found = made_up(monkeypatch, given)
-    assert {(c.one.method, c.rival.method) for c in found.norms} == {
-        ("derpp", "derpp"), (RIVAL, RIVAL),
-    }  # fmt: skip
-    assert all(c.one.part in NORMS and c.rival.part == "main" for c in found.norms)
-    assert all(c.pairs.difference.mean > 0 for c in found.norms)
-    # er and derpp against the rival, both forms against it, and derpp's form against derpp
-    assert len({(id(c.one), id(c.rival)) for c in [*found.against_rival, *found.norms]}) == 5
 
 
 def test_the_second_data_set_is_compared_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,9 +251,3 @@ def test_a_search_that_lacks_a_run_has_no_winner(monkeypatch: pytest.MonkeyPatch
     found = made_up(monkeypatch, {("search", "derpp+fd"): (30.0, 4.5)})
     assert [one.title for one in found.candidates] == ["DER++ w/ FD"]
     assert "The search is not finished." in page(found)
-
-
-def test_no_candidate_costs_more_than_the_rival(found: Frontier) -> None:
-    passes = {one.title: one.passes for one in found.candidates}
-    most = passes.pop("DER++ w/ BFP", 0.0)
-    assert all(cost <= most + 1e-9 for cost in passes.values()), passes

@@ -39,10 +39,6 @@ def trained(settings: dict[str, Any], runs: Path) -> RunFolder:
             {"method": "derpp+bfp", "memory": {"draws": "shared"}},
             {"method": "derpp+bfp+wa", "memory": {"draws": "shared"}},
         ),
-        (
-            {"method": "derpp+bfp", "preset": "authors"},
-            {"method": "derpp+bfp+wa", "preset": "authors", "evaluation": {"rule": "method"}},
-        ),
         ({"method": "derpp+bfp"}, {"method": "derpp+bfp+refit"}),
         ({"method": "derpp+bfp"}, {"method": "derpp+bfp+transport"}),
         (
@@ -51,10 +47,6 @@ def trained(settings: dict[str, Any], runs: Path) -> RunFolder:
                 "method": "er+bfp+transport",
                 "options": {"bfp": {"cycle": True}, "transport": {"map": "bfp"}},
             },
-        ),
-        (
-            {"method": "derpp+fd", "evaluation": {"rule": "method"}},
-            {"method": "derpp+fd+wa", "evaluation": {"rule": "method", "batchnorm": "reestimated"}},
         ),
     ],
 )
