@@ -63,8 +63,6 @@ def hyperparameters(
     `source="program"` takes the program's value where it differs from the text. What neither gives
     is left out. `+fd`, `+bfp`, `+bfp2` add the projection's values to any base.
     """
-    if source not in ("text", "program"):
-        raise ConfigError(unknown("source", source, ("text", "program")))
     raw = protocol(scenario)
     base, _, projection = method.partition("+")
     if projection and projection not in PROJECTIONS:

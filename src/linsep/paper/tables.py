@@ -82,7 +82,7 @@ def at(sought: Place) -> Cell:
     for name in TABLES:
         if (found := table(name).cells.get(sought)) is not None:
             return found
-    raise ConfigError(_why_absent(sought))
+    raise ConfigError(f"{sought} is not printed in the paper")
 
 
 def protocol(scenario: str) -> Mapping[str, Any]:
@@ -109,19 +109,6 @@ def _block(block: Mapping[str, Any]) -> Iterator[tuple[Place, Cell]]:
             size = int(memory) if memory else None
             place = Place(scenario, size, method, block["metric"], block["setting"], gamma)
             yield place, replace(Cell(*numbers), bold=method in marked)
-
-
-def _why_absent(sought: Place) -> str:
-    """Say which of the place's names is the wrong one, trying them from left to right."""
-    places = [place for name in TABLES for place in table(name).cells]
-    for field in ("scenario", "method", "memory", "setting", "metric", "gamma"):
-        wanted = getattr(sought, field)
-        allowed = {getattr(place, field) for place in places}
-        if wanted not in allowed:
-            what = f"{field} in the paper's tables, at {sought}:"
-            return unknown(what, wanted, {str(name).lower() for name in allowed})
-        places = [place for place in places if getattr(place, field) == wanted]
-    raise AssertionError(f"{sought} is in a table")
 
 
 # --- the audit -----------------------------------------------------------------------------------
