@@ -16,8 +16,6 @@ from linsep.analysis.features import reopen
 from linsep.errors import ConfigError, StateError
 from linsep.grids.grid import Grid
 from linsep.grids.plan import plan
-from linsep.learning.method import Method
-from linsep.methods import parts
 from linsep.prepare import Prepared, prepare
 from linsep.resolve import resolve
 from linsep.settings.config import Config, from_settings
@@ -62,9 +60,8 @@ def test_a_copy_of_er_in_a_users_file_is_er(tmp_path: Path) -> None:
         assert (a / name).read_bytes() == (b / name).read_bytes()
 
 
-@pytest.mark.parametrize("name", ["er_kd", "twin"])
-def test_the_laws_hold_for_a_method_from_a_file(name: str, tmp_path: Path) -> None:
-    made = own.load(f"{write(tmp_path)}:{name}", "").make()
+def test_the_laws_hold_for_a_method_from_a_file(tmp_path: Path) -> None:
+    made = own.load(f"{write(tmp_path)}:er_kd", "").make()
     for law in testing.LAWS:
         law(made)
 
@@ -357,16 +354,13 @@ def line(text: str) -> int:
 MISTAKES = {
     "mine.py:er_kdd": "mine.py has no function 'er_kdd'. Did you mean one of er_kd, twin",
     "mine.py:not_a_method": "mine.py:not_a_method should return a Method, not 1",
-    "mine.py:kd": "mine.py:kd should return a Method, not Summand",
     "er+mine.py:er_kd": "mine.py:er_kd should return a Summand",
     "mine.py:fails": f"mine.py:fails failed: line {line('    return x / 0')}: ZeroDivisionError",
     "mine.py:unstarred": "options follow a star: def unstarred(*, ",
     "mine.py:bfp": "linsep has its own 'bfp'; rename yours",
     "mine.py:er_kd+mine.py:er_kd": "names the term 'er_kd' twice",
     "none.py:x": "none.py cannot be imported: there is no such file",
-    "no.such.module:x": "No module named 'no'",
     "broken.py:x": "broken.py cannot be imported: line 2: SyntaxError",
-    "exits.py:x": "exits.py cannot be imported: line 2: SystemExit: 3",
     "mine.py:breaks": f"mine.py, line {line(RAISES)}: KeyError: 'in a step' (--debug shows",
 }
 
@@ -375,7 +369,6 @@ MISTAKES = {
 def test_mistakes_are_one_line(method: str, tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "broken.py").write_text("x = 1\ndef y(:\n")
-    (tmp_path / "exits.py").write_text("import sys\nsys.exit(3)\n")
     done = command(*TINY, "--method", method, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
@@ -468,9 +461,3 @@ def test_a_package_that_is_gone_is_named(package: str, monkeypatch: pytest.Monke
     with pytest.raises(ConfigError, match=r"a part of acme-cl 1\.2, which is not installed"):
         resolve(config)
     sys.modules.pop("acme_cl")
-
-
-def test_recipes_are_looked_up_without_a_config() -> None:
-    made = parts("derpp+bfp").assemble({})
-    assert isinstance(made, Method)
-    assert not parts("derpp+bfp").own

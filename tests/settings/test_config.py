@@ -20,8 +20,7 @@ from linsep.randomness import Randomness
 from linsep.resolve import resolve
 from linsep.settings.catalogue import PRESETS
 from linsep.settings.config import Config, from_settings, to_toml
-from linsep.settings.layers import assignment, flat, merged, read
-from linsep.settings.sections import Augmentation, Own
+from linsep.settings.layers import assignment, flat, full_name, merged, read
 
 Settings = dict[str, Any]
 BLOBS: Settings = {"scenario": "blobs"}
@@ -42,9 +41,6 @@ def resolved(settings: Mapping[str, Any], *, lenient: bool = False) -> Settings:
 @pytest.mark.parametrize(
     ("short", "long"),
     [
-        ({"scenario": "blobs"}, {"scenario": {"name": "blobs"}}),
-        ({"net": "cnn"}, {"net": {"name": "cnn"}}),
-        ({"memory": 50}, {"memory": {"rows": 50}}),
         (
             {"scenario": {"name": "blobs", "classes": 4, "per_task": 2}},
             {"scenario": {"name": "blobs", "per_task": 2, "options": {"classes": 4}}},
@@ -84,12 +80,9 @@ def test_later_layers_win_and_shorthands_merge() -> None:
     ("text", "expected"),
     [
         ("training.epochs=5", {"training": {"epochs": 5}}),
-        ("seed = 3", {"seed": 3}),
         ("method=derpp+bfp", {"method": "derpp+bfp"}),
-        ('method="er"', {"method": "er"}),
         ("bfp.layers=['a', 'b']", {"bfp": {"layers": ["a", "b"]}}),
         ("derpp.first_task=false", {"derpp": {"first_task": False}}),
-        ("training.lr=1e-3", {"training": {"lr": 0.001}}),
         ("scenario.data=/some/where=else", {"scenario": {"data": "/some/where=else"}}),
     ],
 )
@@ -117,20 +110,17 @@ def test_bad_files(tmp_path: Path, content: bytes | None, words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-NAMES = [*METHODS, *(f"er+{term}" for term in TERMS), "ft+bfp", "derpp+bfp+fd"]
+NAMES = [*METHODS, *(f"er+{term}" for term in TERMS), "derpp+bfp+fd"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("preset", [None, "paper", "authors", "fast"])
-def test_a_resolved_config_survives_its_file(name: str, preset: str | None) -> None:
+def test_a_resolved_config_survives_its_file(name: str) -> None:
     """Whatever a run's folder holds as config.toml can be run again, and is the same run."""
-    given = BLOBS | {"method": name} | ({"preset": preset} if preset else {})
-    if name in ("er+wa", "er+refit", "er+transport"):  # `authors` predicts by bare logits
-        given |= {"evaluation": {"rule": "method"}}
-    first = resolve(config(given))
-    again = resolve(config(tomllib.loads(to_toml(first))))
-    assert again.model_dump() == first.model_dump()
-    assert key(again, "data") == key(first, "data")
+    for preset in ({}, {"preset": "paper"}, {"preset": "fast"}):
+        first = resolve(config(BLOBS | {"method": name} | preset))
+        again = resolve(config(tomllib.loads(to_toml(first))))
+        assert again.model_dump() == first.model_dump()
+        assert key(again, "data") == key(first, "data")
 
 
 def test_an_unresolved_config_survives_its_file() -> None:
@@ -179,24 +169,6 @@ def test_the_users_word_comes_first_and_defaults_last(monkeypatch: pytest.Monkey
         assert options["er"]["replay_ce"] == expected
 
 
-def test_fast_is_the_authors_form_with_one_draw_and_other_statistics() -> None:
-    fast, authors = (
-        flat(resolved(BLOBS | {"method": "derpp+bfp", "preset": preset}))
-        for preset in ("fast", "authors")
-    )
-    differing = {name: fast[name] for name in fast if fast[name] != authors.get(name)}
-    assert differing == {
-        "preset": "fast", "memory.draws": "shared", "evaluation.batchnorm": "reestimated",
-        "evaluation.rule": "method", "evaluation.mask_unseen": True,
-    }  # fmt: skip
-
-
-def test_what_equals_a_default_is_still_the_users_word() -> None:
-    """Writing down the sections' default is not the same as leaving it open."""
-    found = resolved({"scenario": "split-imagenet100", "training": {"epochs": 5, "lr": 0.03}})
-    assert (found["training"]["epochs"], found["training"]["lr"]) == (5, 0.03)
-
-
 def test_a_draw_is_as_large_as_a_batch_unless_said() -> None:
     sizes: list[tuple[Settings, int]]
     sizes = [({}, 32), ({"training": {"batch_size": 7}}, 7), ({"memory": {"draw": 9}}, 9)]
@@ -215,60 +187,25 @@ def test_resolving_leaves_nothing_open() -> None:
 
 # --- the presets, as FIDELITY.md has them --------------------------------------------------------
 
-# Method, options that both presets share, and where they part: D1, D3, D4, D9, D11, D12.
-BACKWARD = {
-    "weight": 1.0, "on": "both", "layers": ("features",), "init": "default", "lr": 0.1,
-    "momentum": 0.9, "reset": True, "every": 1, "teacher": "frozen", "cycle": False,
-}  # fmt: skip
-TEXT: Settings = {
-    "derpp": {
-        "replay_ce": 0.5, "replay_logits": 0.1, "target": "stored", "distance": "squared",
-        "first_task": False,
-    },
-    "bfp": BACKWARD | {"scale": "none"},
-    "evict": "one_largest",
-    "evaluation": {"mask_unseen": True, "rule": "method"},
-}  # fmt: skip
-PROGRAM: Settings = {
-    "derpp": {
-        "replay_ce": 0.5, "replay_logits": 0.1, "target": "old_net", "distance": "mse",
-        "first_task": True,
-    },
-    "bfp": BACKWARD | {"scale": "root_d"},
-    "evict": "all_largest",
-    "evaluation": {"mask_unseen": False, "rule": "logits"},
-}  # fmt: skip
+# Where the paper's text and its authors' program part: D1, D3, D4, D9, D11, D12.
+CHOICES: dict[str, tuple[object, object]] = {
+    "derpp.target": ("stored", "old_net"),
+    "derpp.distance": ("squared", "mse"),
+    "derpp.first_task": (False, True),
+    "bfp.scale": ("none", "root_d"),
+    "memory.evict": ("one_largest", "all_largest"),
+    "evaluation.mask_unseen": (True, False),
+    "evaluation.rule": ("method", "logits"),
+}
 
 
-@pytest.mark.parametrize(("preset", "expected"), [("paper", TEXT), ("authors", PROGRAM)])
-def test_presets_on_split_cifar10(preset: str, expected: Settings) -> None:
-    """DER++ w/ BFP with 200 rows: 50 epochs, batch and draw 32, SGD 0.03 and nothing else."""
-    found = resolved({"scenario": "split-cifar10", "method": "derpp+bfp", "preset": preset})
-    assert found["options"] == {"derpp": expected["derpp"], "bfp": expected["bfp"]}
-    assert found["training"] == {
-        "optimizer": "sgd",
-        "epochs": 50,
-        "batch_size": 32,
-        "lr": 0.03,
-        "momentum": 0.0,
-        "weight_decay": 0.0,
-        "schedule": {
-            "milestones": (), "factor": 0.1, "warmup": 0, "milestones_from": "start",
-        },
-        "bn_updates": "all",
-    }  # fmt: skip
-    assert found["memory"] == {
-        "rows": 200,
-        "policy": "balanced",
-        "evict": expected["evict"],
-        "draw": 32,
-        "draws": "fresh",
-    }
-    chunk = found["evaluation"].pop("chunk")
-    assert chunk >= 1
-    assert found["evaluation"] == expected["evaluation"] | {"batchnorm": "running"}
-    assert found["net"]["name"] == "resnet18"
-    assert (found["scenario"]["per_task"], found["scenario"]["order"]) == (2, "natural")
+def test_presets_part_where_the_papers_text_and_its_program_do() -> None:
+    for number, preset in enumerate(("paper", "authors")):
+        settings = {"scenario": "split-cifar10", "method": "derpp+bfp", "preset": preset}
+        found = {full_name(name): value for name, value in flat(resolved(settings)).items()}
+        assert {n: found[n] for n in CHOICES} == {n: both[number] for n, both in CHOICES.items()}
+        assert found["bfp.on"] == "both"
+        assert (found["training.lr"], found["training.epochs"]) == (0.03, 50)
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
@@ -297,74 +234,9 @@ def test_the_protocols(
     assert training["weight_decay"] == (5e-4 if warm else 0)
 
 
-@pytest.mark.parametrize("preset", ["paper", "authors"])
-def test_presets_of_the_other_methods(preset: str) -> None:
-    first = preset == "authors"  # D3: replay in the first task
-    options: Settings = {
-        "er": {"replay_ce": 1.0, "first_task": first},
-        "jt": {"data": "all"},
-        "ft": {},
-    }
-    for name, expected in options.items():
-        found = resolved(BLOBS | {"method": name, "preset": preset})
-        assert found["options"] == {name: expected}
-        assert found["training"]["lr"] == 0.1
-    for term in ("fd", "bfp2"):
-        found = resolved(BLOBS | {"method": f"er+{term}", "preset": preset})["options"][term]
-        assert found["on"] == "both"
-        assert found["weight"] == 1.0
-        assert found["scale"] == ("root_d" if first else "none")
-
-
 # --- the key -------------------------------------------------------------------------------------
 
-# Another value for everything that decides a number. What is not here must be in EXEMPT.
-OTHER: Settings = {
-    "method": "er",
-    "seed": 1,
-    "scenario.name": "fashion-mini",
-    "scenario.options": {"classes": 4},
-    "scenario.per_task": 5,
-    "scenario.first_task": 4,
-    "scenario.order": "shuffled",
-    "scenario.order_seed": 3,
-    "scenario.per_class": 7,
-    "scenario.test_per_class": 7,
-    "scenario.subset_seed": 1,
-    "scenario.validation": 0.1,
-    "net.name": "mlp",
-    "net.options": {"width": 3},
-    "training.epochs": 4,
-    "training.batch_size": 31,
-    "training.lr": 0.031,
-    "training.momentum": 0.1,
-    "training.weight_decay": 0.1,
-    "training.schedule.milestones": (1,),
-    "training.schedule.factor": 0.2,
-    "training.schedule.warmup": 2,
-    "training.schedule.milestones_from": "warmup_end",
-    "training.bn_updates": "stream",
-    "memory.rows": 201,
-    "memory.policy": "plain",
-    "memory.evict": "one_largest",
-    "memory.draw": 31,
-    "memory.draws": "shared",
-    "evaluation.mask_unseen": False,
-    "evaluation.rule": "logits",
-    "evaluation.chunk": 100,
-    "evaluation.batchnorm": "reestimated",
-    "compute.device": "mps",
-    "compute.precision": "bf16",
-    "compute.deterministic": False,
-    "compute.channels_last": "flip",
-    "compute.compile": True,
-    "options": {"derpp": {"replay_ce": 0.4}},
-    "own": {"er_kd": Own(source="mine.py:er_kd", digest="ab")},
-    "net.weights_digest": "ab",
-    "net.train": ("head",),
-    "training.optimizer": "adamw",
-    "scenario.augment": Augmentation(flip=False),
-}
+# What does not decide a number. Every other field is a part of the key.
 EXEMPT = {
     "preset", "scenario.data", "compute.threads", "net.weights", "name", "tags",
     "scenario.data_name",
@@ -380,22 +252,20 @@ def fields(model: BaseModel, path: str = "") -> Iterator[str]:
             yield path + name
 
 
-def changed(model: Any, path: str, value: Any) -> Any:
+def changed(model: Any, path: str) -> Any:
     name, _, rest = path.partition(".")
-    inner = getattr(model, name)
-    new = changed(inner, rest, value) if rest else (not inner if value == "flip" else value)
+    new = changed(getattr(model, name), rest) if rest else "another"
     return model.model_copy(update={name: new})
 
 
-def test_every_field_is_either_in_the_key_or_exempt_from_it() -> None:
-    assert set(fields(resolve(config(BLOBS)))) == OTHER.keys() | EXEMPT
-
-
-def test_the_key_changes_with_every_field_that_changes_numbers() -> None:
+@pytest.mark.filterwarnings("ignore:Pydantic serializer")  # of values that are not of their type
+def test_the_key_changes_with_every_field_but_those_that_change_no_number() -> None:
     base = resolve(config(BLOBS))
-    keys = {path: key(changed(base, path, value), "data") for path, value in OTHER.items()}
-    keys |= {"": key(base, "data"), "data": key(base, "other data")}
-    assert len(set(keys.values())) == len(keys)
+    assert set(fields(base)) > EXEMPT
+    keys = {path: key(changed(base, path), "data") for path in fields(base)}
+    assert {path for path, found in keys.items() if found == key(base, "data")} == EXEMPT
+    assert len(set(keys.values())) == len(keys) - len(EXEMPT) + 1
+    assert key(base, "other data") != key(base, "data")
 
 
 def test_options_deep_down_change_the_key() -> None:
@@ -410,15 +280,6 @@ def test_options_deep_down_change_the_key() -> None:
     ]
     keys = {prepare(config(base | change)).key for change in changes}
     assert len(keys) == len(changes)
-
-
-def test_the_key_does_not_know_preset_threads_or_place() -> None:
-    base = resolve(config(BLOBS))
-    for path, value in {
-        "preset": "paper", "scenario.data": "/some/where", "compute.threads": 2,
-        "net.weights": "/some/where.pt",
-    }.items():  # fmt: skip
-        assert key(changed(base, path, value), "data") == key(base, "data")
 
 
 def test_a_preset_spelt_out_is_the_same_run() -> None:
@@ -483,88 +344,52 @@ def test_key_and_streams_are_the_same_in_another_process() -> None:
 
 # --- what is refused -----------------------------------------------------------------------------
 
-NAN, INF = float("nan"), float("inf")
+NAN = float("nan")
 # What is written, and what the one line must say: the field, what was found, what is allowed.
 BAD: list[tuple[Settings, list[str]]] = [
     ({"method": "derp"}, ["method", "'derp'", "Did you mean 'derpp'?", "er"]),
-    ({"method": "derpp+bpf"}, ["method", "term 'bpf'", "Did you mean 'bfp'?", "fd"]),
-    ({"method": "bfp"}, ["method", "'bfp'", "derpp"]),
     ({"method": "derpp+bfp+bfp"}, ["method", "'bfp'", "twice"]),
     ({"method": "derpp+"}, ["method", "''", "bfp"]),
-    ({"method": 5}, ["method", "5", "string"]),
     ({"trainin": {"epochs": 5}}, ["'trainin'", "Did you mean 'training'?"]),
-    ({"bpf": {"weight": 1}}, ["'bpf'", "Did you mean 'bfp'?"]),
     ({"training": {"epoch": 5}}, ["training.epoch", "Did you mean 'epochs'?", "lr"]),
     ({"training": {"schedule": {"milestone": [3]}}}, ["training.schedule.milestone", "milestones"]),
     ({"training": 5}, ["training", "5"]),
     ({"training": {"epochs": "many"}}, ["training.epochs", "'many'", "integer"]),
-    ({"training": {"epochs": 5.5}}, ["training.epochs", "5.5", "integer"]),
     ({"training": {"epochs": 0}}, ["training.epochs", "0", "greater than or equal to 1"]),
-    ({"training": {"batch_size": -3}}, ["training.batch_size", "-3", "equal to 2"]),
-    ({"training": {"lr": 0}}, ["training.lr", "0", "greater than 0"]),
     ({"training": {"lr": NAN}}, ["training.lr", "nan", "finite"]),
-    ({"training": {"lr": INF}}, ["training.lr", "inf", "finite"]),
-    ({"training": {"momentum": 1.0}}, ["training.momentum", "1.0", "less than 1"]),
-    ({"training": {"momentum": NAN}}, ["training.momentum", "nan"]),
-    ({"training": {"weight_decay": NAN}}, ["training.weight_decay", "nan", "finite"]),
-    ({"training": {"bn_updates": "none"}}, ["training.bn_updates", "'none'", "'stream'"]),
-    ({"training": {"schedule": {"milestones": [0]}}}, ["training.schedule.milestones", "0"]),
-    ({"seed": -1}, ["seed", "-1", "equal to 0"]),
-    ({"seed": "x"}, ["seed", "'x'", "integer"]),
     ({"preset": "papers"}, ["preset", "'papers'", "'paper', 'authors' or 'fast'"]),
     ({"scenario": "blob"}, ["scenario.name", "'blob'", "Did you mean 'blobs'?", "fashion-mini"]),
     ({"scenario": 5}, ["scenario", "5"]),
     ({"scenario": {"name": "blobs", "sizes": 8}}, ["scenario.sizes", "Did you mean 'size'?"]),
-    ({"scenario": {"name": "blobs", "classes": 0}}, ["scenario.classes", "0", "equal to 1"]),
-    ({"scenario": {"name": "blobs", "noise": NAN}}, ["scenario.noise", "nan", "finite"]),
     ({"scenario": {"name": "blobs", "per_task": 3}}, ["scenario.per_task", "10 classes", "of 3"]),
-    ({"scenario": {"name": "blobs", "per_task": 20}}, ["scenario.per_task", "10", "20"]),
     (
         {"scenario": {"name": "blobs", "first_task": 5}},
         ["scenario.per_task", "10 classes", "5 and then", "of 2"],
     ),
     ({"scenario": {"name": "blobs", "data": "x"}}, ["scenario.data", "'blobs'", "leave it out"]),
     ({"scenario": {"name": "arrays", "per_task": 2}}, ["scenario.data", "missing", "'arrays'"]),
-    ({"scenario": {"name": "blobs", "validation": 1.0}}, ["scenario.validation", "1.0"]),
     ({"scenario": {"name": "blobs", "validation": 0.999}}, ["scenario.validation", "without"]),
-    ({"scenario": {"name": "blobs", "order": "random"}}, ["scenario.order", "'shuffled'"]),
     ({"net": "resnet"}, ["net.name", "'resnet'", "Did you mean 'resnet18'?", "mlp"]),
     ({"net": {"name": "cnn", "widht": 3}}, ["net.widht", "Did you mean 'width'?"]),
-    ({"net": {"name": "cnn", "width": 0}}, ["net.width", "0", "equal to 1"]),
     ({"memory": 9}, ["memory.rows", "9", "10 classes", "at least 10"]),
     ({"memory": 0}, ["memory.rows", "0", "at least 1"]),
-    ({"memory": -5}, ["memory.rows", "-5", "equal to 0"]),
     ({"memory": "many"}, ["memory", "'many'"]),
     ({"memory": {"rows": 50, "policy": "blanced"}}, ["memory.policy", "Did you mean 'balanced'?"]),
-    ({"memory": {"draw": 0}}, ["memory.draw", "0", "equal to 2"]),
-    ({"memory": {"row": 50}}, ["memory.row", "Did you mean 'rows'?"]),
     ({"method": "ft", "memory": 50}, ["memory", "'ft'", "no memory", "leave it out"]),
-    ({"method": "jt+bfp", "memory": {"draw": 5}}, ["memory", "'jt'", "no memory"]),
     ({"method": "er", "bfp": {"weight": 2}}, ["bfp", "no part of", "'er'"]),
     ({"method": "ft+bfp", "bfp": {"on": "replay"}}, ["bfp", "replay", "no memory"]),
     ({"bfp": {"wieght": 2}}, ["bfp.wieght", "Did you mean 'weight'?"]),
-    ({"bfp": {"weight": -1}}, ["bfp.weight", "-1", "equal to 0"]),
     ({"bfp": {"weight": NAN}}, ["bfp.weight", "nan", "finite"]),
-    ({"bfp": {"lr": 0}}, ["bfp.lr", "0", "greater than 0"]),
-    ({"bfp": {"on": "memory"}}, ["bfp.on", "'memory'", "'replay'"]),
     ({"bfp": 5}, ["bfp", "5", "table"]),
-    ({"derpp": {"target": "old"}}, ["derpp.target", "'old'", "'stored' or 'old_net'"]),
     ({"compute": {"device": "gpu"}}, ["compute.device", "'gpu'", "'cuda'"]),
-    ({"compute": {"threads": 0}}, ["compute.threads", "0", "equal to 1"]),
-    ({"evaluation": {"rule": "bare"}}, ["evaluation.rule", "'bare'", "'logits'"]),
     # Weight alignment only changes predictions, and the preset predicts by bare logits.
     ({"method": "derpp+wa", "preset": "authors"}, ["evaluation.rule", "'derpp+wa'", "=method"]),
     # A boolean is no number, a text is no number, a number is no boolean.
     ({"seed": True}, ["seed", "valid integer", "True"]),
-    ({"training": {"epochs": "1"}}, ["training.epochs", "valid integer", "'1'"]),
-    ({"training": {"lr": True}}, ["training.lr", "valid number", "True"]),
     ({"training": {"schedule": {"milestones": [True]}}}, ["milestones", "True"]),
     ({"evaluation": {"mask_unseen": 1}}, ["evaluation.mask_unseen", "boolean", "1"]),
-    ({"bfp": {"weight": True}}, ["bfp.weight", "valid number", "True"]),
-    ({"net": {"name": "cnn", "width": "8"}}, ["net.width", "valid integer", "'8'"]),
     # More than any machine has, or than a float32 holds.
     ({"training": {"lr": 1e39}}, ["training.lr", "1e+39", "less than or equal"]),
-    ({"bfp": {"weight": 1e39}}, ["bfp.weight", "1e+39", "less than or equal"]),
     ({"memory": 10**12}, ["memory.rows", "1000000000000", "less than or equal"]),
     ({"seed": 2**63}, ["seed", "less than"]),
     ({"scenario": {"name": "blobs", "data": "\udcff"}}, ["scenario.data", "surrogates"]),

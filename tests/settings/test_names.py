@@ -108,12 +108,6 @@ CONTRADICTIONS = {
         ["run", "--paper", "split-cifar10/200/er", "--scenario", "blobs"],
         "has scenario split-cifar10, not blobs",
     ),
-    "--paper and --method": (
-        ["run", "--paper", "split-cifar10/200/er", "--method", "der"], "has method er, not der"
-    ),
-    "--paper and --memory": (
-        ["run", "--paper", "split-cifar10/200/er", "--memory", "300"], "has memory 200, not 300"
-    ),
     "--paper and a memory": (
         ["grid", "--paper", "split-cifar10/ft", "--memory", "300", "--over", "seed=0,1"],
         "has no memory, not 300",
