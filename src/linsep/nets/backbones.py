@@ -233,12 +233,14 @@ def _fetching(model: str) -> Iterator[None]:
 
 
 def _timm(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:
+    """Any model of timm."""
     timm = _known_to_timm(model)
     with _fetching(f"timm/{model}") if pretrained else own.calling(f"timm/{model}", "net.name: "):
         return timm.create_model(model, pretrained=pretrained, num_classes=0, in_chans=channels)
 
 
 def _torchvision(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:
+    """Any model of torchvision."""
     models = _known_to_torchvision(model)
     if channels != 3:
         raise ConfigError(f"net.name: torchvision's models read 3 channels, not {channels}")
