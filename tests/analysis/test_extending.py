@@ -11,7 +11,7 @@ import linsep.analysis
 import linsep.report
 from linsep.analysis.kinds import find, stored
 from linsep.report.gather import gather
-from linsep.report.sections import sections
+from linsep.report.page import ANALYSED, sections
 from linsep.storage.store import Store
 from tests.helpers.analysed_runs import trained
 from tests.helpers.command import command
@@ -24,16 +24,14 @@ def test_every_analysis_has_its_module_and_its_figures(name: str) -> None:
     kind = find(name)
     assert kind.title
     assert None not in (kind.make.__doc__, kind.shape.model_fields)
-    drawing = import_module(f"linsep.report.draw_{name}")
-    assert drawing.TITLE
-    assert drawing.figures
+    assert name in ANALYSED
 
 
 def test_the_page_s_analysis_runs_and_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    analysis, figure, registry, call = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    analysis, figure, registry, _, call = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     named = re.findall(r"^`src/linsep/(\w+)/(\w+\.py)`:$", text, re.MULTILINE)
     assert named == [("analysis", "norms.py"), ("report", "draw_norms.py")]
     for (package, name), source in zip(named, (analysis, figure), strict=True):
@@ -44,8 +42,12 @@ def test_the_page_s_analysis_runs_and_is_reported(
         monkeypatch.setattr(module, "__path__", [*module.__path__, str(folder)])
     names = tuple(tomllib.loads(registry.replace("(", "[").replace(")", "]"))["ANALYSES"])
     assert names[:-1] == linsep.analysis.ANALYSES, "the page shows another registry"
-    for user in ("analysis", "cli.analyse", "report.gather", "report.sections"):
+    for user in ("analysis", "cli.analyse", "report.gather"):
         monkeypatch.setattr(f"linsep.{user}.ANALYSES", names)
+    drawing = import_module("linsep.report.draw_norms")
+    entry = {"norms": ("Length of the features", drawing.norms)}
+    assert '"norms": ("Length of the features", draw_norms.norms),' in text
+    monkeypatch.setattr("linsep.report.page.ANALYSED", ANALYSED | entry)
 
     runs = tmp_path / "runs"
     for seed in (0, 1):

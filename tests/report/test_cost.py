@@ -8,9 +8,10 @@ import pytest
 
 from linsep.report import style
 from linsep.report.canvas import Figure
-from linsep.report.draw_cost import figures, table
+from linsep.report.draw_comparison import cost
 from linsep.report.gather import Gathered, gather
 from linsep.report.page import page
+from linsep.report.words import costs
 from linsep.storage.store import Store
 from tests.helpers.made_reports import make_full_run
 from tests.helpers.made_runs import make_run, spend
@@ -28,7 +29,8 @@ def gathered(runs: Path) -> Gathered:
 
 
 def drawn(runs: Path) -> Figure:
-    (one,) = figures(gathered(runs))
+    one = cost(gathered(runs).blocks[0])
+    assert one is not None
     return one
 
 
@@ -63,7 +65,7 @@ def test_the_page_has_the_section_only_where_costs_are_known(tmp_path: Path) -> 
     make_full_run(tmp_path / "old", "er", 0)
     make_full_run(tmp_path / "old", "er+bfp", 0)
     without = gather(Store(tmp_path / "old").select())
-    assert table(without) is None
+    assert costs(without) is None
     assert 'id="cost"' not in page(without)
     text = page(gathered(tmp_path / "new"))
     assert 'id="cost"' in text
@@ -73,7 +75,7 @@ def test_the_page_has_the_section_only_where_costs_are_known(tmp_path: Path) -> 
 def test_a_run_alone_has_the_table_and_no_picture(tmp_path: Path) -> None:
     spend(make_run(tmp_path, "er", 0, 50.0), 2.0)
     alone = gather(Store(tmp_path).select())
-    assert figures(alone) == []
-    found = table(alone)
+    assert cost(alone.blocks[0]) is None
+    found = costs(alone)
     assert found is not None
     assert found.rows[0][:2] == ["ER", 2.0]

@@ -11,7 +11,7 @@ from scipy import stats
 
 from linsep.report import style
 from linsep.report.canvas import Figure
-from linsep.report.draw_gains import figures
+from linsep.report.draw_comparison import gains as figures
 from linsep.report.gather import gather
 from linsep.storage.store import Store
 from tests.helpers.made_runs import make_run

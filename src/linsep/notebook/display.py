@@ -74,7 +74,7 @@ def one_run(matrix: NDArray[np.float64], title: str, axes: Any = None) -> Any:
 def arms(gathered: "Gathered", setting: str, axes: Any = None) -> Any:
     """Each method's average accuracy over the tasks so far; the band is one std over seeds."""
     from ..report.draw_accuracy import averages
-    from ..report.draw_lines import series
+    from ..report.lines import series
 
     if setting not in SETTINGS:
         raise ConfigError(unknown("setting", setting, SETTINGS))

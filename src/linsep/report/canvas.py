@@ -3,8 +3,6 @@
 A spot is a place in the drawing with a text that is shown there on hover, by touch or by keyboard.
 The same drawing gives the same bytes. Colours that are black come out as the colour of the text
 around the drawing.
-
-Knows matplotlib and what its SVG looks like. Knows nothing of runs.
 """
 
 import io
@@ -24,8 +22,8 @@ Room = Literal["third", "half", "whole"]  # of a page, at least; a phone shows o
 WIDTHS: dict[Room, float] = {"third": 4.1, "half": 6.4, "whole": 10.4}  # inches
 READABLE = 11.0  # pixels of the smallest text, below which a drawing scrolls instead of shrinking
 LARGEST = 15.0  # pixels of the smallest text, beyond which a drawing stops growing
+Size = tuple[float, float]
 Axes = Any  # matplotlib's, which is imported only where something is drawn
-LONG_PATH = 120  # letters
 NEAR = 6.0  # points around a spot that belong to it
 UNSAID = {  # by format, what a file would tell of when and how it was made
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
@@ -41,7 +39,7 @@ class Spot:
     x: float
     y: float
     text: str
-    size: tuple[float, float] | None = None  # of a cell around (x, y), in data units; else round
+    size: Size | None = None  # of a cell around (x, y), in data units; else round
     arm: str = ""  # that it comes and goes with
 
 
@@ -71,13 +69,7 @@ class Canvas:
         return list(made[: len(titles)])
 
     def spot(
-        self,
-        axes: Axes,
-        x: float,
-        y: float,
-        text: str,
-        size: tuple[float, float] | None = None,
-        arm: str = "",
+        self, axes: Axes, x: float, y: float, text: str, size: Size | None = None, arm: str = ""
     ) -> None:
         self.spots.append(Spot(axes, x, y, text, size, arm))
 
@@ -125,7 +117,7 @@ def swatch(look: style.Look) -> str:
     path = shape.get_path().transformed(shape.get_transform())
     scale = 4.4 / max(abs(v) for v in path.get_extents().get_points().ravel())
     outline: Any = path.to_polygons()[0]
-    points = "L".join(f"{_number(14 + scale * x)} {_number(6 - scale * y)}" for x, y in outline)
+    points = "L".join(f"{14 + scale * x:.2f} {6 - scale * y:.2f}" for x, y in outline)
     colour = "currentColor" if look.colour == style.INK else look.colour
     dashes = {"--": "6 3", ":": "2 3", "-.": "6 3 2 3"}.get(look.dash, "none")
     return (
@@ -139,99 +131,27 @@ def swatch(look: style.Look) -> str:
 
 
 def _svg(canvas: Canvas, title: str) -> str:
-    """matplotlib's SVG, smaller, with the page's colours and fonts, and with the spots."""
+    """matplotlib's SVG with the page's colours, data-arm instead of ids, and the spots."""
     out = io.StringIO()
     canvas.drawing.savefig(out, format="svg", metadata=UNSAID["svg"])
-    text = out.getvalue()
-    body = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
-    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
-    body = re.sub(r"<[^>]*>", _shorter, body)
-    body = _one_grid(_styled_once(body))
-    body = re.sub(r"<defs>\s*</defs>", "", re.sub(r">\s*\n\s*<", "><", body))
-    for _ in range(3):  # groups around a single shape, or around such a group
-        body = re.sub(r"<g>((?:<path [^>]*/>)*|<text[^>]*>[^<]*</text>)</g>", r"\1", body)
-    body = re.sub(r'(?<= d=")[^"]*', lambda m: re.sub(" ?([A-Za-z]) ?", r"\1", m[0]), body)
-    width, height = (72 * v for v in canvas.drawing.get_size_inches())
-    size = f'width="{1.25 * width:g}" height="{1.25 * height:g}" viewBox="0 0 {width:g} {height:g}"'
+    text = re.sub(r"<!--.*?-->|(?<=>)\s+(?=<)", "", out.getvalue())
+    text = re.sub(r"<[^>]*>", _for_the_page, text)
+    width, height = (72 * inches for inches in canvas.drawing.get_size_inches())
     least, most = (pixels / style.TEXT * width for pixels in (READABLE, LARGEST))
-    size += f' style="min-width:{math.ceil(least)}px;max-width:{math.floor(most)}px"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" '
-        f'aria-label="{escape(style.clean(title, 200))}" font-family="{style.FONTS}" '
-        f'fill="currentColor" stroke-linejoin="round">{body.strip()}\n'
-        f"{_grids(canvas, height)}{_spots(canvas, height)}</svg>\n"
+    root = (
+        f'<svg role="img" aria-label="{escape(style.clean(title, 200))}" fill="currentColor" '
+        f'style="min-width:{math.ceil(least)}px;max-width:{math.floor(most)}px"'
     )
+    body = text[text.index("<svg") + len("<svg") : text.rindex("</svg>")]
+    return f"{root}{body}{_grids(canvas, height)}{_spots(canvas, height)}</svg>\n"
 
 
-def _shorter(tag: re.Match[str]) -> str:
-    """A tag with the page's colours and fonts, and with no more digits than can be seen."""
-    text = tag[0].replace("#000000", "currentColor").replace("xlink:href", "href")
+def _for_the_page(tag: re.Match[str]) -> str:
+    """A tag in the page's colours, with the arm that it belongs to, and with short numbers."""
+    text = tag[0].replace("#000000", "currentColor")
     text = re.sub(r' id="(arm|key)-(\d+)"', r' class="\1" data-arm="\2"', text)
-    text = re.sub(r' id="[^"]*_\d+"', "", text)  # of groups, which nothing refers to
-    text = re.sub(r"font: ((?:bold |italic )?)([\d.]+)px [^;\"]*", _font, text)
-    text = re.sub(r"font-family: [^;\"]*(; )?|stroke-linejoin: miter; ", "", text)
-    text = re.sub(r'(?<= style=")[^"]*', lambda m: re.sub(r"(?<=[:;]) ", "", m[0]), text)
-    text = re.sub(r' transform="rotate\(-?0 [^"]*"', "", text)
-    text = re.sub(r' d="([^"]*)"', lambda m: f' d="{_short(m[1])}"', text)
-    return re.sub(r'( (?:x|y)=")([-\d.]+)"', lambda m: f'{m[1]}{_number(float(m[2]))}"', text)
-
-
-def _font(match: re.Match[str]) -> str:
-    kind = {"bold": "font-weight: bold; ", "italic": "font-style: italic; "}
-    return f"{kind.get(match[1].strip(), '')}font-size: {match[2]}px"
-
-
-def _short(path: str) -> str:
-    """Coordinates to a hundredth of a point; long lines to a tenth, each from the one before."""
-    if len(path) >= LONG_PATH and not re.search("[^-ML0-9. \n]", path):
-        return _steps(path)
-    found = re.sub(r"-?\d+\.\d+", lambda m: _number(float(m[0])), path)
-    return " ".join(found.split())
-
-
-def _steps(path: str) -> str:
-    """'M 10 10 L 12 11 M 30 10' -> 'm10 10l2 1m18-1'."""
-    parts, before = [], (0, 0)
-    for kind, x, y in re.findall(r"([ML]) ([-\d.]+) ([-\d.]+)", path):
-        here = round(10 * float(x)), round(10 * float(y))
-        step = [_number((b - a) / 10, 1) for a, b in zip(before, here, strict=True)]
-        step = [re.sub(r"^(-?)0\.", r"\1.", number) for number in step]
-        parts.append(f"{kind.lower()}{step[0]} {step[1]}".replace(" -", "-"))
-        before = here
-    return re.sub(r"l0 (-?[\d.]+)", r"v\1", "".join(parts))  # dots and strokes
-
-
-def _number(value: float, digits: int = 2) -> str:
-    return f"{value:z.{digits}f}".rstrip("0").rstrip(".")
-
-
-def _styled_once(body: str) -> str:
-    """Move the style of a marker that is drawn alike everywhere to its definition."""
-    use = re.compile(r'(<use href="#([^"]+)"[^>]*?) style="([^"]*)"/>')
-    styles: dict[str, set[str]] = {}
-    for _, marker, look in use.findall(body):
-        styles.setdefault(marker, set()).add(look)
-    once = {marker: looks.pop() for marker, looks in styles.items() if len(looks) == 1}
-
-    def defined(tag: re.Match[str]) -> str:
-        return f'{tag[1]} style="{once[tag[2]]}"/>' if tag[2] in once else tag[0]
-
-    body = use.sub(lambda tag: f"{tag[1]}/>" if tag[2] in once else tag[0], body)
-    return re.sub(r'(<path id="([^"]+)"[^>]*?)(?: style="[^"]*")?/>', defined, body)
-
-
-def _one_grid(body: str) -> str:
-    """All grid lines of a panel as one path, where the first of them was: below all else."""
-    line = re.compile(r'<path d="(M [^"]*)" (clip-path="[^"]*" style="[^"]*opacity:0\.25[^"]*")/>')
-    lines: dict[str, list[str]] = {}
-    for path, look in line.findall(body):
-        lines.setdefault(look, []).append(path)
-
-    def once(tag: re.Match[str]) -> str:
-        paths = lines.pop(tag[2], None)
-        return f'<path d="{" ".join(paths)}" {tag[2]}/>' if paths else ""
-
-    return line.sub(once, body)
+    text = re.sub(r' id="[\w.]+_\d+"', "", text)  # of groups, alike in every drawing
+    return re.sub(r"(?<=\d\.\d\d)\d+", "", text)
 
 
 def _spots(canvas: Canvas, height: float) -> str:
@@ -240,7 +160,7 @@ def _spots(canvas: Canvas, height: float) -> str:
         text = escape(style.clean(spot.text, 200))
         if spot.size is None:
             x, y = spot.axes.transData.transform((spot.x, spot.y))
-            shape, sides = "circle", f'cx="{_number(x)}" cy="{_number(height - y)}" r="{NEAR:g}"'
+            shape, sides = "circle", f'cx="{x:.2f}" cy="{height - y:.2f}" r="{NEAR:g}"'
         else:
             w, h = spot.size
             corners = [(spot.x + s * w, spot.y + s * h) for s in (-0.5, 0.5)]
@@ -264,4 +184,4 @@ def _rect(corners: Any, height: float) -> str:
     """Attributes of a rectangle between two corners, whose y counts from below."""
     (x0, x1), (y0, y1) = (sorted(values) for values in zip(*corners, strict=True))
     sides = {"x": x0, "y": height - y1, "width": x1 - x0, "height": y1 - y0}
-    return " ".join(f'{name}="{_number(value)}"' for name, value in sides.items())
+    return " ".join(f'{name}="{value:.2f}"' for name, value in sides.items())

@@ -1,9 +1,9 @@
-"""Accuracies as tasks come: matrices, averages over tasks, forgetting, and confusion.
+"""Accuracies and losses as tasks come: averages over tasks, forgetting, matrices, confusion, and
+the loss terms of training."""
 
-Knows accuracy matrices and counts as runs store them (docs/metrics.md). Knows nothing of files.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -15,8 +15,8 @@ from ..compare.titles import is_bound
 from ..learning.metrics import SETTINGS
 from . import style
 from .canvas import Axes, Canvas, Figure, Room
-from .draw_lines import Series, lines_figure, series
 from .gather import ArmRuns, Block, Matrix, Run
+from .lines import Points, Series, borders, by_arm, legend, lines_figure, plot, spread_note, table
 
 NAMED = 24  # classes or tasks up to which every one is named
 SMALL = 6  # tasks up to which the numbers of two matrices fit into a third of the page
@@ -33,8 +33,9 @@ def over_tasks(block: Block) -> Figure | None:
     bound = any(is_bound(arm.arm.method) for arm in block.arms)
     joint = " Joint training (JT) sees all data at once, so it is a single point." if bound else ""
     return lines_figure(
-        block.named("accuracy-over-tasks"),
-        block.titled("Average accuracy on the tasks learned so far"),
+        block,
+        "accuracy-over-tasks",
+        "Average accuracy on the tasks learned so far",
         f"Mean over the tasks seen so far, after each task.{joint}",
         _panels(block, averages),
         panel="setting", x="tasks learned", y="average accuracy", unit=" %", digits=1,
@@ -44,8 +45,9 @@ def over_tasks(block: Block) -> Figure | None:
 def forgetting(block: Block) -> Figure | None:
     """The values that FF is the mean of."""
     return lines_figure(
-        block.named("forgetting"),
-        block.titled("Forgetting of each task"),
+        block,
+        "forgetting",
+        "Forgetting of each task",
         "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
         "final forgetting (FF) is the mean over these tasks. Below 0 a task got better at the end.",
         _panels(block, forgotten),
@@ -69,17 +71,13 @@ def forgotten(matrix: Matrix) -> Iterator[tuple[float, float]]:
             yield i + 1, 100 * (max(peaks) - final)
 
 
-def _panels(
-    block: Block, points: Callable[[Matrix], Iterator[tuple[float, float]]]
-) -> dict[str, list[Series]]:
+def _panels(block: Block, points: Callable[[Matrix], Points]) -> dict[str, list[Series]]:
     """A line for each arm and setting, of points that each seed's matrix gives."""
-    panels: dict[str, list[Series]] = {}
-    for setting, shown in SETTINGS.items():
-        for arm in block.arms:
-            found = (point for matrix in arm.matrices(setting) for point in points(matrix))
-            if line := series(arm.label, arm.look, found):
-                panels.setdefault(shown, []).append(line)
-    return panels
+
+    def of(setting: str) -> Callable[[ArmRuns], Points]:
+        return lambda arm: (point for matrix in arm.matrices(setting) for point in points(matrix))
+
+    return {shown: by_arm(block, of(setting)) for setting, shown in SETTINGS.items()}
 
 
 # --- matrices ------------------------------------------------------------------------------------
@@ -117,8 +115,7 @@ def heat_maps(
             _heat(canvas, axes, values)
         return canvas
 
-    columns = ["panel", "after task", "on task", "accuracy %", "std", "n"]
-    data = Table(columns, rows)
+    data = Table(["panel", "after task", "on task", "accuracy %", "std", "n"], rows)
     return Figure(arm.named(kind), arm.title, caption, draw, data, room, [arm.look.arm])
 
 
@@ -138,15 +135,13 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
     axes.set_yticks(ticks, [str(t + 1) for t in ticks])
     axes.set_xlabel("on task")
     axes.set_ylabel("after task")
-    for t, row in enumerate(values):
-        for i, value in enumerate(row):
-            if value is None:
-                continue
-            said = f"after task {t + 1}, on task {i + 1}: {value:.1f} %"
-            canvas.spot(axes, i, t, said, (1, 1))
-            if size <= NUMBERED:
-                shade = DARK_TEXT if value >= 100 * LIGHT else LIGHT_TEXT
-                axes.text(i, t, f"{value:.0f}", color=shade, ha="center", va="center")
+    for t, i in product(range(size), repeat=2):
+        if (value := values[t][i]) is None:
+            continue
+        canvas.spot(axes, i, t, f"after task {t + 1}, on task {i + 1}: {value:.1f} %", (1, 1))
+        if size <= NUMBERED:
+            shade = DARK_TEXT if value >= 100 * LIGHT else LIGHT_TEXT
+            axes.text(i, t, f"{value:.0f}", color=shade, ha="center", va="center")
 
 
 # --- confusion -----------------------------------------------------------------------------------
@@ -175,8 +170,7 @@ def confusion(arm: ArmRuns) -> Figure | None:
         return canvas
 
     data = Table(["true class", *names], rows)
-    named = arm.named("confusion")
-    return Figure(named, arm.title, caption, draw, data, arms=[arm.look.arm])
+    return Figure(arm.named("confusion"), arm.title, caption, draw, data, arms=[arm.look.arm])
 
 
 def _class_order(runs: Sequence[Run]) -> tuple[list[int], list[int]]:
@@ -212,3 +206,61 @@ def _confusion(
     bar = canvas.drawing.colorbar(image, ax=axes, shrink=0.7, label="% of the row")
     bar.outline.set_visible(False)
     canvas.grids.append(axes)
+
+
+# --- losses --------------------------------------------------------------------------------------
+
+MOST_EPOCHS = 120  # that are drawn of one line
+
+
+def losses(block: Block) -> Figure | None:
+    """A panel for each term, arms as lines, over all epochs of all tasks."""
+    terms = {t: None for a in block.arms for r in a.runs for e in _epochs(r) for t in e["losses"]}
+    panels = {term: by_arm(block, partial(_of_term, term), each=False) for term in terms}
+    panels = {term: lines for term, lines in panels.items() if lines}
+    if not panels:
+        return None
+    ends = max((_task_ends(arm.runs[0]) for arm in block.arms), key=len)
+
+    def draw() -> Canvas:
+        columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
+        canvas = Canvas("whole", 2.6 * math.ceil(len(panels) / columns) + 0.6)
+        grid = canvas.panels(panels, columns, share="x")
+        for axes, lines in zip(grid, panels.values(), strict=True):
+            plot(canvas, axes, lines, "epoch {:g}".format, digits=4)
+            borders(axes, [end + 0.5 for end in ends[:-1]])
+            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        for axes in grid[-columns:]:
+            axes.set_xlabel("epoch, over all tasks")
+            axes.tick_params(labelbottom=True)
+        legend(canvas, grid)
+        return canvas
+
+    caption = (
+        "Each term before its weight, mean over the steps of an epoch. Dashed lines are borders of "
+        f"tasks.{spread_note(panels.values())}"
+    )
+    data, title = table(panels, panel="term", x="epoch", y="loss"), "Loss terms over training"
+    return Figure(block.named("losses"), block.titled(title), caption, draw, data, "whole")
+
+
+def _of_term(term: str, arm: ArmRuns) -> Points:
+    """(number of the epoch, value) of all seeds; of many epochs only some."""
+    every = [
+        (number, event["losses"][term])
+        for run in arm.runs
+        for number, event in enumerate(_epochs(run), 1)
+        if term in event["losses"]
+    ]
+    thin = math.ceil(max((x for x, _ in every), default=0) / MOST_EPOCHS)
+    return [(x, value) for x, value in every if (x - 1) % thin == 0]
+
+
+def _epochs(run: Run) -> list[Mapping[str, Any]]:
+    return [event for event in run.events if event["event"] == "epoch_end"]
+
+
+def _task_ends(run: Run) -> list[int]:
+    """After how many epochs each task was done."""
+    tasks = [event["task"] for event in _epochs(run)]
+    return [i + 1 for i, task in enumerate(tasks) if i + 1 == len(tasks) or tasks[i + 1] != task]

@@ -1,7 +1,4 @@
-"""What is in a memory at the end: rows of each class, and a few of the images as thumbnails.
-
-Knows labels and uint8 images. Knows nothing of files, or of how rows were chosen.
-"""
+"""The memory at the end of a run: rows of each class, and a few of the images as thumbnails."""
 
 import base64
 import io
@@ -13,8 +10,8 @@ import numpy as np
 from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
-from .draw_lines import borders
 from .gather import ArmRuns, Memory, Run
+from .lines import borders
 
 NAMED = 24  # classes up to which each has its name
 EACH = 8  # images of a class, at most

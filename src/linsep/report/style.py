@@ -6,8 +6,6 @@ in the dark. A base method has its colour and marker. With BFP it has another co
 first for every kind of colour vision, another marker and dashes, since these two are compared.
 Other terms keep the base's colour. Arms of one method that differ in options share the colour and
 differ in dashes and markers.
-
-Knows names. Knows nothing of data.
 """
 
 import re
@@ -52,7 +50,8 @@ DASHES = ("-", "--", ":", "-.")
 FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 TEXT = 9.0  # points of the smallest text
 RC = {
-    "svg.fonttype": "none", "pdf.fonttype": 42, "text.parse_math": False,
+    "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "pdf.fonttype": 42,
+    "text.parse_math": False,
     "font.size": TEXT, "axes.titlesize": TEXT, "axes.labelsize": TEXT, "legend.fontsize": TEXT,
     "xtick.labelsize": TEXT, "ytick.labelsize": TEXT, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.color": DIM, "grid.alpha": 0.25,
@@ -70,6 +69,11 @@ class Look:
     marker: str
     dash: str
     arm: str = ""  # the entry of the page's legend that it is of
+
+    @property
+    def gid(self) -> str | None:
+        """The mark of an arm's parts in a drawing, by which the page's script finds them."""
+        return f"arm-{self.arm}" if self.arm else None
 
 
 def labelled(title: str, *, bound: bool) -> str:

@@ -1,20 +1,21 @@
-"""Sentences and tables of the report: conclusions that the numbers support.
+"""Sentences and tables of the report: conclusions that the numbers support, what the runs were,
+what they cost, where they were made, and the commands that make them again."""
 
-Knows a comparison and how methods are called. Knows nothing of files, figures or HTML.
-"""
-
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
+from ..compare import statistics
 from ..compare.arms import Arm, shown
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
-from ..compare.tables import Table, Value
+from ..compare.tables import Spread, Table, Value
 from ..compare.titles import is_bound
-from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from ..learning.metrics import COSTS, METRICS, REPORTED, SETTINGS
 from ..learning.metrics import audit as flaws
-from .gather import Block, Gathered
+from .gather import ArmRuns, Block, Gathered, Run
 from .style import labelled
 
 METRIC = "final average accuracy (FAA) in Class-IL"
@@ -201,3 +202,139 @@ def audit(gathered: Gathered) -> list[str]:
                     texts.append(f"FAA + (T-1)/T FF differs from the mean peak by {gap:.4f}")
             found += [f"{run.name}, {label}: {text}" for text in texts]
     return found
+
+
+# --- cost and time -------------------------------------------------------------------------------
+
+
+def costs(gathered: Gathered) -> Table | None:
+    """What every arm cost: passes, images of a step, bytes, parameters, seconds."""
+    known = [name for name in COSTS if any(arm.arm.values("cost", name) for arm in gathered.arms)]
+
+    def cells(arm: ArmRuns) -> list[Value]:
+        found = [(arm.arm.summary("cost", name), name in ("passes", "seconds")) for name in known]
+        return [(one.mean if exact else round(one.mean)) if one else None for one, exact in found]
+
+    return _by_arm(gathered, [name.rpartition(".")[2] for name in known], cells)
+
+
+def speed(gathered: Gathered) -> Table | None:
+    """Seconds and images a second of every arm."""
+
+    def cells(arm: ArmRuns) -> list[Value]:
+        timings = [run.timing for run in arm.runs if run.timing]
+        seconds = [sum(t["seconds"] for t in timing) for timing in timings]
+        images = [sum(t["images"] for t in timing) for timing in timings]
+        rates = [i / s for s, i in zip(seconds, images, strict=True) if s > 0 and i]
+        return [len(timings), _mean(seconds), max(images), _mean(rates)] if timings else []
+
+    found = _by_arm(gathered, ["seeds", "seconds", "images", "images/s"], cells)
+    return found and replace(found, digits=1)
+
+
+def _mean(values: Sequence[float]) -> Spread | None:
+    return Spread(statistics.mean(values), statistics.std(values)) if values else None
+
+
+def _by_arm(
+    gathered: Gathered, columns: Sequence[str], cells: Callable[[ArmRuns], list[Value]]
+) -> Table | None:
+    """A row for each arm that has cells, grouped by block if there are several."""
+    several = len(gathered.blocks) > 1
+    rows = [
+        [*([block.title] if several else []), arm.label, *found]
+        for block in gathered.blocks
+        for arm in block.arms
+        if (found := cells(arm))
+    ]
+    head = ["setting"] if several else []
+    group = "setting" if several else None
+    return Table([*head, "method", *columns], rows, group=group) if rows else None
+
+
+# --- where runs were made, and how to make them again --------------------------------------------
+
+SHOWN = (
+    "linsep", "python", "torch", "numpy", "system", "cpu", "cores", "threads", "device", "commit",
+)  # fmt: skip
+PINNED = ("torch", "numpy")
+NAMES = {"name", "tags"}  # which may differ between runs of one grid
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make some runs again: a file, what is in it, and the command."""
+
+    title: str  # what the file's name leaves open
+    file: str
+    content: str
+    command: str
+
+
+def environments(gathered: Gathered) -> Table | None:
+    """One line for each environment, with how many runs were made there."""
+    seen: Counter[tuple[Value, ...]] = Counter()
+    for run in gathered.runs:
+        seen.update({_environment(found) for found in run.environments})
+    rows: list[list[Value]] = [[*where, n] for where, n in seen.items()]
+    return Table([*SHOWN, "runs"], rows) if rows else None
+
+
+def _environment(found: Mapping[str, Any]) -> tuple[Value, ...]:
+    git = found.get("git")
+    commit = ""
+    if isinstance(git, dict):
+        commit = str(git.get("commit", ""))[:10] + (" and changes" if git.get("changed") else "")
+    values = {**found, "commit": commit or None}
+    return tuple(None if (v := values.get(name)) is None else str(v) for name in SHOWN)
+
+
+def install(gathered: Gathered) -> list[str]:
+    """The pip line of every set of versions that was used."""
+    lines = []
+    for run in gathered.runs:
+        for found in run.environments:
+            pins = [f"{name}=={found[name]}" for name in ("linsep", *PINNED) if name in found]
+            pins = [pin.partition("+")[0] for pin in pins]  # +cpu is not on the index
+            if pins:
+                lines.append("pip install " + " ".join(map(shlex.quote, pins)))
+    return list(dict.fromkeys(lines))
+
+
+def recipes(gathered: Gathered) -> list[Recipe]:
+    """One grid if the runs differ in seed and method alone and every pair is there, else each."""
+    grid = _grid(gathered)
+    return [grid] if grid else [_single(run) for run in gathered.runs]
+
+
+def _single(run: Run) -> Recipe:
+    name = f"{run.name}.toml"
+    return Recipe("", name, run.files.config_text(), f"linsep run {shlex.quote(name)}")
+
+
+def _grid(gathered: Gathered) -> Recipe | None:
+    """Every method over every seed; each takes its own of the options of all methods."""
+    import tomli_w
+
+    runs = gathered.runs
+    methods = list(dict.fromkeys(str(run.settings["method"]) for run in runs))
+    seeds = sorted({run.seed for run in runs})
+    if len(runs) < 2 or len(runs) != len(methods) * len(seeds):
+        return None
+    whole: dict[str, Any] = {}
+    for run in runs:
+        for section, value in run.settings.items():
+            if section in ("method", "seed", *NAMES):
+                continue
+            if section == "memory" and not value.get("rows"):
+                continue  # a method without one: a grid leaves memory settings out for it
+            if whole.setdefault(section, value) != value:
+                return None  # something else differs
+    parts = {part for method in methods for part in method.split("+")}
+    own = {name for run in runs for name in run.settings} & parts | NAMES
+    if any(set(run.settings) - own != set(runs[0].settings) - own for run in runs):
+        return None
+    over = {"method": methods, "seed": seeds}
+    content = tomli_w.dumps({**whole, "over": over})
+    title = f"{len(methods)} methods over {len(seeds)} seeds"
+    return Recipe(title, "grid.toml", content, "linsep grid grid.toml")

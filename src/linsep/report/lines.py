@@ -1,8 +1,7 @@
 """Lines with bands, the same in all figures: means over seeds, one standard deviation around them,
 and the single seeds as dots where there is room for them.
 
-What is drawn and the table beside it come from the same numbers. Knows series of numbers, how they
-are called and how they look. Knows nothing of what they mean.
+What is drawn and the table beside it come from the same numbers.
 """
 
 import math
@@ -14,6 +13,7 @@ from typing import Any
 from ..compare import statistics
 from ..compare.tables import Table, Value
 from .canvas import Axes, Canvas, Figure, Share
+from .gather import ArmRuns, Block
 from .style import DIM, Look
 
 SPOTS = 30  # of one line, at most
@@ -21,6 +21,7 @@ FEW = 4  # lines whose bands can be told apart
 ALL_SPOTS = 300  # of one panel, about
 DOTS = 400  # single values in one panel, at most
 BESIDE = 0.2  # of the smallest step between places: how far dots are moved, arm by arm
+Points = Iterable[tuple[float, float]]  # (x, value), of all seeds
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,11 @@ class Series:
     points: Sequence[Point]
 
 
-def series(
-    label: str, look: Look, found: Iterable[tuple[float, float]], *, each: bool = True
-) -> Series | None:
-    """A line over x from (x, value) of all seeds; None without any. Only finite values count.
+Panels = Mapping[str, Sequence[Series]]
+
+
+def series(label: str, look: Look, found: Points, *, each: bool = True) -> Series | None:
+    """A line over x; None without any value. Only finite values count.
 
     Single values are kept to be drawn too, unless `each` is False.
     """
@@ -51,12 +53,16 @@ def series(
         if math.isfinite(value):
             values.setdefault(x, []).append(value)
     points = [
-        Point(
-            x, statistics.mean(many), statistics.std(many), len(many), tuple(many) if each else ()
-        )
-        for x, many in sorted(values.items())
+        Point(x, statistics.mean(v), statistics.std(v), len(v), tuple(v) if each else ())
+        for x, v in sorted(values.items())
     ]
     return Series(label, look, points) if points else None
+
+
+def by_arm(block: Block, points: Callable[[ArmRuns], Points], *, each: bool = True) -> list[Series]:
+    """A line for each arm that has any points."""
+    drawn = (series(arm.label, arm.look, points(arm), each=each) for arm in block.arms)
+    return [line for line in drawn if line]
 
 
 def plot(
@@ -74,19 +80,17 @@ def plot(
     most = max(5, min(SPOTS, ALL_SPOTS // max(1, len(lines))))
     for line in lines:
         xs, means = [p.x for p in line.points], [p.mean for p in line.points]
-        look, few, gid = line.look, len(xs) <= SPOTS, gid_of("arm", line.look)
-        axes.plot(
-            xs, means, color=look.colour, linestyle=look.dash, label=line.label, gid=gid,
-            marker=look.marker if few else "",
-        )  # fmt: skip
-        low = [p.mean - (p.std or 0.0) for p in line.points]
-        high = [p.mean + (p.std or 0.0) for p in line.points]
-        if any(p.std for p in line.points):
-            axes.fill_between(xs, low, high, color=look.colour, alpha=faint, linewidth=0, gid=gid)
-        if len(xs) == 1 and line.points[0].std:
-            bars = axes.errorbar(xs, means, yerr=line.points[0].std, color=look.colour, capsize=2)
+        stds, look = [p.std or 0.0 for p in line.points], line.look
+        marker = look.marker if len(xs) <= SPOTS else ""
+        plain = {"color": look.colour, "gid": look.gid}
+        axes.plot(xs, means, linestyle=look.dash, label=line.label, marker=marker, **plain)
+        if any(stds):
+            low, high = ([m + s * std for m, std in zip(means, stds, strict=True)] for s in (-1, 1))
+            axes.fill_between(xs, low, high, alpha=faint, linewidth=0, **plain)
+        if len(xs) == 1 and stds[0]:
+            bars = axes.errorbar(xs, means, yerr=stds[0], color=look.colour, capsize=2)
             for part in bars.get_children():
-                part.set_gid(gid)
+                part.set_gid(look.gid)
         for p in line.points[:: math.ceil(len(xs) / most)]:
             spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
             said = f"{line.label}, {where(p.x)}: {p.mean:.{digits}f}{spread}{unit}"
@@ -119,34 +123,31 @@ def _dots(axes: Axes, lines: Sequence[Series], beside: float) -> None:
     for number, line in enumerate(lines):
         aside = beside * step * ((2 * number + 1) / len(lines) - 1)
         dots = [(p.x + aside, value) for p in line.points if p.n > 1 for value in p.values]
-        look = {"color": line.look.colour, "alpha": 0.55, "markeredgewidth": 0, "markersize": 3.2}
+        small = {"alpha": 0.55, "markersize": 3.2, "markeredgewidth": 0, "zorder": 1.8}
         if dots:
-            gid = gid_of("arm", line.look)
-            axes.plot(*zip(*dots, strict=True), "o", **look, gid=gid, zorder=1.8)
+            plain = {"color": line.look.colour, "gid": line.look.gid}
+            axes.plot(*zip(*dots, strict=True), "o", **plain, **small)
 
 
-def gid_of(kind: str, look: Look) -> str | None:
-    """What marks a part of a drawing as an arm's ('arm'), or as its entry in a legend ('key')."""
-    return f"{kind}-{look.arm}" if look.arm else None
-
-
-def table(panels: Mapping[str, Sequence[Series]], *, panel: str, x: str, y: str) -> Table:
+def table(panels: Panels, *, panel: str, x: str, y: str) -> Table:
     """Every point that is drawn, a row each, and the single values if they are drawn too."""
     each = any(map(dotted, panels.values()))
-    rows: list[list[Value]] = []
-    for name, lines in panels.items():
-        for line in lines:
-            for p in line.points:
-                values: list[Value] = [" ".join(map(repr, p.values))] if each else []
-                rows.append([name, line.label, float(p.x), p.mean, p.std, p.n, *values])
+    rows: list[list[Value]] = [
+        [name, line.label, float(p.x), p.mean, p.std, p.n,
+         *([" ".join(map(repr, p.values))] if each else [])]
+        for name, lines in panels.items()
+        for line in lines
+        for p in line.points
+    ]  # fmt: skip
     return Table([panel, "method", x, y, "std", "n", *(["values"] if each else [])], rows)
 
 
 def lines_figure(
-    name: str,
+    block: Block,
+    kind: str,
     title: str,
     caption: str,
-    panels: Mapping[str, Sequence[Series]],
+    panels: Panels,
     *,
     panel: str,
     x: str,
@@ -161,8 +162,7 @@ def lines_figure(
         return None
 
     def draw() -> Canvas:
-        most = max(map(len, known.values()))
-        canvas = Canvas("whole", 3.6 + 0.2 * (most // 4))
+        canvas = Canvas("whole", 3.6 + 0.2 * (max(map(len, known.values())) // 4))
         row = canvas.panels(known, share=share)
         for axes, lines in zip(row, known.values(), strict=True):
             plot(canvas, axes, lines, f"{x} {{:g}}".format, unit=unit, digits=digits)
@@ -174,7 +174,7 @@ def lines_figure(
 
     data = table(known, panel=panel, x=x, y=f"{y}{unit}")
     caption += spread_note(known.values())
-    return Figure(name, title, caption, draw, data, room="whole")
+    return Figure(block.named(kind), block.titled(title), caption, draw, data, "whole")
 
 
 def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 6) -> None:
@@ -183,20 +183,18 @@ def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 6) -> None:
     for one in axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    widest = max(map(len, found), default=0)
     room = int(13 * canvas.drawing.get_figwidth())  # letters, of the legend's size
-    columns = max(1, min(columns, len(found), room // (widest + 8)))
+    columns = max(1, min(columns, len(found), room // (max(map(len, found), default=0) + 8)))
     place = {"loc": "outside lower center", "ncols": columns, "handlelength": 2.8}
     made = canvas.drawing.legend(list(found.values()), list(found), **place)
-    parts = zip(found.values(), made.get_texts(), made.legend_handles, strict=True)
-    for drawn, text, handle in parts:
+    for drawn, *parts in zip(found.values(), made.get_texts(), made.legend_handles, strict=True):
         if (gid := drawn.get_gid()) is not None:  # a script finds it, and what it stands for
-            for part in (text, handle):
+            for part in parts:
                 part.set_gid(gid.replace("arm-", "key-"))
 
 
 def borders(axes: Axes, places: Iterable[float]) -> None:
-    """Between tasks."""
+    """Dashed lines between tasks."""
     for place in places:
         axes.axvline(place, color=DIM, linewidth=0.7, linestyle=(0, (2, 2)), zorder=0.5)
 
@@ -210,5 +208,4 @@ def thinned(n: int, most: int = 40) -> list[int]:
     """Indices of at most about `most` of n places, closer at the start, the last one included."""
     if n <= most:
         return list(range(n))
-    found = {round((n - 1) ** (i / (most - 1))) for i in range(most)}
-    return sorted({0, *found})
+    return sorted({0, *(round((n - 1) ** (i / (most - 1))) for i in range(most))})

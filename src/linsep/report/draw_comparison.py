@@ -1,0 +1,315 @@
+"""Arms beside each other: what an added term gains, accuracy against cost, and stability against
+plasticity over the weight of a term."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, product
+
+from ..compare.arms import Estimate, spelled
+from ..compare.budgets import frontier
+from ..compare.curves import Curve
+from ..compare.curves import table as curve_table
+from ..compare.statistics import Summary
+from ..compare.tables import Table, Value
+from ..compare.titles import is_bound
+from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from . import style
+from .canvas import Axes, Canvas, Figure
+from .gather import ArmRuns, Block, Gathered
+from .lines import Series, legend, plot, series, spread_note
+from .words import called, spread
+
+# --- gains: each method minus the one it extends, seed by seed -----------------------------------
+
+LABEL = 40  # letters
+TOO_FEW = 2  # pairs: their interval is so wide that others could not be seen beside it
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One arm's metric minus that of the arm it extends."""
+
+    label: str
+    against: str
+    look: style.Look
+    found: Summary
+    each: Sequence[float]  # seed by seed
+
+
+Gains = dict[tuple[str, str], list[Gain]]  # by setting and metric
+
+
+def gains(gathered: Gathered) -> list[Figure]:
+    """One for every block in which a method with an added term and the one without were run."""
+    every = list(chain(*gathered.comparison.estimates))
+    drawn = [_gains(block, every) for block in gathered.blocks]
+    return [figure for figure in drawn if figure is not None]
+
+
+def _gains(block: Block, estimates: Sequence[Estimate]) -> Figure | None:
+    found: Gains = {}
+    for arm, estimate in product(block.arms, estimates):
+        if estimate.arm is arm.arm and (gain := _gain(arm, estimate)):
+            found.setdefault((estimate.setting, estimate.metric), []).append(gain)
+    if not found:
+        return None
+    rows: list[list[Value]] = [
+        [SETTINGS[setting], METRICS[metric].title, gain.label, gain.against, gain.found.mean,
+         gain.found.low, gain.found.high, gain.found.n, " ".join(map(repr, gain.each))]
+        for (setting, metric), many in found.items()
+        for gain in many
+    ]  # fmt: skip
+    columns = (
+        "setting", "metric", "method", "against", "difference", "low", "high", "pairs", "values",
+    )  # fmt: skip
+    title = block.titled("Gain over the method without the term")
+    caption, data = _caption(list(chain(*found.values()))), Table(columns, rows)
+    return Figure(block.named("gains"), title, caption, lambda: _drawn(found), data, "whole")
+
+
+def _caption(gains: Sequence[Gain]) -> str:
+    said = ["Difference to the same method without the added term, in points, seed by seed."]
+    pairs = {gain.found.n for gain in gains}
+    if max(pairs) > 1:
+        said.append(
+            "The line is the 95 % interval of the mean difference: where it does not reach 0, "
+            "these seeds tell the two apart. Dots are single seeds."
+        )
+    else:
+        said.append("One seed is too few for an interval.")
+    if TOO_FEW in pairs and max(pairs) > TOO_FEW:
+        said.append("An arrow at the end of a line means that it is longer.")
+    return " ".join([*said, "The shaded side is the better one."])
+
+
+def _gain(arm: ArmRuns, estimate: Estimate) -> Gain | None:
+    pairs, against = estimate.pairs, estimate.against
+    if pairs is None or against is None:
+        return None
+    place = estimate.setting, estimate.metric
+    mine, theirs = (one.values(*place) for one in (estimate.arm, against))
+    each = [mine[key] - theirs[key] for key in pairs.keys]
+    return Gain(arm.label, called(against), arm.look, pairs.difference, each)
+
+
+def _drawn(gains: Gains) -> Canvas:
+    """A row of panels for each setting, a column for each metric, a line for each arm."""
+    settings = [s for s in SETTINGS if any(s == setting for setting, _ in gains)]
+    most = max(map(len, gains.values()))
+    canvas = Canvas("whole", len(settings) * (1.0 + 0.32 * most))
+    places = list(product(settings, REPORTED))
+    grid = canvas.panels(["" for _ in places], len(REPORTED))
+    for axes, (setting, metric) in zip(grid, places, strict=True):
+        many, about = gains.get((setting, metric), []), METRICS[metric]
+        axes.set_title(f"{about.meaning} ({about.title})")
+        higher = about.better == "max"
+        axes.set_xlabel("points, higher is better →" if higher else "points, ← lower is better")
+        _frame(axes, many, higher)
+        for place, gain in enumerate(many):
+            _line(canvas, axes, place, gain)
+        if metric == REPORTED[0]:
+            axes.set_ylabel(SETTINGS[setting])
+            _names(axes, many)
+    return canvas
+
+
+def _frame(axes: Axes, many: Sequence[Gain], higher: bool) -> None:
+    """A line at 0, the better side shaded, and room for all dots and intervals.
+
+    An interval of too few pairs ends in an arrow at the edge, unless there are no others.
+    """
+    ends = [value for gain in many for value in (0.0, *gain.each)]
+    most = max((gain.found.n for gain in many), default=0)
+    for gain in many:
+        if gain.found.n > TOO_FEW or most <= TOO_FEW:
+            ends += [end for end in (gain.found.low, gain.found.high) if end is not None]
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    room = 0.07 * (high - low) or 1.0
+    low, high = low - room, high + room
+    axes.set_xlim(low, high)
+    axes.axvspan(*((0, high) if higher else (low, 0)), color=style.DIM, alpha=0.1, linewidth=0)
+    axes.axvline(0, color=style.INK, linewidth=0.9)
+    axes.set_ylim(max(len(many), 1) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.locator_params(axis="x", nbins=6)
+    axes.tick_params(axis="y", length=0, labelleft=False)
+
+
+def _line(canvas: Canvas, axes: Axes, place: int, gain: Gain) -> None:
+    look, found = gain.look, gain.found
+    plain = {"color": look.colour, "gid": look.gid, "markeredgewidth": 0}
+    if found.n > 1:
+        dots = [place + 0.24] * len(gain.each)
+        axes.plot(gain.each, dots, "o", alpha=0.45, markersize=3.6, **plain)
+    spread = ", one seed"
+    if found.low is not None and found.high is not None:
+        low, high = axes.get_xlim()
+        seen = max(found.low, low), min(found.high, high)
+        axes.plot(seen, [place, place], linewidth=2.2, solid_capstyle="butt", **plain)
+        for end, cut, arrow in zip(seen, (found.low < low, found.high > high), "<>", strict=True):
+            if cut:
+                axes.plot([end], [place], arrow, markersize=7, clip_on=False, **plain)
+        spread = f", 95 % {found.low:z.2f} to {found.high:z.2f}, {found.n} pairs"
+    axes.plot([found.mean], [place], look.marker, markersize=6.5, **plain)
+    said = f"{gain.label} − {gain.against}: {found.mean:+z.2f} points{spread}"
+    canvas.spot(axes, found.mean, place, said, arm=look.arm)
+
+
+def _names(axes: Axes, many: Sequence[Gain]) -> None:
+    names = [style.clean(f"{gain.label} − {gain.against}", LABEL) for gain in many]
+    axes.set_yticks(range(len(many)), names)
+    axes.tick_params(axis="y", labelleft=True, pad=6)
+    for text, gain in zip(axes.get_yticklabels(), many, strict=True):
+        text.set_gid(gain.look.gid)
+
+
+# --- accuracy against cost: every arm at its passes, and the frontier of those nothing beats ------
+
+WIDE = 8.0  # times the smallest cost: beyond it the axis is logarithmic
+NEAR, APART = 0.005, 0.02  # costs that are almost equal, and how far apart they are drawn
+CAPTION = (
+    "Each method at the images that it passes through the nets, as a multiple of fine-tuning's: up "
+    "and to the left is better. The line is the frontier: the best mean accuracy that can be had "
+    "for so many passes, bounds left out. Methods of equal cost are drawn side by side."
+)
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One arm in one panel."""
+
+    arm: ArmRuns
+    cost: float
+    faa: Summary
+    leads: bool = False  # whether it is on the frontier
+
+
+def cost(block: Block) -> Figure | None:
+    """None unless the cost of at least two arms is on record."""
+    panels = {shown: dots for setting, shown in SETTINGS.items() if (dots := _dots(block, setting))}
+    every = list(chain(*panels.values()))
+    if len({dot.arm.arm.label for dot in every}) < 2:
+        return None
+    rows: list[list[Value]] = [
+        [shown, dot.arm.label, dot.cost, dot.faa.mean, dot.faa.std, dot.faa.n,
+         "yes" if dot.leads else "no"]
+        for shown, dots in panels.items()
+        for dot in dots
+    ]  # fmt: skip
+    data = Table(["setting", "method", "passes", "FAA", "std", "n", "frontier"], rows)
+    several = any(dot.faa.n > 1 for dot in every)
+    caption = CAPTION + (" Bars are one standard deviation over seeds." if several else "")
+
+    def draw() -> Canvas:
+        canvas = Canvas("whole", 3.6 + 0.2 * (len(block.arms) // 4))
+        row = canvas.panels(panels)
+        for axes, dots in zip(row, panels.values(), strict=True):
+            _draw_dots(canvas, axes, dots)
+        row[0].set_ylabel("FAA, %")
+        legend(canvas, row)
+        return canvas
+
+    title = block.titled("Accuracy against cost")
+    return Figure(block.named("cost"), title, caption, draw, data, "whole")
+
+
+def _dots(block: Block, setting: str) -> list[Dot]:
+    found = []
+    for arm in block.arms:
+        cost, faa = arm.arm.summary("cost", "passes"), arm.arm.summary(setting, "faa")
+        if cost is not None and faa is not None:
+            found.append(Dot(arm, cost.mean, faa))
+    rivals = [i for i, dot in enumerate(found) if not is_bound(dot.arm.arm.method)]
+    for i in frontier([(found[i].cost, found[i].faa.mean) for i in rivals]):
+        found[rivals[i]] = replace(found[rivals[i]], leads=True)
+    return found
+
+
+def _draw_dots(canvas: Canvas, axes: Axes, dots: Sequence[Dot]) -> None:
+    costs = [dot.cost for dot in dots]
+    if max(costs) > WIDE * min(costs):
+        style.log_scale(axes)
+    axes.margins(x=0.12, y=0.12)
+    for dot, x in zip(dots, _side_by_side(costs), strict=True):
+        label, look, faa = dot.arm.label, dot.arm.look, dot.faa
+        plain = {"color": look.colour, "gid": look.gid}
+        if faa.std:
+            ends = [faa.mean - faa.std, faa.mean + faa.std]
+            axes.plot([x, x], ends, linewidth=1.2, alpha=0.6, **plain)
+        mark = {"markersize": 7, "markeredgewidth": 0, "label": label}
+        axes.plot([x], [faa.mean], look.marker, **mark, **plain)
+        leads = ", on the frontier" if dot.leads else ""
+        said = f"{label}: {spread(faa)} % at {dot.cost:.2f} passes{leads}"
+        canvas.spot(axes, x, faa.mean, said, arm=look.arm)
+    _frontier(axes, [dot for dot in dots if dot.leads])
+    axes.set_xlabel("passes, as a multiple of fine-tuning's")
+
+
+def _side_by_side(costs: Sequence[float]) -> list[float]:
+    """Costs as they are drawn: those that are almost equal a little apart."""
+    found = list(costs)
+    logarithmic = max(costs) > WIDE * min(costs)
+    room = max(costs) - min(costs) or max(costs)
+    near = [[j for j, b in enumerate(costs) if abs(a - b) <= NEAR * a] for a in costs]
+    for i, (cost, same) in enumerate(zip(costs, near, strict=True)):
+        aside = APART * (same.index(i) - (len(same) - 1) / 2)
+        found[i] = cost * (1 + 3 * aside) if logarithmic else cost + aside * room
+    return found
+
+
+def _frontier(axes: Axes, leading: Sequence[Dot]) -> None:
+    """Steps from dot to dot: what can be reached by spending no more than this."""
+    points = sorted((dot.cost, dot.faa.mean) for dot in leading)
+    if not points:
+        return
+    low, high = axes.get_xlim()
+    xs, ys = zip(*points, strict=True)
+    axes.plot(
+        [*xs, high], [*ys, ys[-1]], drawstyle="steps-post", color=style.DIM, linewidth=1.2,
+        linestyle=(0, (4, 2)), zorder=1.5, label="frontier",
+    )  # fmt: skip
+    axes.set_xlim(low, high)
+
+
+# --- stability against plasticity ----------------------------------------------------------------
+
+LOOKS = {
+    "faa": style.Look(style.BLUE, "o", "-"),
+    "ff": style.Look(style.RED, "s", "--"),
+    "ala": style.Look(style.GREEN, "^", "-."),
+}
+
+
+def tradeoff(curve: Curve) -> Figure:
+    label, place = style.clean(curve.title), style.clean(curve.place)
+    weights = [f"{point.weight:g}" for point in curve.points]
+    panels = {shown: _lines(curve, setting) for setting, shown in SETTINGS.items()}
+
+    def draw() -> Canvas:
+        canvas = Canvas("whole", 3.6)
+        row = canvas.panels(panels)
+        for axes, lines in zip(row, panels.values(), strict=True):
+            plot(canvas, axes, lines, lambda i: f"{curve.weight} = {weights[int(i)]}")
+            axes.set_xticks(range(len(weights)), weights)
+            axes.set_xlabel(style.clean(curve.weight))
+        row[0].set_ylabel("%")
+        legend(canvas, row[:1])
+        return canvas
+
+    name = style.slug("tradeoff", spelled(curve.block), curve.label, curve.field)
+    title = f"{label} over {style.clean(curve.weight)}{f' ({place})' if place else ''}"
+    caption = (
+        "FAA and ALA in %, higher is better; FF in %, lower is better. Weight 0 is the method "
+        f"without the term. Weights are not to scale.{spread_note(panels.values())}"
+    )
+    return Figure(name, title, caption, draw, curve_table([curve]), "whole")
+
+
+def _lines(curve: Curve, setting: str) -> list[Series]:
+    """A line over the weights for each metric."""
+    found = []
+    for metric in REPORTED:
+        arms = [point.arm.values(setting, metric) for point in curve.points]
+        values = [(float(i), v) for i, arm in enumerate(arms) for v in arm.values()]
+        found.append(series(METRICS[metric].title, LOOKS[metric], values))
+    return [line for line in found if line]
