@@ -13,9 +13,8 @@ from pathlib import Path
 
 import linsep
 from linsep.analysis import ANALYSES
-from linsep.analysis.analyse import lacking
+from linsep.analysis.analyse import find, lacking
 from linsep.analysis.features import Features, reopen
-from linsep.analysis.kinds import find
 from linsep.storage.environment import threads
 
 CPU_SECONDS = 60.0  # limits, at the default sizes

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal, get_args
 
-from linsep.analysis.kinds import stored
+from linsep.analysis.analyse import stored
 from linsep.compare.statistics import Paired, all_paired, holm
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand, in_parts

@@ -7,7 +7,7 @@ the seeds that every part of the protocol has; and DER++ w/ BFP over the weight 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from linsep.analysis.kinds import Row, find, stored
+from linsep.analysis.analyse import Row, find, stored
 from linsep.compare.statistics import Summary, summarise
 from linsep.compare.tables import Spread, Table, Value
 from linsep.compare.titles import title

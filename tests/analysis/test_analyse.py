@@ -18,11 +18,8 @@ import torch
 from torch import Tensor
 
 from linsep.analysis import ANALYSES, cka
-from linsep.analysis.analyse import analyse, lacking
+from linsep.analysis.analyse import analyse, lacking, stored, table
 from linsep.analysis.features import Features, reopen
-from linsep.analysis.kinds import stored
-from linsep.analysis.spectrum import directions_for
-from linsep.analysis.table import table
 from linsep.compare.arms import compare
 from linsep.errors import ConfigError, StateError
 from linsep.nets.heads import LinearHead
@@ -151,12 +148,6 @@ def test_what_was_trained_elsewhere_is_looked_at_here(tmp_path: Path) -> None:
     assert again.build().learner.device.type in devices()
 
 
-def test_a_run_is_found_from_within(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder,) = runs.glob("blobs-ft-*")
-    monkeypatch.chdir(folder)
-    assert reopen(Path()).name == folder.name
-
-
 def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
     folder = trained(tmp_path, "ft")
     for name in ("features", "analysis"):
@@ -252,18 +243,6 @@ def test_all_directions_give_the_recorded_accuracies(
             assert found["proj_acc"]["seen"][-1] == pytest.approx(seen, abs=1e-6)
             assert found["rows"] == 60 * (t + 1)
             assert found["classes"] == 2 * (t + 1)
-
-
-def test_singular_values_are_those_of_the_stacked_features(
-    opened: Callable[[str], Features],
-) -> None:
-    run = opened("derpp+bfp")
-    at = run.ends[1]
-    learner = run.at(at)
-    z = torch.cat([learner.embed(task.train) for task in run.scenario.tasks[:2]])
-    expected = torch.linalg.svdvals(z.double())
-    found = quick(run, "spectrum")["tasks"][1]["values"]
-    assert torch.tensor(found) == pytest.approx(expected, abs=1e-3 * float(expected[0]))
 
 
 def test_joint_training_has_one_spectrum_of_everything(opened: Callable[[str], Features]) -> None:
@@ -421,11 +400,6 @@ def test_what_was_found_is_read_and_made_anew_when_settings_differ(
     assert quick(run, "probe") == made
 
 
-def test_an_unknown_option_is_refused(opened: Callable[[str], Features]) -> None:
-    with pytest.raises(ConfigError, match=r"unknown option 'drawz'.*draws"):
-        analyse(opened("ft"), "probe", {"drawz": 1})
-
-
 def test_features_that_are_all_alike_are_one_line(tmp_path: Path) -> None:
     """A net that has died still has accuracies, but its features say nothing."""
     folder = trained(tmp_path, "ft")
@@ -473,11 +447,6 @@ def test_tables_gather_seeds(runs: Path) -> None:
     assert head.mean == pytest.approx(30.0)  # type: ignore[union-attr]
     assert probe.mean == pytest.approx(60.0)  # type: ignore[union-attr]
     assert probe.std == pytest.approx(10 * 2**0.5)  # type: ignore[union-attr]
-
-
-def test_directions_for_a_share_of_the_maximum() -> None:
-    assert directions_for([0.1, 0.3, 0.76, 0.8, 0.7], 0.95) == 2
-    assert directions_for([0.1, 0.3, 0.75, 0.8, 0.7], 0.95) == 3
 
 
 def test_the_command_analyses_and_repeats(runs: Path, tmp_path: Path) -> None:

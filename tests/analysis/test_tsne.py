@@ -1,13 +1,12 @@
 """Embeddings: shared axes, determinism, PCA by hand; t-SNE where something installed makes it."""
 
-from collections.abc import Callable
 from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
 
-from linsep.analysis.tsne import Engine, best_engine, embed, principal_components
+from linsep.analysis.tsne import Engine, embed, principal_components
 
 MODULES = {"opentsne": "openTSNE", "sklearn": "sklearn"}
 
@@ -43,16 +42,6 @@ def test_pca_by_hand() -> None:
     torch.testing.assert_close(torch.cat(points).double(), want)
 
 
-def test_the_best_installed_engine_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: set[str] = {"openTSNE"}
-    monkeypatch.setattr(
-        "linsep.analysis.tsne.find_spec", lambda name: name if name in found else None
-    )
-    assert best_engine() == "opentsne"
-    found.clear()
-    assert best_engine() == "sklearn"
-
-
 def test_too_little_to_embed_falls_back_to_pca() -> None:
     assert embed([torch.eye(3)], engine="sklearn").engine == "pca"
     same = embed([torch.ones(9, 1), torch.ones(4, 1)], engine="sklearn")
@@ -68,14 +57,7 @@ def test_few_rows_get_a_smaller_perplexity(engine: Engine) -> None:
 
 def test_bad_input_is_refused() -> None:
     z = clusters(0)
-    cases: list[tuple[Callable[[], object], str]] = [
-        (lambda: embed([], engine="pca"), "no feature matrices"),
-        (lambda: embed([z, z[:, :3]], engine="pca"), "features 1 have 3 columns, the first 8"),
-        (lambda: embed([z / 0], engine="pca"), "features 0: there are NaN"),
-        (lambda: embed([z, z[:0]], engine="pca"), "features 1: the matrix is empty"),
-        (lambda: embed([z], engine="pca", perplexity=0), "perplexity"),
-        (lambda: embed([z], engine="umap"), "want one of"),  # type: ignore[arg-type]
-    ]
-    for wrong, message in cases:
-        with pytest.raises(ValueError, match=message):
-            wrong()
+    with pytest.raises(ValueError, match="features 1: the matrix is empty"):
+        embed([z, z[:0]], engine="pca")
+    with pytest.raises(ValueError, match="want one of"):
+        embed([z], engine="umap")  # type: ignore[arg-type]

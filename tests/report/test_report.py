@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from linsep.analysis.table import table
+from linsep.analysis.analyse import table
 from linsep.compare.arms import compare
 from linsep.compare.summaries import differences, summary
 from linsep.compare.tables import Spread

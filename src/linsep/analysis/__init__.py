@@ -7,15 +7,12 @@
     projection  what the backward projection A learned               section 3.3
     drift       how linearly features move when a task is learned    section 3.3
 
-    kinds       what an analysis is, and reading back what it found
-    features    a run's features at each of its snapshots
-    matrix      checks of feature matrices, labels and heads
-    analyse     make an analysis of a run, or read it from the run's folder
-    table       an analysis of many runs as a table
+    features    a run's features at each of its snapshots, and arithmetic on them in blocks
+    analyse     what an analysis is; made of a run or read from its folder; of many runs as a table
 
 The paper writes a feature matrix as (d, n); here it is (n, d), as nets give it. Accuracies are
 shares in [0, 1]. docs/extending-analyses.md shows how to add an analysis.
 """
 
-# Each is a module here, and `draw_<name>` in the report; the report shows them in this order.
+# Each is a module here, and has its figures in the report (`ANALYSED` in report/page.py).
 ANALYSES = ("spectrum", "probe", "cka", "tsne", "projection", "drift")

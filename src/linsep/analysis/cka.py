@@ -18,9 +18,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from .features import Features
-from .kinds import Analysis, Content, Number, Place, Row, Shape
-from .matrix import blocks, check_features, mean_row
+from .analyse import Analysis, Content, Row
+from .features import Features, blocks, check_features, mean_row
 
 Estimator = Literal["centred", "debiased", "printed"]
 ESTIMATORS: tuple[Estimator, ...] = get_args(Estimator)
@@ -32,8 +31,6 @@ class Pair:
     def __init__(self, x: Tensor, y: Tensor) -> None:
         check_features(x, "first features")
         check_features(y, "second features")
-        if len(x) != len(y):
-            raise ValueError(f"CKA pairs rows: the first has {len(x)}, the second {len(y)}")
         self.count = len(x)
         self.means = mean_row(x), mean_row(y)
         both = [(a, b) for a in range(2) for b in range(a, 2)]
@@ -50,8 +47,6 @@ class Pair:
                 self.products[a, b] += rows[a].T @ rows[b]
 
     def cka(self, estimator: Estimator = "centred") -> float:
-        if estimator not in ESTIMATORS:
-            raise ValueError(f"estimator: want one of {ESTIMATORS}, got {estimator!r}")
         if estimator == "printed":
             below = self._raw(0, 0) * self._raw(1, 1)
             if below == 0:
@@ -117,28 +112,13 @@ def make(run: Features) -> Content:
     return {"tasks": tasks}
 
 
-class Estimates(Shape):
-    centred: Number
-    debiased: Number
-    printed: Number
-
-
-class CkaTask(Shape):
-    task: Place
-    seen: Estimates
-    unseen: Estimates
-
-
-class CkaShape(Shape):
-    tasks: list[CkaTask]
-
-
 def rows(content: Content) -> Iterator[Row]:
     for task in content["tasks"]:
         names = [(side, kind) for kind in ("centred", "debiased") for side in ("seen", "unseen")]
         yield (task["task"] + 1,), {f"{s}, {kind}": 100 * task[s][kind] for s, kind in names}
 
 
-ANALYSIS = Analysis(
-    make, CkaShape, "CKA before and after each task, x 100", ("task",), rows, Features.no_pairs
-)
+BOTH = dict.fromkeys(("seen", "unseen"), dict.fromkeys(ESTIMATORS, float))
+SHAPE = {"tasks": [{"task": int, **BOTH}]}
+TITLE = "CKA before and after each task, x 100"
+ANALYSIS = Analysis(make, SHAPE, TITLE, ("task",), rows, Features.no_pairs)

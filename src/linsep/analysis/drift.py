@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from ..learning.learner import Learner
 from ..learning.statistics import Affine, Linear
 from ..nets.net import pooled
+from .analyse import Analysis, Content, Row
 from .features import CHUNK, Features, Split
-from .kinds import Analysis, Content, Number, Place, Row, Shape
 
 RIDGE = 0.3  # as `+transport` has it by default
 COLUMNS = {
@@ -101,23 +101,6 @@ def _layers(outputs: dict[str, Tensor]) -> dict[str, Tensor]:
     return {n: z for n, z in flat.items() if n not in same} | {"features": last}
 
 
-class LayerDrift(Shape):
-    layer: str
-    own: Number
-    old: Number
-    least: Number
-    still: Number
-
-
-class DriftTask(Shape):
-    task: Place
-    layers: list[LayerDrift]
-
-
-class DriftShape(Shape):
-    tasks: list[DriftTask]
-
-
 def rows(content: Content) -> Iterator[Row]:
     for task in content["tasks"]:
         for layer in task["layers"]:
@@ -126,4 +109,5 @@ def rows(content: Content) -> Iterator[Row]:
 
 
 TITLE = "drift of features over a task: % of their variance that a linear map misses"
-ANALYSIS = Analysis(make, DriftShape, TITLE, ("task", "layer"), rows, Features.no_pairs)
+SHAPE = {"tasks": [{"task": int, "layers": [{"layer": str, **dict.fromkeys(COLUMNS, float)}]}]}
+ANALYSIS = Analysis(make, SHAPE, TITLE, ("task", "layer"), rows, Features.no_pairs)

@@ -2,12 +2,13 @@
 
     features/test-task02-<digest>.npy    float32 (n, d), in the order of `Features.labels`
 
-Knows how a run is opened again, and files. Knows nothing of what features are good for.
+Arithmetic on them is done in float64 on the host, a block of rows at a time, so that it needs
+O(d^2) memory whatever the number of rows.
 """
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -36,7 +37,8 @@ from ..storage.snapshots import Snapshot
 
 Split = Literal["train", "test"]
 FOLDER = "features"
-CHUNK = 1024  # rows
+CHUNK = 1024  # images that pass a net at a time
+ROWS = 4096  # rows turned to float64 at a time
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,13 @@ class Rule:
 
     weight: Tensor  # (C, d)
     bias: Tensor  # (C,)
-    seen: Tensor  # (C,) bool
+    seen: Tensor  # (C,) bool, or (n, C) for rows that each have their own
+
+    def barred(self, n: int) -> Tensor:
+        """What to add to the logits of n rows, (n, C): -inf for classes that cannot be chosen."""
+        allowed = self.seen.cpu()
+        nothing = torch.zeros(allowed.shape, dtype=torch.float64)
+        return nothing.masked_fill(~allowed, -torch.inf).expand(n, -1)
 
 
 def reopen(
@@ -280,3 +288,37 @@ def _remove_remains(folder: Path) -> None:
             path.unlink(missing_ok=True)
         except (OSError, ValueError):
             pass  # alive, of somebody else
+
+
+# --- arithmetic on matrices ----------------------------------------------------------------------
+
+
+def double(x: Tensor) -> Tensor:
+    """Return the tensor on the host, in float64 unless it holds integers."""
+    return x.detach().to("cpu", torch.float64 if x.is_floating_point() else torch.int64)
+
+
+def blocks(*tensors: Tensor) -> Iterator[list[Tensor]]:
+    """The same rows of each, block by block, as `double`."""
+    for parts in zip(*(torch.split(x, ROWS) for x in tensors), strict=True):
+        yield list(map(double, parts))
+
+
+def mean_row(z: Tensor) -> Tensor:
+    """Return the mean of the rows, (d,) float64."""
+    return torch.stack([len(b) / len(z) * b.mean(0) for (b,) in blocks(z)]).sum(0)
+
+
+def six_digits(values: Tensor) -> list[float]:
+    """Round to six digits: enough for figures and tables, at half the size."""
+    return [float(f"{v:.6g}") for v in values.tolist()]
+
+
+def check_features(z: Tensor, name: str = "features") -> None:
+    """Refuse what is not a non-empty matrix of finite numbers."""
+    if z.ndim != 2 or not z.is_floating_point():
+        raise ValueError(f"{name}: want a float matrix (n, d), got {z.dtype} {tuple(z.shape)}")
+    if z.numel() == 0:
+        raise ValueError(f"{name}: the matrix is empty, {tuple(z.shape)}")
+    if not all(rows.isfinite().all() for rows in torch.split(z, ROWS)):
+        raise ValueError(f"{name}: there are NaN or infinite values")

@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor
 
 from ..compare.statistics import mean
 from ..learning.logistic import Logistic, fit_logistic, mean_and_deviation
 from ..storage.snapshots import Snapshot
-from .features import Features, Rule, Split
-from .kinds import Analysis, Content, Number, Place, Row, Shape
-from .matrix import check_features, check_labels
+from .analyse import Analysis, Content, Row
+from .features import Features, Rule, Split, check_features
 
 Rows = tuple[Tensor, Tensor]  # features (n, d) and labels (n,)
 SPLITS: tuple[Split, Split] = ("train", "test")
@@ -62,14 +59,9 @@ def probe(
     Features are standardised with the drawn rows' mean and standard deviation; a feature that is
     the same in all of them is only centred.
     """
-    for (z, y), name in ((train, "training"), (test, "test")):
-        check_features(z, f"{name} features")
-        check_labels(y, len(z), f"{name} labels")
     (train_z, train_y), (test_z, test_y) = train, test
-    if train_z.shape[1] != test_z.shape[1]:
-        raise ValueError(
-            f"training rows have {train_z.shape[1]} features, test rows {test_z.shape[1]}"
-        )
+    check_features(train_z, "training features")
+    check_features(test_z, "test features")
     labels = torch.from_numpy(np.unique(train_y.cpu().long().numpy()))  # (K,) sorted
     strange = sorted(set(test_y.tolist()) - set(labels.tolist()))
     if strange:
@@ -175,30 +167,6 @@ def _by_task(run: Features, predicted: Tensor) -> list[float]:
     return [float(right[own].double().mean()) for own in rows if own.stop <= len(right)]
 
 
-class Draw(Shape):
-    portion: Number
-    accuracy: Number
-    tasks: list[Number]
-
-
-class Round(Shape):
-    task: Place
-    probe: list[Number]
-    head: list[Number]
-
-    @model_validator(mode="after")
-    def _tasks_so_far(self) -> Round:
-        if not len(self.probe) == len(self.head) == self.task + 1:
-            raise ValueError("a round must have an accuracy for each task so far")
-        return self
-
-
-class ProbeShape(Shape):
-    final: Annotated[list[Draw], Field(min_length=1)]
-    head: Number
-    rounds: list[Round]
-
-
 def rows(content: Content) -> Iterator[Row]:
     by_portion: dict[float, list[float]] = {}
     for one in content["final"]:
@@ -208,4 +176,17 @@ def rows(content: Content) -> Iterator[Row]:
 
 
 TITLE = "linear probing of the final features, accuracy in %"
-ANALYSIS = Analysis(make, ProbeShape, TITLE, (), rows, Features.no_final)
+SHAPE = {
+    "final": [{"portion": float, "accuracy": float, "tasks": [float]}],
+    "head": float,
+    "rounds": [{"task": int, "probe": [float], "head": [float]}],
+}
+
+
+def consistent(content: Content) -> bool:
+    """Whether every round has an accuracy for each task so far."""
+    rounds = [(r["task"] + 1, len(r["probe"]), len(r["head"])) for r in content["rounds"]]
+    return bool(content["final"]) and all(len(set(sizes)) == 1 for sizes in rounds)
+
+
+ANALYSIS = Analysis(make, SHAPE, TITLE, (), rows, Features.no_final, consistent=consistent)

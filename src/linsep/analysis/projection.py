@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from ..storage.snapshots import projections
-from .features import Features, Rule
-from .kinds import Analysis, Content, Number, Place, Row, Shape
-from .matrix import blocks, check_features, checked_head, double, mean_row, six_digits
+from .analyse import Analysis, Content, Row
+from .features import Features, Rule, blocks, check_features, double, mean_row, six_digits
 from .spectrum import effective_rank
 
 
@@ -54,42 +53,23 @@ class OldHead:
 
 
 def old_head_on_projected(
-    z: Tensor,
-    z_old: Tensor,
-    y: Tensor,
-    a: Tensor,
-    offset: Tensor | None,
-    weight: Tensor,
-    bias: Tensor | None,
-    *,
-    allowed: Tensor | None = None,
+    z: Tensor, z_old: Tensor, y: Tensor, a: Tensor, offset: Tensor, old: Rule
 ) -> OldHead:
     """Equations 5 and 6: do the old separators w survive as A^T w?
 
     `z` are the new net's features (n, d) and `z_old` the old net's (n, d') of the same rows, A is
-    (d', d), and `weight`, `bias` are the old head's. `allowed` is as in `spectrum.proj_acc`: give
-    the classes the old head knew.
+    (d', d), and `old` is how the old head decided, among the classes that it knew.
     """
     for matrix, name in ((z, "new features"), (z_old, "old features"), (a, "projection")):
         check_features(matrix, name)
-    if len(z_old) != len(z):
-        raise ValueError(f"there are {len(z)} rows of new features and {len(z_old)} of old ones")
-    if a.shape != (z_old.shape[1], z.shape[1]):
-        raise ValueError(
-            f"projection: want ({z_old.shape[1]}, {z.shape[1]}) to map new features to old ones, "
-            f"got {tuple(a.shape)}"
-        )
-    offset = torch.zeros(len(a)) if offset is None else offset
-    if offset.shape != (len(a),):
-        raise ValueError(f"offset: want {len(a)} numbers, got {tuple(offset.shape)}")
-    w, b, mask = checked_head(z_old, y, weight, bias, allowed)
+    w, b, mask = double(old.weight), double(old.bias), old.barred(len(z))
     matrix, shift, mean = double(a), double(offset), mean_row(z_old)
     sums = torch.zeros(5, dtype=torch.float64)
-    for new, old, labels, barred in blocks(z, z_old, y, mask):
+    for new, kept, labels, barred in blocks(z, z_old, y, mask):
         back = new @ matrix.T + shift
-        now, then = ((t @ w.T + b + barred).argmax(1) for t in (back, old))
+        now, then = ((t @ w.T + b + barred).argmax(1) for t in (back, kept))
         right = [(now == labels).sum(), (then == labels).sum(), (now == then).sum()]
-        sums += torch.stack([*right, (back - old).square().sum(), (old - mean).square().sum()])
+        sums += torch.stack([*right, (back - kept).square().sum(), (kept - mean).square().sum()])
     if float(sums[4]) == 0:
         raise ValueError("old features: the same in every row, so there is nothing to recover")
     accuracy, before, agreement = (sums[:3] / len(z)).tolist()
@@ -133,36 +113,13 @@ def _kept(project: torch.nn.Module, z: Tensor, z_old: Tensor, y: Tensor, rule: R
     if not isinstance(project, torch.nn.Sequential):
         shape = describe_projection(matrix)
         found = asdict(shape) | {"singular_values": six_digits(shape.singular_values)}
-    head = old_head_on_projected(
-        z, z_old, y, matrix, offset, rule.weight, rule.bias, allowed=rule.seen
-    )
-    return found | asdict(head)
+    return found | asdict(old_head_on_projected(z, z_old, y, matrix, offset, rule))
 
 
 def _lacking(run: Features) -> str:
     if not _terms(run):
         return "projection is of methods with +bfp, +bfp2 or +fd on the features"
     return run.no_pairs()
-
-
-class ProjectionPlace(Shape):
-    term: str
-    task: Place
-    stage: str | None
-    epoch: Place | None
-    accuracy: Number
-    accuracy_before: Number
-    agreement: Number
-    residual: Number
-    # Not of a map that is not linear.
-    singular_values: list[Number] | None = None
-    effective_rank: Number | None = None
-    to_identity: Number | None = None
-    to_orthogonal: Number | None = None
-
-
-class ProjectionShape(Shape):
-    places: list[ProjectionPlace]
 
 
 COLUMNS = {
@@ -186,7 +143,14 @@ def rows(content: Content) -> Iterator[Row]:
         yield (place["term"], place["task"] + 1, epoch), numbers
 
 
-PLACES = ("term", "task", "epoch")
-ANALYSIS = Analysis(
-    make, ProjectionShape, "the old head on projected features, %", PLACES, rows, _lacking
-)
+LINEAR = ("effective_rank", "to_identity", "to_orthogonal")  # and not of other maps
+SHAPE = {
+    "places": [
+        {"term": str, "task": int, "stage": (str, None), "epoch": (int, None)}
+        | dict.fromkeys(("accuracy", "accuracy_before", "agreement", "residual"), float)
+        | dict.fromkeys(LINEAR, (float, None))
+        | {"singular_values": ([float], None)}
+    ]
+}
+TITLE, PLACES = "the old head on projected features, %", ("term", "task", "epoch")
+ANALYSIS = Analysis(make, SHAPE, TITLE, PLACES, rows, _lacking)

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-from pydantic import model_validator
 from torch import Tensor
 
-from .features import Features
-from .kinds import Analysis, Content, Number, Place, Row, Shape
-from .matrix import blocks, check_features, checked_head, mean_row, six_digits
+from .analyse import Analysis, Content, Row
+from .features import Features, Rule, blocks, check_features, double, mean_row, six_digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,26 +60,17 @@ def effective_rank(values: Tensor) -> float:
     return float(torch.special.entr(share).sum().exp())
 
 
-def proj_acc(
-    z: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    basis: Spectrum,
-    *,
-    allowed: Tensor | None = None,
-) -> Tensor:
+def proj_acc(z: Tensor, y: Tensor, rule: Rule, basis: Spectrum) -> Tensor:
     """Equation 1, acc(y, g(U_1:k U_1:k^T z)), for k = 0..d in one pass: (d + 1,).
 
     Projecting on one more direction adds one outer product to the logits:
     logits_k = logits_(k-1) + (u_k^T (z - m)) W u_k, from logits_0 = W m + b, where m is the basis's
     centre (zero unless centred). Ties go to the first class, as in argmax.
     """
-    w, b, barred = checked_head(z, y, weight, bias, allowed)  # (C, d), (C,), (n, C)
-    if z.shape[1] != len(basis.centre):
-        raise ValueError(f"features have {z.shape[1]} columns, the basis {len(basis.centre)}")
+    check_features(z)
+    w, b = double(rule.weight), double(rule.bias)  # (C, d), (C,)
     steps = w @ basis.directions  # (C, d), column k is W u_k
-    table = w @ basis.centre + b + barred  # (n, C)
+    table = w @ basis.centre + b + rule.barred(len(z))  # (n, C)
     right = torch.zeros(z.shape[1] + 1, dtype=torch.int64)
     for block, start, labels in blocks(z, table, y):
         along = ((block - basis.centre) @ basis.directions).T.contiguous()  # (d, r)
@@ -113,8 +101,7 @@ def make(run: Features, *, centred: bool = False) -> Content:
         basis, rule, curves = spectrum(seen, centred=centred), run.rule(end), {}
         for name, first in (("seen", 0), ("newest", end.task)):
             z, y = run.of_tasks(end, "test", first, end.task + 1)
-            curve = proj_acc(z, y, rule.weight, rule.bias, basis, allowed=rule.seen)
-            curves[name] = six_digits(curve)
+            curves[name] = six_digits(proj_acc(z, y, rule, basis))
         tasks.append(
             {
                 "task": end.task,
@@ -126,25 +113,6 @@ def make(run: Features, *, centred: bool = False) -> Content:
             }
         )
     return {"tasks": tasks}
-
-
-class SpectrumTask(Shape):
-    task: Place
-    classes: Place
-    values: list[Number]
-    effective_rank: Number
-    proj_acc: dict[Literal["seen", "newest"], list[Number]]
-
-    @model_validator(mode="after")
-    def _every_k(self) -> SpectrumTask:
-        for name in ("seen", "newest"):
-            if len(self.proj_acc.get(name, ())) != len(self.values) + 1:
-                raise ValueError(f"proj_acc {name} must have a value for k = 0 and for each of d")
-        return self
-
-
-class SpectrumShape(Shape):
-    tasks: list[SpectrumTask]
 
 
 def rows(content: Content) -> Iterator[Row]:
@@ -163,6 +131,20 @@ def directions_for(curve: Sequence[float], share: float) -> int:
     return next(k for k, value in enumerate(curve) if value >= goal)
 
 
+def consistent(content: Content) -> bool:
+    """Whether every curve has a value for k = 0 and for each direction."""
+    return all(
+        len(task["proj_acc"][name]) == len(task["values"]) + 1
+        for task in content["tasks"]
+        for name in CURVES
+    )
+
+
+CURVES = {"seen": [float], "newest": [float]}
+TASK = {
+    "task": int, "classes": int, "values": [float], "effective_rank": float, "proj_acc": CURVES,
+}  # fmt: skip
+TITLE = "spectrum of the features and proj-acc, %"
 ANALYSIS = Analysis(
-    make, SpectrumShape, "spectrum of the features and proj-acc, %", ("task", "classes"), rows
+    make, {"tasks": [TASK]}, TITLE, ("task", "classes"), rows, consistent=consistent
 )

@@ -10,20 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
 from torch import Tensor
 
 from ..errors import ConfigError
-from .features import Features
-from .kinds import Analysis, Content, Number, Place, Row, Shape
-from .matrix import check_features
+from .analyse import Analysis, Content, Row
+from .features import Features, check_features
 from .spectrum import spectrum
 
 Engine = Literal["opentsne", "sklearn", "pca"]
+PERPLEXITY = 30.0
 COMPONENTS = 50  # t-SNE's neighbours are sought among this many principal components
 
 
@@ -38,26 +37,16 @@ def best_engine() -> Engine:
     return "opentsne" if find_spec("openTSNE") is not None else "sklearn"
 
 
-def embed(
-    matrices: Sequence[Tensor], *, engine: Engine, seed: int = 0, perplexity: float = 30.0
-) -> Embedding:
+def embed(matrices: Sequence[Tensor], *, engine: Engine, seed: int = 0) -> Embedding:
     """Points of all matrices (n_i, d) on the same axes; equal inputs and seed give equal points.
 
     The perplexity is lowered to a third of the rows when there are few, and two or three rows are
     shown by PCA.
     """
-    if not matrices:
-        raise ValueError("embed: no feature matrices")
-    for i, z in enumerate(matrices):
-        check_features(z, f"features {i}")
-        if z.shape[1] != matrices[0].shape[1]:
-            raise ValueError(
-                f"features {i} have {z.shape[1]} columns, the first {matrices[0].shape[1]}"
-            )
+    for i, matrix in enumerate(matrices):
+        check_features(matrix, f"features {i}")
     if engine not in get_args(Engine):
         raise ValueError(f"engine: want one of {get_args(Engine)}, got {engine!r}")
-    if not perplexity >= 1:
-        raise ValueError(f"perplexity: want at least 1, got {perplexity}")
     z = torch.cat([m.detach().cpu().double() for m in matrices])  # (n, d)
     components = principal_components(z, max(2, min(COMPONENTS, *z.shape)))  # (n, <= 50)
     if engine == "pca" or len(z) < 4 or float(components.abs().max()) == 0:
@@ -66,7 +55,7 @@ def embed(
         fit = _open_tsne if engine == "opentsne" else _sklearn_tsne
         x = components.numpy()
         start = x[:, :2] / max(float(x[:, 0].std()), 1e-30) * 1e-4
-        plane = torch.from_numpy(fit(x, start, min(perplexity, (len(z) - 1) / 3), seed))
+        plane = torch.from_numpy(fit(x, start, min(PERPLEXITY, (len(z) - 1) / 3), seed))
     parts = torch.split(plane.float(), [len(m) for m in matrices])
     return Embedding(tuple(parts), engine)
 
@@ -121,29 +110,22 @@ def make(
     }
 
 
-Point = Annotated[list[Number], Field(min_length=2, max_length=2)]
-
-
-class PlaneShape(Shape):
-    task: Place
-    engine: str
-    labels: Annotated[list[Place], Field(min_length=1)]
-    new: list[Place]
-    before: list[Point]
-    after: list[Point]
-
-    @model_validator(mode="after")
-    def _same_images(self) -> PlaneShape:
-        if not len(self.labels) == len(self.before) == len(self.after):
-            raise ValueError("there must be a point before and one after for each label")
-        return self
-
-
 def rows(content: Content) -> Iterator[Row]:
     yield (content["task"] + 1, content["engine"]), {"points": len(content["labels"])}
 
 
+def consistent(content: Content) -> bool:
+    """Whether there are a point before and one after for each label."""
+    before, after = content["before"], content["after"]
+    sizes = len(content["labels"]), len(before), len(after)
+    return sizes[0] > 0 and len(set(sizes)) == 1 and all(len(p) == 2 for p in (*before, *after))
+
+
+SHAPE = {
+    "task": int, "engine": str, "labels": [int], "new": [int], "before": [[float]],
+    "after": [[float]],
+}  # fmt: skip
 ANALYSIS = Analysis(
-    make, PlaneShape, "features on a plane", ("task", "engine"), rows, Features.no_pairs,
-    best={"engine": best_engine},
+    make, SHAPE, "features on a plane", ("task", "engine"), rows, Features.no_pairs,
+    best={"engine": best_engine}, consistent=consistent,
 )  # fmt: skip

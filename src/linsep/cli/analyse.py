@@ -116,10 +116,8 @@ def _analysed(
     from rich.console import Console
 
     from ..analysis.analyse import analyse as made
-    from ..analysis.analyse import lacking
+    from ..analysis.analyse import find, lacking, table
     from ..analysis.features import Features, reopen
-    from ..analysis.kinds import find
-    from ..analysis.table import table
     from ..compare.arms import compare
 
     opened: dict[str, Any] = {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..analysis import ANALYSES
-from ..analysis.kinds import Content, stored
+from ..analysis.analyse import Content, stored
 from ..compare.arms import Arm, Comparison, Fields, compare, data_names, spelled
 from ..compare.titles import is_bound
 from ..errors import ConfigError, StateError
