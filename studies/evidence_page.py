@@ -11,9 +11,9 @@ from statistics import fmean
 from textwrap import wrap
 from typing import Any
 
+from linsep.compare.naming import data_title, title
 from linsep.compare.statistics import summarise
 from linsep.compare.tables import Spread, Table, Value
-from linsep.compare.titles import data_title, title
 from linsep.errors import ConfigError
 from linsep.paper.tables import Place, at
 from linsep.settings.layers import flat

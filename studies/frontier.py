@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from linsep.compare import budgets
+from linsep.compare import tradeoffs
+from linsep.compare.naming import is_bound, title
 from linsep.compare.statistics import Paired, Summary, all_paired, holm, summarise
-from linsep.compare.titles import is_bound, title
 from linsep.settings.layers import flat
 from linsep.storage.folder import RunFolder
 from linsep.storage.store import Record
@@ -189,7 +189,7 @@ def frontier(records: Iterable[Record]) -> Frontier:
     return Frontier(
         ranked,
         [one for one in every if not one.complete],
-        [rivals[i] for i in budgets.frontier(points)],
+        [rivals[i] for i in tradeoffs.frontier(points)],
         those(contrasts), those(norms), those(heads), those(forms),
         candidates(runs, SEARCH), complete(runs), candidates(runs, HELD_OUT),
         _confirmed(runs, (RIVAL, [FRESH]), (RIVAL, ["main"])),

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from linsep.compare.naming import is_bound, title
 from linsep.compare.statistics import Paired
 from linsep.compare.tables import Interval, Spread, Table, Value
-from linsep.compare.titles import is_bound, title
 
 from .evidence import SEEDS, SIGNIFICANT
 from .frontier import (

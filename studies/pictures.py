@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from math import log10
 
-from linsep.compare.titles import is_bound
+from linsep.compare.naming import is_bound
 
 from .evidence import FEWEST, Finding, Outcome, Verdict
 from .evidence_page import PLAIN, contrast_title

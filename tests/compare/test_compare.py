@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import math
-import re
-import shutil
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -18,7 +16,7 @@ import pytest
 from scipy import stats
 
 from linsep.compare.arms import Comparison, Estimate, compare
-from linsep.compare.summaries import differences, long, notes, summary
+from linsep.compare.summaries import differences, notes, summary
 from linsep.compare.tables import Table
 from linsep.errors import ConfigError
 from linsep.storage.store import Store
@@ -73,38 +71,6 @@ def test_numbers_agree_with_scipy(seeds: int, tmp_path: Path) -> None:
         assert one.pairs.sign_flip.p == pytest.approx(flips.pvalue, rel=1e-9)
         better = (ours < base) if metric == "ff" else (ours > base)
         assert one.score == (better.sum(), seeds - better.sum(), 0)
-
-
-def test_many_seeds_are_sampled_and_the_same_each_time(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    gaps = []
-    for seed in range(20):
-        base, gap = float(rng.normal(50, 1)), float(rng.normal(0.4, 1))
-        make_run(tmp_path, "er", seed, base)
-        make_run(tmp_path, "er+bfp", seed, base + gap)
-        gaps.append(gap)
-    one, again = (estimate(compared(tmp_path), "er+bfp", "class_il", "faa") for _ in range(2))
-    assert one.pairs is not None
-    assert not one.pairs.sign_flip.exact
-    assert one.pairs == again.pairs
-    expected = stats.permutation_test(
-        (np.array(gaps),), np.mean, permutation_type="samples", n_resamples=50_000, rng=1
-    )
-    assert one.pairs.sign_flip.p == pytest.approx(expected.pvalue, abs=0.01)
-
-
-def test_less_forgetting_is_a_win(tmp_path: Path) -> None:
-    for seed, (ff, less) in enumerate([(40.0, 30.0), (40.0, 35.0), (40.0, 41.0), (40.0, 40.0)]):
-        for method, value in (("er", ff), ("er+bfp", less)):
-            one = {"faa": 50.0, "ff": value, "ala": None}
-            make_run(tmp_path, method, seed, metrics={"class_il": one, "task_il": one})
-    found = compared(tmp_path)
-    forgetting = estimate(found, "er+bfp", "class_il", "ff")
-    assert forgetting.pairs is not None
-    assert forgetting.pairs.difference.mean == -3.5
-    assert forgetting.score == (2, 1, 1)
-    assert estimate(found, "er+bfp", "class_il", "faa").score == (0, 0, 4)
-    assert estimate(found, "er+bfp", "class_il", "ala").summary is None
 
 
 def test_pairs_are_by_seed(tmp_path: Path) -> None:
@@ -228,14 +194,6 @@ def test_natural_and_shuffled_orders_are_not_pooled(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_runs_of_other_class_orders_are_no_pairs(tmp_path: Path) -> None:
-    make_order(tmp_path, "er", 1, 0, 50.0)
-    make_order(tmp_path, "er+bfp", 2, 0, 60.0)
-    make_order(tmp_path, "er+fd", None, 0, 60.0)
-    found = compared(tmp_path)
-    assert not any(e.pairs for es in found.estimates for e in es)
-
-
 def test_the_natural_order_has_no_seed(tmp_path: Path) -> None:
     """A second run of the same order and seed is the same run; it is named and not counted."""
     make_order(tmp_path, "er", None, 0, 50.0, order_seed=1)
@@ -243,24 +201,6 @@ def test_the_natural_order_has_no_seed(tmp_path: Path) -> None:
     found = compared(tmp_path)
     assert [len(arm.runs) for arm in found.arms] == [1]
     assert notes(found) == ["1 with the settings and seed of another, left out: er-200-s0-None-2"]
-
-
-@pytest.mark.parametrize("word", ["grid", "run"])
-def test_the_closing_table_has_a_row_for_each_arm(word: str, tmp_path: Path) -> None:
-    tiny = ("--set", "scenario=blobs", "--set", "memory=20", "--set", "training.epochs=1", "--set",
-            "scenario.train=10", "--set", "scenario.test=5", "-q")  # fmt: skip
-    if word == "run":
-        said = command("run", "--method", "er+bfp", *tiny, cwd=tmp_path)
-        expected = {"ER w/ BFP": "1"}
-    else:
-        over = ("--over", "method=er+bfp", "--over", "bfp.weight=0.1,1,10", "--over", "seed=0,1")
-        said = command("grid", *over, *tiny, cwd=tmp_path)
-        expected = {f"ER w/ BFP, γ={w}": "2" for w in ("0.1", "1", "10")}
-    assert said.returncode == 0, said.stderr
-    lines = [re.split(r"  +", line.strip()) for line in said.stdout.splitlines()]
-    for setting in ("Class-IL", "Task-IL"):
-        rows = {line[1]: line[2] for line in lines if line[0] == setting}
-        assert rows == expected
 
 
 def test_a_damaged_run_does_not_cost_the_grid_its_table(tmp_path: Path) -> None:
@@ -287,42 +227,6 @@ def test_nothing_to_compare(tmp_path: Path) -> None:
 
 VALUES = {"derpp": (65.0, 66.0, 64.0), "derpp+bfp": (71.5, 72.5, 72.0)}
 
-LATEX = r"""% 95 %: Student's interval for the mean; p (t): paired t test; p (Holm): the same, corrected for all tests of the table; p (flips): sign-flip permutation test, never below 2 / 2^n for n pairs; better: higher FAA, ALA, lower FF
-\begin{table}
-\centering
-\caption{Split CIFAR-10}
-\begin{tabular}{llrrrr}
-  \toprule
-  setting & method & seeds & FAA & FF & ALA \\
-  \midrule
-  Class-IL & DER++ & 3 & 65.00 $\pm$ 1.00 & 35.00 $\pm$ 1.00 & 32.50 $\pm$ 0.50 \\
-  Class-IL & DER++ w/ BFP & 3 & \textbf{72.00 $\pm$ 0.50} & \textbf{28.00 $\pm$ 0.50} & \textbf{36.00 $\pm$ 0.25} \\
-  \midrule
-  Task-IL & DER++ & 3 & 65.00 $\pm$ 1.00 & 35.00 $\pm$ 1.00 & 32.50 $\pm$ 0.50 \\
-  Task-IL & DER++ w/ BFP & 3 & \textbf{72.00 $\pm$ 0.50} & \textbf{28.00 $\pm$ 0.50} & \textbf{36.00 $\pm$ 0.25} \\
-  \bottomrule
-\end{tabular}
-\end{table}
-
-\begin{table}
-\centering
-\caption{Paired differences by seed}
-\begin{tabular}{llllrrlllll}
-  \toprule
-  setting & method & against & metric & pairs & difference & 95 \% & p (t) & p (Holm) & p (flips) & better/worse/same \\
-  \midrule
-  Class-IL & DER++ w/ BFP & DER++ & FAA & 3 & 7.00 $\pm$ 0.87 & 4.85 to 9.15 & 0.0051 & 0.0304 & 0.2500 & 3/0/0 \\
-  Class-IL & DER++ w/ BFP & DER++ & FF & 3 & $-$7.00 $\pm$ 0.87 & $-$9.15 to $-$4.85 & 0.0051 & 0.0304 & 0.2500 & 3/0/0 \\
-  Class-IL & DER++ w/ BFP & DER++ & ALA & 3 & 3.50 $\pm$ 0.43 & 2.42 to 4.58 & 0.0051 & 0.0304 & 0.2500 & 3/0/0 \\
-  \midrule
-  Task-IL & DER++ w/ BFP & DER++ & FAA & 3 & 7.00 $\pm$ 0.87 & 4.85 to 9.15 & 0.0051 & 0.0304 & 0.2500 & 3/0/0 \\
-  Task-IL & DER++ w/ BFP & DER++ & FF & 3 & $-$7.00 $\pm$ 0.87 & $-$9.15 to $-$4.85 & 0.0051 & 0.0304 & 0.2500 & 3/0/0 \\
-  Task-IL & DER++ w/ BFP & DER++ & ALA & 3 & 3.50 $\pm$ 0.43 & 2.42 to 4.58 & 0.0051 & 0.0304 & 0.2500 & 3/0/0 \\
-  \bottomrule
-\end{tabular}
-\end{table}
-"""  # noqa: E501
-
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Path:
@@ -330,14 +234,6 @@ def pair(tmp_path: Path) -> Path:
         for seed, faa in enumerate(values):
             make_run(tmp_path / "runs", method, seed, faa)
     return tmp_path
-
-
-def test_latex_to_the_character(pair: Path) -> None:
-    said = command("compare", "--format", "latex", cwd=pair)
-    assert said.stdout == LATEX
-    written = command("compare", "--format", "latex", "-o", "table.tex", cwd=pair)
-    assert written.stdout == "Written to table.tex\n"
-    assert (pair / "table.tex").read_text() == LATEX
 
 
 def test_terminal_and_markdown(pair: Path) -> None:
@@ -403,38 +299,6 @@ for words, loaded in ((["--help"], False), (["runs"], False), (["compare"], True
     assert done.returncode == 0, done.stderr
 
 
-def test_long_tables_are_drawn_plainly(tmp_path: Path) -> None:
-    for seed in range(201):
-        make_run(tmp_path / "runs", "er", seed, 50.0 + seed / 10)
-    said = command("runs", cwd=tmp_path).stdout.splitlines()
-    assert said[0] == "201 runs, 201 finished"
-    assert len(said) == 3 + 201
-    assert said[3].split() == [
-        "er-200-s0", "er-200-s0", "finished", "split-cifar10", "er", "200", "0", "50.00", "50.00",
-        "50.00",
-    ]  # fmt: skip
-
-
-def test_every_row_of_the_long_table_is_whole(pair: Path) -> None:
-    table = long(compare(Store(pair / "runs").select()))
-    assert all(len(row) == len(table.columns) for row in table.rows)
-    assert not any(isinstance(v, float) and math.isnan(v) for row in table.rows for v in row)
-    assert differences(compare(Store(pair / "runs").select("method=derpp"))).rows == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not on PATH")
-def test_the_latex_compiles(pair: Path) -> None:
-    command("compare", "--format", "latex", "-o", "table.tex", cwd=pair)
-    command("paper", "table1", "--format", "latex", "-o", "paper.tex", cwd=pair)
-    document = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
-    document += r"\input{table}\input{paper}\end{document}"
-    (pair / "main.tex").write_text(document)
-    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
-    done = subprocess.run(words, cwd=pair, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:]
-
-
 def test_plain_text_marks_the_best_and_parts_groups() -> None:
     rows = [("a", "er", 1.0), ("a", "bfp", 2.0), ("b", "er", 3.0)]
     found = Table(("in", "method", "FAA"), rows, caption="C", best={"FAA": "max"}, group="in")
@@ -442,15 +306,6 @@ def test_plain_text_marks_the_best_and_parts_groups() -> None:
         "C", "in  method   FAA", "──  ──────  ────", "a   er      1.00", "a   bfp     *2.00*", "",
         "b   er      *3.00*",
     ]  # fmt: skip
-
-
-def test_a_second_run_of_a_seed_is_left_out_with_a_note(tmp_path: Path) -> None:
-    """Two results versions of one run: only one of them counts."""
-    make_run(tmp_path, "er", 0, 50.0)
-    make_run(tmp_path, "er", 0, 60.0, label="-newer")
-    comparison = compare(Store(tmp_path).records())
-    assert comparison.repeated == ["er-200-s0-newer"]
-    assert any("er-200-s0-newer" in note for note in notes(comparison))
 
 
 def test_versions_of_a_users_method_are_arms_and_its_places_are_not(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from linsep.compare.arms import Arm, compare
-from linsep.compare.naming import setting_words, telling
+from linsep.compare.naming import OWN, SCENARIOS, data_title, telling, title
 from linsep.compare.summaries import differences, remarks, summary
 from linsep.compare.tables import draw, fitted
-from linsep.compare.titles import OWN, SCENARIOS, data_title
 from linsep.data.registry import SOURCES
 from linsep.storage.store import Store
 from tests.helpers.made_runs import make_run
@@ -136,7 +135,7 @@ def ordinary(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("width", [80, 100, 160])
+@pytest.mark.parametrize("width", [80, 160])
 def test_a_row_is_a_line_and_names_are_whole(ordinary: Path, width: int) -> None:
     comparison = compare(Store(ordinary).records())
     for table in (summary(comparison), differences(comparison)):
@@ -169,9 +168,7 @@ def test_the_bound_is_never_the_best(ordinary: Path) -> None:
     assert ["**" in part.to_markdown() for part in ranked] == [False, True, True] * 2
 
 
-def test_an_option_that_is_not_written_is_at_its_default() -> None:
-    told = ["memory.rows", "net.norm"]
-    assert (
-        setting_words({"memory.rows": 200, "net.norm": "group"}, told) == "memory=200, norm=group"
-    )
-    assert setting_words({"memory.rows": 200}, told) == "memory=200, default norm"
+def test_titles_by_hand() -> None:
+    assert title("derpp+bfp") == "DER++ w/ BFP"
+    assert title("er_ace+fd+bfp2") == "ER-ACE w/ FD, BFP-2"
+    assert title("mine+own") == "mine w/ own"

@@ -22,25 +22,6 @@ from tests.helpers.made_runs import make_run
 FAA = {"er": (50.0, 52.0), "er+bfp": (54.0, 55.0)}
 ROWS = (200, 500)
 
-LATEX = r"""% methods without memory have the same numbers in every column of it
-\begin{table}
-\centering
-\caption{100\% \& more}
-\label{tab:main}
-\begin{tabular}{lrrrr}
-  \toprule
-  & \multicolumn{2}{c}{memory=200} & \multicolumn{2}{c}{memory=500} \\
-  \cmidrule(lr){2-3} \cmidrule(lr){4-5}
-  method & FAA & FF & FAA & FF \\
-  \midrule
-  JT & 91.00 $\pm$ 1.41 & 9.00 $\pm$ 1.41 & 91.00 $\pm$ 1.41 & 9.00 $\pm$ 1.41 \\
-  ER & 53.00 $\pm$ 1.41 & 47.00 $\pm$ 1.41 & 56.00 $\pm$ 1.41 & 44.00 $\pm$ 1.41 \\
-  ER w/ BFP & \textbf{56.50 $\pm$ 0.71} & \textbf{43.50 $\pm$ 0.71} & \textbf{59.50 $\pm$ 0.71} & \textbf{40.50 $\pm$ 0.71} \\
-  \bottomrule
-\end{tabular}
-\end{table}
-"""  # noqa: E501
-
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
@@ -56,12 +37,6 @@ def kept(tmp_path: Path) -> Path:
 def made(where: Path, **choice: str) -> tuple[Table, list[str]]:
     comparison = compare(Store(where / "runs").records())
     return pivot(comparison, choose(comparison, **choice))
-
-
-def test_latex_to_the_character(kept: Path) -> None:
-    words = ("compare", "--metrics", "faa,ff", "--columns", "memory", "--format", "latex")
-    said = command(*words, "--caption", "100% & more", "--label", "tab:main", cwd=kept)
-    assert said.stdout == LATEX
 
 
 def test_every_cell_is_the_mean_and_std_of_its_runs(kept: Path) -> None:

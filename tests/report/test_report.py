@@ -20,9 +20,9 @@ import pytest
 
 from linsep.analysis.analyse import table
 from linsep.compare.arms import compare
+from linsep.compare.naming import title
 from linsep.compare.summaries import differences, summary
 from linsep.compare.tables import Spread
-from linsep.compare.titles import title
 from linsep.errors import ConfigError
 from linsep.report import style
 from linsep.report.canvas import Figure

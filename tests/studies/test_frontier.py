@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from linsep.compare.titles import title
+from linsep.compare.naming import title
 from linsep.storage.store import Store
 from studies.evidence import SEEDS, Runs
 from studies.frontier import (

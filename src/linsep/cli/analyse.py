@@ -95,7 +95,7 @@ def _check(option: str, kind: str, names: Sequence[str], known: Sequence[str]) -
 
 def _gamma(records: Sequence[Record]) -> list[Table]:
     from ..compare.arms import compare
-    from ..compare.curves import table, tradeoff
+    from ..compare.tradeoffs import curve_table, tradeoff
 
     curves = tradeoff(compare(records))
     if not curves:
@@ -103,7 +103,7 @@ def _gamma(records: Sequence[Record]) -> list[Table]:
             "gamma needs runs of one method with several weights of its backward term: "
             "linsep grid --over method=derpp+bfp --over bfp.weight=0.1,1,10"
         )
-    return [table(curves)]
+    return [curve_table(curves)]
 
 
 def _analysed(

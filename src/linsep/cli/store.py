@@ -155,8 +155,8 @@ def compare(
       linsep compare --metrics faa,ff --columns memory --format latex -o table.tex
     """
     from ..compare.arms import compare as compared
-    from ..compare.budgets import at_equal as budgeted
     from ..compare.pivot import choose, pivot
+    from ..compare.tradeoffs import at_equal as budgeted
 
     check_label(label)
     chosen = any(given is not None for given in (metrics, columns, spread))

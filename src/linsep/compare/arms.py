@@ -18,11 +18,10 @@ from ..errors import ConfigError, unknown
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from ..settings.layers import NO_NUMBERS, decides
 from ..storage.store import Record, Value
-from .naming import DATA, arm_titles, setting_words, telling
+from .naming import DATA, arm_titles, data_title, setting_words, telling
 from .naming import Fields as Fields
 from .naming import shown as shown
 from .statistics import Paired, Summary, all_paired, mean, summarise
-from .titles import data_title
 
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
 # Fields that never tell arms apart: no number depends on them, or they identify a run in its arm.

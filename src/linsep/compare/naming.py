@@ -1,18 +1,42 @@
-"""What arms and blocks are called: the name the user gave, or the method and what differs.
+"""What methods, data sets, arms and blocks are called in print.
 
-    DER++ w/ BFP, γ=0.5        an arm, beside another with γ=3
+    DER++ w/ BFP                      the method derpp+bfp
+    DER++ w/ BFP, γ=0.5               an arm, beside another with γ=3
     Split CIFAR-10, memory=200        a block, beside others
 
 A label says no more than is needed to tell it from the others: of two settings that always change
-together, the first. Knows names of fields and values. Knows nothing of runs or tables.
+together, the first.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePath
 
+from ..settings.catalogue import SCENARIOS as CATALOGUE
+from ..settings.catalogue import title as title
 from ..settings.layers import SHORT
 from ..storage.store import Value
-from .titles import title
+
+SCENARIOS = {name: entry.title for name, entry in CATALOGUE.items()}
+OWN = ("folder", "table", "arrays", "huggingface", "code")  # scenarios that say nothing of the data
+BOUND = "jt"  # trained on all data at once: an upper bound and no competitor
+
+
+def is_bound(method: str) -> bool:
+    return method.partition("+")[0] == BOUND
+
+
+def data_title(facts: Mapping[str, object], titles: Mapping[str, str] = SCENARIOS) -> str:
+    """The data's name, if the user gave it one, else that of own data's file or of the scenario."""
+    name, place = facts.get("scenario.name"), facts.get("scenario.data")
+    if given := facts.get("scenario.data_name"):
+        return str(given)
+    if name in OWN and place:
+        return PurePath(str(place)).name or str(name)
+    return titles.get(str(name), str(name or ""))
+
+
+# --- labels --------------------------------------------------------------------------------------
 
 Fields = tuple[tuple[str, Value], ...]
 SHORT_OF = {full: short for short, full in SHORT.items()}

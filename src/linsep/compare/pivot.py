@@ -18,10 +18,9 @@ from ..learning.metrics import COSTS, METRICS, SETTINGS
 from ..storage.store import Value as Fact
 from ..storage.store import check_names, full_name
 from .arms import IGNORED, Arm, Comparison, Member, data_names, named, ranks
-from .naming import DATA, MEMORY, Fields, option_name, setting_words, short_names, shown
+from .naming import DATA, MEMORY, Fields, is_bound, option_name, setting_words, short_names, shown
 from .summaries import caption, counted, remarks
 from .tables import Best, Interval, Spread, Table, Value
-from .titles import is_bound
 
 Beside = Literal["std", "interval", "none"]  # the mean
 USUAL = "faa,ff"

@@ -12,10 +12,9 @@ from dataclasses import astuple
 from ..learning.metrics import COSTS, METRICS, REPORTED, SETTINGS
 from ..storage.store import Record, full_name
 from .arms import Arm, Comparison, Estimate, data_names, pooled, shown, spelled
-from .naming import short_names
+from .naming import data_title, is_bound, short_names, title
 from .statistics import Summary, holm
 from .tables import Best, Spread, Table, Value
-from .titles import data_title, is_bound, title
 
 TITLES = {name: METRICS[name].title for name in REPORTED}
 BEST: Mapping[str, Best] = {title: METRICS[name].better for name, title in TITLES.items()}

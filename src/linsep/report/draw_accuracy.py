@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..compare import statistics
+from ..compare.naming import is_bound
 from ..compare.tables import Table, Value
-from ..compare.titles import is_bound
 from ..learning.metrics import SETTINGS
 from . import style
 from .canvas import Axes, Canvas, Figure, Room

@@ -6,12 +6,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, product
 
 from ..compare.arms import Estimate, spelled
-from ..compare.budgets import frontier
-from ..compare.curves import Curve
-from ..compare.curves import table as curve_table
+from ..compare.naming import is_bound
 from ..compare.statistics import Summary
 from ..compare.tables import Table, Value
-from ..compare.titles import is_bound
+from ..compare.tradeoffs import Curve, curve_table, frontier
 from ..learning.metrics import METRICS, REPORTED, SETTINGS
 from . import style
 from .canvas import Axes, Canvas, Figure

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from ..analysis import ANALYSES
 from ..analysis.analyse import Content, stored
 from ..compare.arms import Arm, Comparison, Fields, compare, data_names, spelled
-from ..compare.titles import is_bound
+from ..compare.naming import is_bound
 from ..errors import ConfigError, StateError
 from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record

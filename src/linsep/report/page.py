@@ -15,11 +15,10 @@ from importlib.resources import files
 from itertools import groupby
 
 from .. import __version__
-from ..compare.curves import table as curve_table
-from ..compare.curves import tradeoff
+from ..compare.naming import is_bound
 from ..compare.summaries import differences, notes, summary
 from ..compare.tables import Table
-from ..compare.titles import is_bound
+from ..compare.tradeoffs import curve_table, tradeoff
 from ..learning.metrics import COSTS
 from ..optional import needed
 from . import draw_accuracy, draw_comparison, draw_features, draw_heads, draw_memory, words

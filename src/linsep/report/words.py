@@ -10,9 +10,9 @@ from typing import Any
 
 from ..compare import statistics
 from ..compare.arms import Arm, shown
+from ..compare.naming import is_bound
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
 from ..compare.tables import Spread, Table, Value
-from ..compare.titles import is_bound
 from ..learning.metrics import COSTS, METRICS, REPORTED, SETTINGS
 from ..learning.metrics import audit as flaws
 from .gather import ArmRuns, Block, Gathered, Run

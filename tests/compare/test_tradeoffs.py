@@ -1,4 +1,4 @@
-"""Methods at equal cost: which arms are listed together, and what their differences are."""
+"""Arms at equal cost, and curves over the weight of an added term."""
 
 import json
 from itertools import product
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from linsep.compare.arms import Comparison, compare
-from linsep.compare.budgets import at_equal, frontier
 from linsep.compare.pivot import choose, pivot
 from linsep.compare.summaries import listing, long, summary
 from linsep.compare.tables import Interval, Spread
+from linsep.compare.tradeoffs import Curve, at_equal, curve_table, frontier, tradeoff
 from linsep.errors import ConfigError
 from linsep.storage.store import Store
 from tests.helpers.made_runs import make_run, spend
@@ -138,3 +138,61 @@ def test_tables_have_passes_where_a_run_has_them(tmp_path: Path) -> None:
     assert chosen.columns == ["method", "FAA", "passes", "bytes"]
     assert chosen.best == {"FAA": "max"}
     assert chosen.rows[0][2:] == [1.89, 100]  # DER
+
+
+# --- curves --------------------------------------------------------------------------------------
+
+
+def curves(runs: Path) -> list[Curve]:
+    return tradeoff(compare(Store(runs).select()))
+
+
+def weigh(runs: Path, method: str, weight: float, seed: int, faa: float, **more: object) -> None:
+    term = method.rpartition("+")[2]
+    settings = {term: {"weight": weight}, **more}
+    make_run(runs, method, seed, faa, settings=settings, label=f"-{term}{weight}{more}")
+
+
+def test_weights_in_order_and_the_plain_method_is_zero(tmp_path: Path) -> None:
+    for seed in range(3):
+        make_run(tmp_path, "er", seed, 50.0 + seed)
+        for weight in (10.0, 0.5, 3.0):
+            weigh(tmp_path, "er+bfp", weight, seed, 60.0 + weight + seed)
+    (curve,) = curves(tmp_path)
+    assert (curve.method, curve.field, curve.label) == ("er+bfp", "bfp.weight", "er+bfp")
+    assert [point.weight for point in curve.points] == [0.0, 0.5, 3.0, 10.0]
+    found = [point.arm.summary("class_il", "faa") for point in curve.points]
+    assert [one.mean for one in found if one] == [51.0, 61.5, 64.0, 71.0]
+    shown = curve_table([curve])
+    assert [row[1] for row in shown.rows] == ["0", "0.5", "3", "10"] * 2
+    assert [row[2] for row in shown.rows] == [3] * 8
+    assert shown.rows[1][3:] == [Spread(61.5, 1.0), Spread(38.5, 1.0), Spread(30.75, 0.5)]
+
+
+def test_what_else_differs_makes_curves_of_its_own(tmp_path: Path) -> None:
+    for rows, init, weight in product((100, 200), ("default", "identity"), (1.0, 2.0)):
+        settings = {"memory": {"rows": rows}, "bfp": {"weight": weight, "init": init}}
+        make_run(tmp_path, "er+bfp", 0, rows + weight, settings=settings, label=f"{init}{weight}")
+        if init == "default" and weight == 1.0:
+            make_run(tmp_path, "er", 0, float(rows), settings={"memory": {"rows": rows}})
+    found = curves(tmp_path)
+    assert [(curve.block, curve.options) for curve in found] == [
+        ((("memory.rows", rows),), (("bfp.init", init),))
+        for rows, init in product((100, 200), ("default", "identity"))
+    ]
+    for curve in found:
+        kept = dict(curve.block)["memory.rows"]
+        means = [point.arm.summary("task_il", "faa") for point in curve.points]
+        assert isinstance(kept, int)
+        assert [one.mean for one in means if one] == [kept, kept + 1, kept + 2]
+
+
+def test_the_other_term_stays(tmp_path: Path) -> None:
+    fd = {"fd": {"weight": 7.0}}
+    for other in ("er", "er+fd"):
+        make_run(tmp_path, other, 0, 10.0 + len(other), settings=fd if "fd" in other else None)
+    for weight in (1.0, 2.0):
+        weigh(tmp_path, "er+fd+bfp", weight, 0, 60.0, **fd)
+    (curve,) = curves(tmp_path)
+    first = curve.points[0]
+    assert (first.weight, first.arm.method) == (0.0, "er+fd")

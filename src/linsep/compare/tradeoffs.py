@@ -1,27 +1,27 @@
-"""Arms at equal cost: those that cost the same, or what can be had for the cost of one of them.
+"""What is traded for what: accuracy for cost, and stability for plasticity.
 
     at_equal(comparison, "passes")               groups of arms within 5 % of the dearest of each
     at_equal(comparison, "passes", "derpp+bfp")  what costs no more than DER++ w/ BFP
+    tradeoff(comparison)                         metrics over the weight of an added term
 
-Training settings may differ within a group, for they are a way to spend; so may the memory's rows
-where bytes are the measure. Knows costs as the store has them. Knows nothing of how they came
-about.
+At equal cost, training settings may differ within a group, for they are a way to spend; so may the
+memory's rows where bytes are the measure.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import ConfigError, unknown
-from ..learning.metrics import COSTS
-from .arms import Arm, Comparison, Fields, ranks
-from .naming import MEMORY, setting_words, telling
-from .statistics import Summary, all_paired
-from .summaries import BUDGETS, caption, counted, remarks, spread
+from ..learning.metrics import COSTS, METRICS, REPORTED, SETTINGS
+from .arms import Arm, Comparison, Fields, matching, ranks, spelled
+from .naming import MEMORY, is_bound, option_name, option_words, setting_words, telling, title
+from .statistics import all_paired
+from .summaries import BEST, BUDGETS, caption, counted, located, remarks, spread
 from .tables import Best, Interval, Table, Value
-from .titles import is_bound
 
 EQUAL = 0.05  # costs that differ by no more than this share count as equal
-METRICS = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
+SHOWN = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,13 @@ def _table(comparison: Comparison, groups: Sequence[Group], measure: str) -> Tab
     for group in groups:
         for one in sorted(group.spenders, key=lambda spender: -spender.accuracy):
             bounds += [len(rows)] if is_bound(one.arm.method) else []
-            found = [spread(one.arm.summary(*metric)) for metric in METRICS.values()]
+            found = [spread(one.arm.summary(*metric)) for metric in SHOWN.values()]
             gap = [_gap(one, group.rival)] if paired else []
             head: list[Value] = [_budget(group, measure), one.title, len(one.arm.runs)]
             rows.append([*head, _shown(one.cost, measure), *found, *gap])
-    columns = ["budget", "method", runs, measure, *METRICS, *gaps]
+    columns = ["budget", "method", runs, measure, *SHOWN, *gaps]
     spare = [["budget"], [runs], ["Task-IL FAA"]]
-    best: dict[str, Best] = dict.fromkeys(METRICS, "max")
+    best: dict[str, Best] = dict.fromkeys(SHOWN, "max")
     return Table(columns, rows, caption(comparison), best, "budget", unranked=bounds, spare=spare)
 
 
@@ -177,7 +177,7 @@ def _gap(one: Spender, rival: Spender | None) -> Interval | None:
     sides = one.arm.values("class_il", "faa"), rival.arm.values("class_il", "faa")
     if not sides[0].keys() & sides[1].keys():
         return None
-    found: Summary = all_paired([sides])[0].difference
+    found = all_paired([sides])[0].difference
     return Interval(found.mean, found.low, found.high)
 
 
@@ -197,3 +197,84 @@ def _meaning(measure: str, against: str | None) -> str:
         "difference: Class-IL FAA minus that of the method of the budget, seed by seed, with its "
         "95 % interval"
     )
+
+
+# --- over the weight of an added term ------------------------------------------------------------
+
+
+class Point(NamedTuple):
+    """One weight, and the arm that was run with it."""
+
+    weight: float
+    arm: Arm
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A method over the weights of one of its added terms, in ascending order; the method without
+    that term is its weight 0.
+    """
+
+    block: Fields
+    method: str  # with the term: "derpp+bfp"
+    field: str  # that holds the weight: "bfp.weight"
+    options: Fields  # others that tell this curve from the next
+    points: Sequence[Point]
+
+    @property
+    def label(self) -> str:
+        return f"{self.method} ({spelled(self.options)})" if self.options else self.method
+
+    @property
+    def title(self) -> str:
+        """'ER w/ BFP, BFP init=identity', for people."""
+        words = option_words(self.method, dict(self.options), [name for name, _ in self.options])
+        return ", ".join(filter(None, [title(self.method), words]))
+
+    @property
+    def weight(self) -> str:
+        """What the weight is called: γ."""
+        return option_name(self.method, self.field)
+
+    @property
+    def place(self) -> str:
+        return self.points[0].arm.place
+
+
+def tradeoff(comparison: Comparison) -> list[Curve]:
+    """One curve for each method that was run with several weights of an added term."""
+    groups: dict[tuple[Fields, str, str, Fields], list[Point]] = {}
+    for arm in comparison.arms:
+        weights = [f"{term}.weight" for term in arm.method.split("+")[1:]]
+        for field, weight in arm.options:
+            if field in weights and isinstance(weight, int | float):
+                others = tuple(pair for pair in arm.options if pair[0] != field)
+                points = groups.setdefault((arm.block, arm.method, field, others), [])
+                points.append(Point(float(weight), arm))
+    curves = []
+    for (block, method, field, others), points in groups.items():
+        if len(points) < 2:
+            continue
+        base, *terms = method.split("+")
+        without = "+".join([base, *(term for term in terms if f"{term}.weight" != field)])
+        plain = matching(comparison.arms, block, without, others)
+        if plain is not None and all(point.weight for point in points):
+            points.append(Point(0.0, plain))
+        points.sort(key=lambda point: point.weight)
+        curves.append(Curve(block, method, field, others, points))
+    return curves
+
+
+def curve_table(curves: Sequence[Curve]) -> Table:
+    """Mean ± std of every weight, Class-IL first."""
+    rows: list[list[Value]] = []
+    for setting in SETTINGS:
+        for curve in curves:
+            place = f"{located(setting, curve.place)}, {curve.title} over {curve.weight}"
+            for point in curve.points:
+                cells = [spread(point.arm.summary(setting, metric)) for metric in REPORTED]
+                rows.append([place, f"{point.weight:g}", len(point.arm.runs), *cells])
+    runs = counted([point.arm for curve in curves for point in curve.points])
+    columns = ["setting", "weight", runs, *(METRICS[metric].title for metric in REPORTED)]
+    caption = "Stability and plasticity over the weight of the added term"
+    return Table(columns, rows, caption=caption, best=BEST, group="setting")
