@@ -245,13 +245,6 @@ def test_all_directions_give_the_recorded_accuracies(
             assert found["classes"] == 2 * (t + 1)
 
 
-def test_joint_training_has_one_spectrum_of_everything(opened: Callable[[str], Features]) -> None:
-    run = opened("jt")
-    assert possible(run) == ["spectrum", "probe"]
-    (only,) = quick(run, "spectrum")["tasks"]
-    assert (only["task"], only["classes"], only["rows"]) == (T - 1, 6, 180)
-
-
 def test_cka_is_of_the_images_seen_before_and_of_the_new_ones(
     opened: Callable[[str], Features],
 ) -> None:
@@ -483,14 +476,6 @@ def test_nonsense_is_one_line(
     last = got.stderr.splitlines()[-1]
     assert last.startswith("error: ")
     assert said in last
-
-
-def test_runs_that_do_not_allow_it_are_left_out(runs: Path, tmp_path: Path) -> None:
-    words = ("--what", "cka", "--where", "method in (ft, jt)", "--runs", str(runs))
-    said = command("analyse", *words, cwd=tmp_path)
-    assert said.returncode == 0
-    assert "left out of cka: blobs-jt-" in said.stderr
-    assert " FT " in said.stdout
 
 
 def test_a_damaged_run_is_left_out_and_the_others_are_analysed(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import json
 import math
 import subprocess
 import sys
-from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from scipy import stats
 from linsep.compare.arms import Comparison, Estimate, compare
 from linsep.compare.summaries import differences, notes, summary
 from linsep.compare.tables import Table
-from linsep.errors import ConfigError
 from linsep.storage.store import Store
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
@@ -84,18 +82,6 @@ def test_pairs_are_by_seed(tmp_path: Path) -> None:
     assert one.pairs.difference.mean == pytest.approx(1.5)
     make_run(tmp_path, "ft", 7, 20.0)
     assert estimate(compared(tmp_path, against="ft"), "er", "class_il", "faa").pairs is None
-
-
-def test_against_a_method(tmp_path: Path) -> None:
-    for seed, method in product(range(2), ("ft", "er", "er+bfp")):
-        make_run(tmp_path, method, seed, 20.0 + len(method) + seed)
-    usual, all_ = compared(tmp_path), compared(tmp_path, against="ft")
-    pairs = {(f.arm.label, f.against.label) for fs in usual.estimates for f in fs if f.against}
-    assert pairs == {("er+bfp", "er")}
-    pairs = {(f.arm.label, f.against.label) for fs in all_.estimates for f in fs if f.against}
-    assert pairs == {("er", "ft"), ("er+bfp", "ft")}
-    with pytest.raises(ConfigError, match="Did you mean 'er'"):
-        compared(tmp_path, against="era")
 
 
 def test_runs_are_grouped_by_what_differs(tmp_path: Path) -> None:
@@ -182,18 +168,6 @@ def test_class_orders_are_pooled_and_paired_by_order_and_seed(tmp_path: Path) ->
     assert differences(found).caption == "Paired differences by class order and seed"
 
 
-def test_natural_and_shuffled_orders_are_not_pooled(tmp_path: Path) -> None:
-    for order in (None, 0, 1):
-        for method in ("er", "er+bfp"):
-            make_order(tmp_path, method, order, 0, 50.0)
-    found = compared(tmp_path)
-    assert found.differing == ["scenario.order"]
-    assert [(*arm.block[0], arm.method, len(arm.runs)) for arm in found.arms] == [
-        ("scenario.order", "natural", "er", 1), ("scenario.order", "natural", "er+bfp", 1),
-        ("scenario.order", "shuffled", "er", 2), ("scenario.order", "shuffled", "er+bfp", 2),
-    ]  # fmt: skip
-
-
 def test_the_natural_order_has_no_seed(tmp_path: Path) -> None:
     """A second run of the same order and seed is the same run; it is named and not counted."""
     make_order(tmp_path, "er", None, 0, 50.0, order_seed=1)
@@ -201,26 +175,6 @@ def test_the_natural_order_has_no_seed(tmp_path: Path) -> None:
     found = compared(tmp_path)
     assert [len(arm.runs) for arm in found.arms] == [1]
     assert notes(found) == ["1 with the settings and seed of another, left out: er-200-s0-None-2"]
-
-
-def test_a_damaged_run_does_not_cost_the_grid_its_table(tmp_path: Path) -> None:
-    from linsep.cli.store import show_arms
-
-    good, bad = (make_run(tmp_path, "er", seed, 50.0) for seed in (0, 1))
-    (bad / "results.json").write_text("{")
-    out = io.StringIO()
-    with (
-        redirect_stdout(out),
-        pytest.warns(UserWarning, match="left out of the table: .*er-200-s1"),
-    ):
-        show_arms([good, bad])
-    assert "50.00" in out.getvalue()
-
-
-def test_nothing_to_compare(tmp_path: Path) -> None:
-    make_run(tmp_path, "er", 0)
-    with pytest.raises(ConfigError, match="no finished run"):
-        compared(tmp_path)
 
 
 # --- renderings ----------------------------------------------------------------------------------

@@ -105,16 +105,6 @@ def test_titles_of_scenarios_are_those_of_the_registry() -> None:
     assert set(OWN) == own
 
 
-def test_a_name_for_the_data_counts_for_all_runs_on_it(tmp_path: Path) -> None:
-    folder = {"name": "folder", "data": "/x/photos"}
-    make_run(tmp_path, "er", 0, 50.0, settings={"scenario": folder | {"data_name": "shoes"}})
-    make_run(tmp_path, "er", 1, 50.0, settings={"scenario": folder})
-    make_run(tmp_path, "ft", 1, 50.0, settings={"scenario": folder})
-    found = compare(Store(tmp_path).records())
-    assert len(found.arms) == 2
-    assert summary(found).caption == "shoes"
-
-
 # --- widths --------------------------------------------------------------------------------------
 
 

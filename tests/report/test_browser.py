@@ -227,16 +227,6 @@ def test_methods_are_chosen_by_keyboard_and_in_figures_too(opened: Any) -> None:
     assert not everything.is_enabled()
 
 
-def test_a_shift_click_shows_one_method_alone(opened: Any) -> None:
-    from selenium.webdriver.common.action_chains import ActionChains
-    from selenium.webdriver.common.keys import Keys
-
-    centre(opened, key(opened, "ER"))
-    actions = ActionChains(opened).key_down(Keys.SHIFT).click(key(opened, "ER"))
-    actions.key_up(Keys.SHIFT).perform()
-    assert methods_shown(opened) == {"ER"}
-
-
 def test_a_figure_is_downloaded_as_it_is_shown(opened: Any, tmp_path: Path) -> None:
     where = {"behavior": "allow", "downloadPath": str(tmp_path)}
     opened.execute_cdp_cmd("Browser.setDownloadBehavior", where)
@@ -248,13 +238,6 @@ def test_a_figure_is_downloaded_as_it_is_shown(opened: Any, tmp_path: Path) -> N
     drawn = (tmp_path / "cka.svg").read_text(encoding="utf-8")
     assert "ER w/ BFP" in drawn
     assert ">ER<" not in drawn
-
-
-def test_gains_are_shown_with_their_interval(opened: Any) -> None:
-    spot = opened.find_element("css selector", "#figure-gains .spots circle")
-    hover(opened, spot, "ER w/ BFP − ER: ")
-    assert " 95 % " in tip(opened)
-    assert tip(opened).endswith(", 2 pairs")
 
 
 # --- small and large pages -----------------------------------------------------------------------

@@ -19,16 +19,12 @@ import numpy as np
 import pytest
 
 from linsep.analysis.analyse import table
-from linsep.compare.arms import compare
 from linsep.compare.naming import title
-from linsep.compare.summaries import differences, summary
-from linsep.compare.tables import Spread
-from linsep.errors import ConfigError
 from linsep.report import style
 from linsep.report.canvas import Figure
 from linsep.report.gather import Gathered, gather
 from linsep.report.page import figures, page, sections
-from linsep.report.words import audit, lead, named
+from linsep.report.words import audit, lead
 from linsep.storage import files
 from linsep.storage.store import Store
 from tests.helpers.command import command
@@ -127,18 +123,6 @@ def test_a_section_is_there_only_with_its_data(part: str, tmp_path: Path) -> Non
     assert rest == (ALWAYS | set(SECTION_OF.values())) - {SECTION_OF[part]}
 
 
-def test_weights_make_a_curve(tmp_path: Path) -> None:
-    for weight in (1.0, 3.0):
-        settings = {"bfp": {"weight": weight}}
-        make_full_run(tmp_path, "er+bfp", settings=settings, label=f"{weight}", parts=[])
-    make_full_run(tmp_path, "er", parts=[])
-    one = figure(gathered(tmp_path), "tradeoff-er+bfp-bfp-weight")
-    assert [row["weight"] for row in rows(one)] == ["0", "1", "3"] * 2
-    faa = Store(tmp_path).select("method='er'")[0]["faa"]
-    assert float(rows(one)[0]["FAA"]) == faa
-    assert "<svg" in one.svg()
-
-
 def test_the_page_is_made_of_its_sections(full: tuple[Gathered, str]) -> None:
     found, text = full
     read = Page(text)
@@ -154,28 +138,6 @@ def test_the_page_is_made_of_its_sections(full: tuple[Gathered, str]) -> None:
 
 
 # --- its numbers ---------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("_undrawn")
-def test_tables_hold_what_compare_says(tmp_path: Path) -> None:
-    two_arms(tmp_path, parts=[])
-    records = Store(tmp_path).select()
-    read = Page(page(gather(records)))
-    comparison = compare(records)
-    for shown, expected in zip(
-        read.tables, (summary(comparison), differences(comparison)), strict=False
-    ):
-        head, *body = shown
-        assert [text for text, _ in head] == list(named(expected).columns)
-        assert len(body) == len(expected.rows)
-        for cells, row in zip(body, named(expected).rows, strict=True):
-            for (text, number), value in zip(cells, row, strict=True):
-                if isinstance(value, Spread):
-                    assert number is not None
-                    assert float(number) == value.mean
-                    assert text.startswith(f"{value.mean:.2f}")
-                else:
-                    assert text == ("-" if value is None else str(value))
 
 
 def test_curves_are_the_matrices_and_the_table_is_what_is_drawn(tmp_path: Path) -> None:
@@ -371,22 +333,6 @@ def test_seeds_with_other_settings_are_not_averaged(tmp_path: Path) -> None:
     assert [one["settings"]["centred"] for one in group.analyses("spectrum")] == [False, False]
 
 
-@pytest.mark.usefixtures("_undrawn")
-def test_analyses_of_another_shape_are_as_good_as_none(tmp_path: Path) -> None:
-    folder = make_full_run(tmp_path, "er+bfp", parts=["cka", "spectrum", "probe", "tsne"])
-    for path in (folder / "analysis").iterdir():
-        found = json.loads(path.read_text())
-        found["tasks" if "tasks" in found else "labels" if "labels" in found else "final"] = [7]
-        path.write_text(json.dumps(found))
-    read = gathered(tmp_path)
-    assert {section.name for section in sections(read)} == ALWAYS
-    assert [(name, why.split(":")[0]) for name, why in read.left_out] == [
-        (folder.name, f"analysis/{what}.json is damaged")
-        for what in ("spectrum", "probe", "cka", "tsne")
-    ]
-    assert "analysis/cka.json is damaged: tasks.0: " in page(read)
-
-
 def wrong_values(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Places in a file's content where something of another type can be put."""
     yield path
@@ -456,40 +402,7 @@ def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
     assert "it was run" not in page(found)
 
 
-@pytest.mark.parametrize(
-    ("part", "value"), [("groups", [[0.5, 1]]), ("matrices", {"class_il": [[float("nan")]]})]
-)
-def test_results_of_another_shape_are_left_out(tmp_path: Path, part: str, value: Any) -> None:
-    make_full_run(tmp_path, "er", parts=[])
-    odd = make_full_run(tmp_path, "er", 1, parts=[])
-    results = json.loads((odd / "results.json").read_text()) | {part: value}
-    (odd / "results.json").write_text(json.dumps(results))
-    ((name, why),) = gathered(tmp_path).left_out
-    assert name == "er-200-s1"
-    assert why.startswith(f"damaged: results.json: {part}.")
-
-
 # --- looks ---------------------------------------------------------------------------------------
-
-
-def line_colours(one: Figure) -> dict[str, str]:
-    with style.house():
-        lines = [line for axes in one.draw().drawing.axes for line in axes.lines]
-    named = {str(line.get_label()): str(line.get_color()) for line in lines}
-    return {label: colour for label, colour in named.items() if not label.startswith("_")}
-
-
-def test_a_method_has_one_colour_in_all_figures_of_all_reports(tmp_path: Path) -> None:
-    found = two_arms(tmp_path / "two")
-    make_full_run(tmp_path / "other", "er+bfp")
-    make_full_run(tmp_path / "other", "some_method")
-    other = gathered(tmp_path / "other")
-    names = ("accuracy-over-tasks", "forgetting", "losses", "probe", "cka")
-    for report in (found, other):
-        for name in names:
-            for label, colour in line_colours(figure(report, name)).items():
-                known = {title(m): m for m in ("er", "er+bfp", "some_method")}
-                assert colour == style.colour(known[label])
 
 
 @pytest.mark.slow
@@ -580,19 +493,11 @@ def test_the_commands_write_what_they_say(tmp_path: Path) -> None:
         assert start.startswith(magic.get(name.rpartition(".")[2], b""))
 
 
-@pytest.mark.parametrize("browser", [True, False])
-def test_the_page_is_opened_on_request(
-    browser: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_is_opened_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import webbrowser
 
     opened: list[str] = []
-
-    def stub(url: str) -> bool:
-        opened.append(url)
-        return browser
-
-    monkeypatch.setattr(webbrowser, "open", stub)
+    monkeypatch.setattr(webbrowser, "open", opened.append)  # which returns None: no browser
     make_run(tmp_path / "runs", "er", 0, 50.0)
     said = command("report", "-o", "a page.html", cwd=tmp_path)
     assert (said.returncode, opened) == (0, [])
@@ -600,7 +505,7 @@ def test_the_page_is_opened_on_request(
     said = command("report", "-o", "a page.html", "--open", cwd=tmp_path)
     assert said.returncode == 0
     assert opened == [(tmp_path / "a page.html").as_uri()]
-    assert ("open a page.html yourself" in said.stdout) is not browser
+    assert "open a page.html yourself" in said.stdout
 
 
 @pytest.mark.parametrize(
@@ -609,8 +514,6 @@ def test_the_page_is_opened_on_request(
         (("report",), "there are no runs in runs"),
         (("report", "--runs", "unfinished"), "no finished run among the 1 asked for"),
         (("report", "nowhere"), "nowhere is not a run"),
-        (("report", "--runs", "good", "--where", "faa>>1"), ""),
-        (("report", "er-200-s0", "--runs", "good", "--where", "faa>1"), "not both"),
         (("report", "--runs", "good", "-o", "a-file/page.html"), "cannot write"),
         (("figures", "--runs", "good", "--format", "svg,gif"), "unknown format 'gif'"),
         (("figures", "--runs", "good", "--format", ","), "at least one of svg, pdf, png"),
@@ -684,9 +587,3 @@ def test_a_report_without_analyses_and_memory_imports_no_torch(tmp_path: Path) -
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
     assert done.returncode == 0
-
-
-def test_nothing_finished_is_an_error(tmp_path: Path) -> None:
-    make_run(tmp_path, "er", 0)
-    with pytest.raises(ConfigError, match="er-200-s0 is unfinished"):
-        gathered(tmp_path)

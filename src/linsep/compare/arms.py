@@ -5,12 +5,10 @@ whose shared fields (scenario, memory, training ...) are equal form a block, in 
 compared. Options of a method's own parts, such as bfp.weight, make two arms of one method in one
 block. A field that differs only between methods, like a learning rate that each suggests, goes with
 the method and is reported.
-
-Knows facts as the store gives them. Knows nothing of how they came about, or of tables.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -194,28 +192,32 @@ def spelled(fields: Fields) -> str:
 
 def _sorted_fields(done: list[Record]) -> tuple[Values, list[str], list[str], dict[str, Values]]:
     """Fields that all runs share, that make blocks, that make arms, and that go with the method."""
-    groups: dict[str, list[Record]] = {}
+    methods: dict[str, list[Record]] = {}
     for record in done:
-        groups.setdefault(str(record.facts["method"]), []).append(record)
+        methods.setdefault(str(record.facts["method"]), []).append(record)
     common, by_method = Values(), dict[str, Values]()
     blocks, options = list[str](), list[str]()
+    for name in _telling_fields(done):
+        values = {m: {record.facts.get(name) for record in runs} for m, runs in methods.items()}
+        shared = name.partition(".")[0] in SECTIONS
+        if any(len(several) > 1 for several in values.values()):
+            (blocks if shared else options).append(name)
+        elif len(one := set().union(*values.values())) == 1:
+            common[name] = one.pop()
+        elif shared:
+            by_method[name] = {method: only.pop() for method, only in values.items()}
+    return common, blocks, options, by_method
+
+
+def _telling_fields(done: list[Record]) -> Iterator[str]:
+    """Settings that decide a run's numbers, and may tell its arm from others."""
     for name in dict.fromkeys(name for record in done for name in record.facts):
         section = name.partition(".")[0]
         if name in IGNORED or not decides(name) or section in MEASURED:
             continue
-        sources = {record.facts.get(name) for record in done} - {None}
-        if section == "own" and len(sources) < 2:  # the method's or the net's name tells already
-            continue
-        values = {m: {record.facts.get(name) for record in group} for m, group in groups.items()}
-        if any(len(several) > 1 for several in values.values()):
-            (blocks if section in SECTIONS else options).append(name)
-            continue
-        single = {method: one.pop() for method, one in values.items()}
-        if len(set(single.values())) == 1:
-            common[name] = next(iter(single.values()))
-        elif section in SECTIONS:
-            by_method[name] = single
-    return common, blocks, options, by_method
+        versions = {record.facts.get(name) for record in done} - {None}
+        if section != "own" or len(versions) > 1:  # else the method's or the net's name tells
+            yield name
 
 
 def _arms(done: Sequence[Record], differing: list[str], options: list[str]) -> list[Arm]:

@@ -4,14 +4,12 @@
     table, notes = pivot(comparison, choice)
 
 A setting that always changes with one that makes columns, like the epochs of each data set, goes
-with it. A method without a memory has the same numbers in every column of memory sizes. Knows arms
-and their names. Knows nothing of formats.
+with it. A method without a memory has the same numbers in every column of memory sizes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from ..errors import ConfigError, unknown
 from ..learning.metrics import COSTS, METRICS, SETTINGS
@@ -20,7 +18,7 @@ from ..storage.store import check_names, full_name
 from .arms import IGNORED, Arm, Comparison, Member, data_names, named, ranks
 from .naming import DATA, MEMORY, Fields, is_bound, option_name, setting_words, short_names, shown
 from .summaries import caption, counted, remarks
-from .tables import Best, Interval, Spread, Table, Value
+from .tables import Interval, Spread, Table, Value
 
 Beside = Literal["std", "interval", "none"]  # the mean
 USUAL = "faa,ff"
@@ -44,6 +42,15 @@ class Row:
 
     arm: Arm
     cells: dict[Key, Arm]
+
+
+@dataclass(frozen=True)
+class Column:
+    key: Key
+    setting: str
+    metric: str
+    above: str  # the heading that it shares with its neighbours, or ""
+    name: str  # unique; it starts with the heading
 
 
 def choose(
@@ -87,33 +94,40 @@ def pivot(comparison: Comparison, choice: Choice) -> tuple[Table, list[str]]:
 
 def _table(comparison: Comparison, choice: Choice, rows: Sequence[Row]) -> Table:
     placed, runs = any(row.arm.place for row in rows), counted(comparison.arms)
-    settings = {setting for setting, _ in choice.metrics if setting in SETTINGS}
-    columns = ["setting"] * placed + ["method"] + [runs] * choice.seeds
-    across = sorted({key for row in rows for key in row.cells}, key=_order(choice))
-    upper: dict[str, str] = {}
-    best: dict[str, Best] = {}
-    for head in [_head(comparison.arms, choice, key) for key in across]:
+    across = _columns(comparison.arms, choice, rows)
+    body: list[list[Value]] = [
+        [*[row.arm.place] * placed, row.arm.title, *[_count(row.cells)] * choice.seeds,
+         *(_cell(row.cells.get(c.key), c.setting, c.metric, choice.spread) for c in across)]
+        for row in rows
+    ]  # fmt: skip
+    protocols = {SETTINGS[setting] for setting, _ in choice.metrics if setting in SETTINGS}
+    only = protocols.pop() if len(protocols) == 1 else ""
+    return Table(
+        ["setting"] * placed + ["method"] + [runs] * choice.seeds + [c.name for c in across],
+        body,
+        ", ".join(filter(None, [caption(comparison), only])),
+        best={c.name: METRICS[c.metric].better for c in across if c.setting in SETTINGS},
+        group="setting" if placed else None,
+        unranked=[i for i, row in enumerate(rows) if is_bound(row.arm.method)],
+        upper={c.name: c.above for c in across if c.above},
+        spare=[["setting"]] * placed + [[runs]] * choice.seeds,
+    )
+
+
+def _columns(arms: Sequence[Arm], choice: Choice, rows: Sequence[Row]) -> list[Column]:
+    """Every chosen metric for every value, or values, of the fields that make columns."""
+    keys = {key for row in rows for key in row.cells}
+    several = len({setting for setting, _ in choice.metrics if setting in SETTINGS}) > 1
+    found = []
+    for key in sorted(keys, key=lambda key: ranks(tuple(zip(choice.columns, key, strict=True)))):
+        head = _head(arms, choice, key)
         for setting, metric in choice.metrics:
-            il = SETTINGS.get(setting, "") if len(settings) > 1 else ""
-            above, below = (head, il) if head else (il, "")
+            protocol = SETTINGS.get(setting, "") if several else ""
+            above, below = (head, protocol) if head else (protocol, "")
             title = METRICS[metric].title if setting in SETTINGS else metric.rpartition(".")[2]
             name = " ".join(filter(None, [above, below, title]))
-            columns.append(name)
-            best |= {name: METRICS[metric].better} if setting in SETTINGS else {}
-            upper |= {name: above} if above else {}
-    body: list[list[Value]] = []
-    for row in rows:
-        line: list[Value] = [*[row.arm.place] * placed, row.arm.title]
-        line += [_count(row.cells)] * choice.seeds
-        for key, (setting, metric) in product(across, choice.metrics):
-            line.append(_cell(row.cells.get(key), setting, metric, choice.spread))
-        body.append(line)
-    only = SETTINGS[settings.pop()] if len(settings) == 1 else ""
-    text = ", ".join(filter(None, [caption(comparison), only]))
-    bounds = [i for i, row in enumerate(rows) if is_bound(row.arm.method)]
-    group = "setting" if placed else None
-    spare = [["setting"]] * placed + [[runs]] * choice.seeds
-    return Table(columns, body, text, best, group, unranked=bounds, upper=upper, spare=spare)
+            found.append(Column(key, setting, metric, above, name))
+    return found
 
 
 def _metric(name: str) -> tuple[str, str]:
@@ -185,10 +199,6 @@ def _repeat(rows: Sequence[Row], at: int, field: str) -> bool:
                 row.cells.update(dict.fromkeys(alike, row.cells.pop(key)))
                 repeated = True
     return repeated
-
-
-def _order(choice: Choice) -> Callable[[Key], list[Any]]:
-    return lambda key: ranks(tuple(zip(choice.columns, key, strict=True)))
 
 
 def _column_name(arms: Sequence[Arm], field: str) -> str:

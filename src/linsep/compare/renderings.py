@@ -1,7 +1,6 @@
 """A table's layout in each format: terminal, plain text, Markdown, HTML, LaTeX, CSV.
 
-Knows what each format escapes and how it draws columns, groups and the best. Does not know how
-numbers are rounded or which are best: tables.py does.
+Numbers come rounded, and with marks at the best, from tables.py.
 """
 
 import csv

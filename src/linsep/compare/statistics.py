@@ -1,7 +1,7 @@
 """What a handful of seeds allows one to conclude: spread, intervals, paired differences.
 
 Pure functions of numbers; the distributions and the permutation test are scipy's, imported when
-first needed. Knows nothing of runs, methods or tables.
+first needed.
 
 Every std here is the sample's (divided by n - 1). The paper does not state which of the two its ±
 is. One value has no spread: its std and interval are None, never 0. NaN and infinity are refused.

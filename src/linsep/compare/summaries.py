@@ -1,9 +1,7 @@
 """Tables of runs and comparisons: listings, spreads and intervals, paired differences.
 
-    comparison = compare(Store(Path("runs")).select("scenario=split-cifar10"))
-    summary(comparison).to_markdown(), differences(comparison).to_latex()
-
-Knows how a comparison is laid out. Knows nothing of files, or of how results came about.
+comparison = compare(Store(Path("runs")).select("scenario=split-cifar10"))
+summary(comparison).to_markdown(), differences(comparison).to_latex()
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,8 +2,7 @@
 
     Table(("method", "FAA"), [("er", Spread(58.07, 2.92))], best={"FAA": "max"}).to_markdown()
 
-Knows how numbers are rounded and ranked. How text is escaped and laid out in each format is the
-business of renderings.py; what the numbers mean, and where they come from, is the caller's.
+Numbers are rounded and ranked here; renderings.py escapes text and lays it out in each format.
 """
 
 import json
@@ -78,9 +77,6 @@ class Table:
         for name in (*self.best, *group, *self.upper, *chain(*self.spare)):
             if name not in self.columns:
                 raise ConfigError(unknown("column", name, self.columns))
-        for direction in self.best.values():
-            if direction not in ("max", "min"):
-                raise ConfigError(unknown("direction of the best", direction, ("max", "min")))
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ConfigError(f"{len(row)} values for {len(self.columns)} columns: {row!r}")

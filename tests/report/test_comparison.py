@@ -1,4 +1,4 @@
-"""The plot of gains: paired differences with their intervals, worked out here another way."""
+"""Figures of arms compared: gains with their intervals, and accuracy against cost."""
 
 import csv
 import io
@@ -11,10 +11,12 @@ from scipy import stats
 
 from linsep.report import style
 from linsep.report.canvas import Figure
+from linsep.report.draw_comparison import cost
 from linsep.report.draw_comparison import gains as figures
-from linsep.report.gather import gather
+from linsep.report.gather import Gathered, gather
+from linsep.report.words import costs
 from linsep.storage.store import Store
-from tests.helpers.made_runs import make_run
+from tests.helpers.made_runs import make_run, spend
 
 BASE = [50.0, 52.0, 47.0, 55.0]
 GAINS = {"er+bfp": [5.0, 4.0, 7.0, 6.0], "er+fd": [-1.0, 2.0, 0.5, 0.0]}
@@ -68,16 +70,6 @@ def test_the_lines_are_the_table(tmp_path: Path) -> None:
         assert {line.get_gid() for line in lines} == {"arm-1", "arm-2"}  # ER itself gains nothing
 
 
-def test_the_better_side_is_shaded(tmp_path: Path) -> None:
-    for axes in panels(gains(tmp_path)):
-        (shade,) = axes.patches
-        left, right = shade.get_x(), shade.get_x() + shade.get_width()
-        if "forgetting" in axes.get_title("left"):
-            assert (left, right) == pytest.approx((axes.get_xlim()[0], 0))
-        else:
-            assert (left, right) == pytest.approx((0, axes.get_xlim()[1]))
-
-
 def test_an_interval_from_two_pairs_does_not_hide_the_others(tmp_path: Path) -> None:
     one = gains(tmp_path)
     narrow = panels(one)[0].get_xlim()
@@ -106,3 +98,57 @@ def test_without_a_pair_there_is_no_plot(tmp_path: Path) -> None:
     make_run(tmp_path, "er", 0, 50.0)
     make_run(tmp_path, "derpp+bfp", 0, 60.0)
     assert figures(gather(Store(tmp_path).select())) == []
+
+
+# --- cost ----------------------------------------------------------------------------------------
+
+ARMS = {"ft": (1.0, 20.0), "er": (2.0, 50.0), "der": (2.0, 40.0), "derpp": (3.0, 45.0),
+        "derpp+bfp": (4.7, 60.0), "jt": (1.0, 90.0)}  # fmt: skip
+FRONTIER = {"FT", "ER", "DER++ w/ BFP"}  # not JT, which is a bound
+
+
+def gathered(runs: Path) -> Gathered:
+    for method, (passes, faa) in ARMS.items():
+        for seed in range(2):
+            spend(make_run(runs, method, seed, faa + seed), passes)
+    return gather(Store(runs).select())
+
+
+def drawn(runs: Path) -> Figure:
+    one = cost(gathered(runs).blocks[0])
+    assert one is not None
+    return one
+
+
+def test_the_frontier_has_what_nothing_beats(tmp_path: Path) -> None:
+    found = rows(drawn(tmp_path))
+    assert len(found) == 2 * len(ARMS)
+    assert {row["method"] for row in found if row["frontier"] == "yes"} == FRONTIER
+    er = next(row for row in found if row["method"] == "ER")
+    assert (float(er["passes"]), float(er["FAA"])) == (2.0, 50.5)
+
+
+def test_marks_stand_at_their_costs_and_the_line_is_the_frontier(tmp_path: Path) -> None:
+    one = drawn(tmp_path)
+    with style.house():
+        canvas = one.draw()
+    for axes in canvas.drawing.axes:
+        marks = {line.get_label(): line for line in axes.lines if line.get_marker() != "None"}
+        for label in ("ER", "DER"):  # of equal cost: side by side
+            assert marks[label].get_xdata()[0] == pytest.approx(2.0, abs=0.1)
+        assert marks["ER"].get_xdata()[0] != marks["DER"].get_xdata()[0]
+        assert marks["DER++"].get_xdata()[0] == 3.0
+        (line,) = [line for line in axes.lines if line.get_label() == "frontier"]
+        assert list(line.get_xdata())[:3] == [1.0, 2.0, 4.7]
+        assert list(line.get_ydata()) == [20.5, 50.5, 60.5, 60.5]
+    assert any(spot.text == "ER: 50.50 ± 0.71 % at 2.00 passes, on the frontier"
+               for spot in canvas.spots)  # fmt: skip
+
+
+def test_a_run_alone_has_the_table_and_no_picture(tmp_path: Path) -> None:
+    spend(make_run(tmp_path, "er", 0, 50.0), 2.0)
+    alone = gather(Store(tmp_path).select())
+    assert cost(alone.blocks[0]) is None
+    found = costs(alone)
+    assert found is not None
+    assert found.rows[0][:2] == ["ER", 2.0]
