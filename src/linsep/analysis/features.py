@@ -63,31 +63,15 @@ def reopen(
     data: Dataset | str | PathLike[str] | None = None,
     net: nn.Module | None = None,
     own: Sequence[str] = (),
+    to_train: bool = False,
 ) -> Prepared:
     """Open a finished run's config and data again, to look at the net that it left.
 
     `data` is where the images are now, or the data set that was handed in; `net` the backbone.
     `own` are the files, or modules, of the user's whose code may be executed if the run names it.
+    With `to_train`, it is the run as it was before its first step: on its device, with the weights
+    that it started from.
     """
-    prepared = prepared_again(folder, opened=opened, data=data, net=net, own=own)
-    compute = prepared.config.compute
-    if compute.device not in devices():  # what was trained there can be looked at here
-        compute = compute.model_copy(update={"device": "cpu"})
-    settled = prepared.config.model_copy(
-        update={"compute": compute, "net": without_weights(prepared.config.net)}
-    )
-    return replace(prepared, config=settled)
-
-
-def prepared_again(
-    folder: str | PathLike[str],
-    *,
-    opened: dict[str, Any] | None = None,
-    data: Dataset | str | PathLike[str] | None = None,
-    net: nn.Module | None = None,
-    own: Sequence[str] = (),
-) -> Prepared:
-    """A finished run as it was before its first step; the arguments are those of `reopen`."""
     folder = Path(folder)
     run = RunFolder(folder)
     run.results()  # refuses what is not finished
@@ -113,7 +97,13 @@ def prepared_again(
             f"{name}: this config and these data make another run, {prepared.name}; "
             "were the images or the net changed, or was the folder renamed?"
         )
-    return prepared
+    if to_train:
+        return prepared
+    compute = prepared.config.compute
+    if compute.device not in devices():  # what was trained there can be looked at here
+        compute = compute.model_copy(update={"device": "cpu"})
+    settled = {"compute": compute, "net": without_weights(prepared.config.net)}
+    return replace(prepared, config=prepared.config.model_copy(update=settled))
 
 
 class Features:

@@ -85,7 +85,7 @@ def verify(
 
       linsep verify RUN --data DIR
     """
-    from ..analysis.features import prepared_again
+    from ..analysis.features import reopen
     from ..storage.folder import RunFolder
     from ..storage.repeat import compared, difference, surroundings
     from ..storage.session import Session
@@ -94,7 +94,7 @@ def verify(
 
     record, console = open_record(run, runs), open_console()
     first = RunFolder(record.folder)
-    prepared = prepared_again(record.folder, data=data, own=own or ())
+    prepared = reopen(record.folder, data=data, own=own or (), to_train=True)
     with Session(prepared, runs / ".verify", keep="end") as session:
         if not session.finished:
             watch(session, open_console(quiet), [])

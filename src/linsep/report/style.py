@@ -47,7 +47,6 @@ MARKERS = {
 MORE = ("D", "p", "<", ">", "*", "X", "H")  # of further arms of one method
 DASHES = ("-", "--", ":", "-.")
 
-FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 TEXT = 9.0  # points of the smallest text
 RC = {
     "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "pdf.fonttype": 42,
