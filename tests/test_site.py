@@ -132,29 +132,3 @@ def test_no_page_is_wider_than_a_phone(visited: Any, address: str) -> None:
             assert visited.execute_script(images), page
     finally:
         visited.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-# Of each figure, the texts that leave the drawing or lie on another one.
-MISPLACED = """
-const [names, done] = arguments, found = {};
-(async () => {
-  for (const name of names) {
-    document.body.innerHTML = await (await fetch(name)).text();
-    const width = document.querySelector('svg').viewBox.baseVal.width;
-    const boxes = [...document.querySelectorAll('svg text')].map(text => text.getBBox());
-    const within = a => a.x >= 0 && a.x + a.width <= width - 4;
-    const apart = (a, b) => a.x >= b.x + b.width || b.x >= a.x + a.width
-      || a.y + 4 >= b.y + b.height || b.y + 4 >= a.y + a.height;
-    const bad = boxes.filter((a, i) => !within(a) || boxes.some((b, j) => i < j && !apart(a, b)));
-    if (!boxes.length || bad.length) found[name] = bad.length;
-  }
-  done(found);
-})();"""
-
-
-def test_no_text_of_a_figure_is_cut_off_or_covered(visited: Any, site: Path, address: str) -> None:
-    """In this machine's fonts."""
-    figures = [site / "figures" / "forgetting.svg", *(site / "figures" / "methods").glob("*.svg")]
-    visited.get(f"{address}/404.html")
-    names = [f"/{figure.relative_to(site).as_posix()}" for figure in figures]
-    assert visited.execute_async_script(MISPLACED, names) == {}
