@@ -46,15 +46,15 @@ SYMBOLS = {
     "wd": "weight_decay",
     "mom": "momentum",
     r"\lambda_base": "less_forget",
-    "k": "ranking_k",
-    "m": "ranking_margin",
+    "k": "nearest",
+    "m": "margin",
     "epoch_fitting": "fitting_epochs",
     "lr_fitting": "fitting_lr",
     r"\tau": "temperature",
     "epochs_BiC": "bias_epochs",
     r"\beta": "replay_ce",
 }
-ALPHA = {"fdr": "replay_outputs", "derpp": "replay_logits"}
+ALPHA = {"fdr": "replay_probabilities", "derpp": "replay_logits"}
 SPLITS = {  # how the text says into how many tasks of how many classes a set is split
     "split-cifar10": r"CIFAR-10~\S+ dataset into (\d+) tasks, with each task composed of (\d+)",
     "split-cifar100": r"CIFAR-100~\S+ into (\d+) tasks, with (\d+) classes per task",

@@ -18,9 +18,9 @@ import pytest
 from linsep.compare.tables import Spread
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand
-from linsep.paper.protocol import FIELDS, named, scale, scaled, settings
+from linsep.paper.protocol import named, scale, scaled, settings
 from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
-from linsep.paper.tables import SCENARIOS, TABLES, Place, protocol, table
+from linsep.paper.tables import TABLES, Place, table
 from linsep.resolve import resolve
 from linsep.settings.config import from_settings, to_toml
 from linsep.settings.layers import read_config
@@ -41,14 +41,6 @@ def experiments(size: str) -> list[Place]:
 
 
 # --- from hyper-parameters to settings -----------------------------------------------------------
-
-
-def test_every_hyperparameter_has_a_field() -> None:
-    for scenario in SCENARIOS:
-        raw = protocol(scenario)
-        sections = [raw.get("no_memory", {}), *raw["memory"].values()]
-        names = {name for section in sections for method in section.values() for name in method}
-        assert names | set(raw["common"]) | set(raw["projection"]) <= set(FIELDS)
 
 
 def test_settings_by_hand() -> None:

@@ -20,30 +20,12 @@ from .tables import Place, protocol, read
 Source = Literal["text", "program"]
 PROJECTIONS = ("fd", "bfp", "bfp2")
 SOURCES: Mapping[str, Source] = {"paper": "text", "authors": "program"}  # by preset
-# Hyper-parameter -> field. {base} and {term} are the method's parts: derpp and bfp of derpp+bfp.
+TRAINING = ("lr", "momentum", "weight_decay", "epochs", "batch_size")
 FIELDS = {
-    "lr": "training.lr",
-    "momentum": "training.momentum",
-    "weight_decay": "training.weight_decay",
-    "epochs": "training.epochs",
-    "batch_size": "training.batch_size",
     "milestones": "training.schedule.milestones",
     "milestone_factor": "training.schedule.factor",
     "warmup_epochs": "training.schedule.warmup",
     "draw_size": "memory.draw",
-    "replay_ce": "{base}.replay_ce",
-    "replay_logits": "{base}.replay_logits",
-    "replay_outputs": "{base}.replay_probabilities",
-    "less_forget": "{base}.less_forget",
-    "ranking_k": "{base}.nearest",
-    "ranking_margin": "{base}.margin",
-    "fitting_epochs": "{base}.fitting_epochs",
-    "fitting_lr": "{base}.fitting_lr",
-    "temperature": "{base}.temperature",
-    "bias_epochs": "{base}.bias_epochs",
-    "projection_weight": "{term}.weight",
-    "projection_lr": "{term}.lr",
-    "projection_momentum": "{term}.momentum",
 }
 # What the protocol implies without stating it.
 UNSAID: Mapping[str, Any] = {
@@ -141,8 +123,15 @@ def settings(
         {term: UNSAID_LEARNED} if term in ("bfp", "bfp2") else {},
     )
     for name, value in found.items():
-        whole = merged(whole, nested(FIELDS[name].format(base=base, term=term), value))
+        whole = merged(whole, nested(_field(name, base, term), value))
     return whole
+
+
+def _field(name: str, base: str, term: str) -> str:
+    """The setting that a hyper-parameter is; most are options of the method or of its add-on."""
+    if name.startswith("projection_"):
+        return f"{term}.{name.removeprefix('projection_')}"
+    return FIELDS.get(name, f"training.{name}" if name in TRAINING else f"{base}.{name}")
 
 
 def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]:
