@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from safetensors.torch import save as safetensors_bytes
 
 from linsep import IncrementalClassifier
-from linsep.classifier.calibration import calibration_error, probabilities
+from linsep.classifier.account import calibration_error, probabilities
 from linsep.classifier.novelty import auroc
 from linsep.data.images import Images
 from linsep.data.scenarios import load

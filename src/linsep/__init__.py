@@ -19,8 +19,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import testing as testing
-    from .classifier.deployed import SavedClassifier as SavedClassifier
     from .classifier.estimator import IncrementalClassifier as IncrementalClassifier
+    from .classifier.predictive import SavedClassifier as SavedClassifier
     from .data.images import Dataset as Dataset
     from .data.sources.arrays import from_arrays as from_arrays
     from .data.sources.arrays import from_huggingface as from_huggingface
@@ -52,7 +52,7 @@ _HOMES = {
     "LinsepError": "errors",
     "Run": "learning.run",
     "Runs": "notebook.many",
-    "SavedClassifier": "classifier.deployed",
+    "SavedClassifier": "classifier.predictive",
     "SavedRun": "notebook.saved",
     "StepEnd": "learning.run",
     "TaskEnd": "learning.run",

@@ -1,13 +1,14 @@
 """Lessons: equal to runs where classes are announced, and lawful where the head grows."""
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import torch
 
-from linsep.classifier.course import Course, Lesson
+from linsep.classifier.course import Course
+from linsep.learning.run import Run
 from linsep.nets.heads import ByRow, CorrectedHead, CosineHead, LinearHead, places_of, widened
 from linsep.nets.net import flat
 from linsep.prepare import Prepared, prepare
@@ -36,23 +37,33 @@ def prepared(method: str, **more: Any) -> Prepared:
 
 def course(found: Prepared, announced: bool = False) -> Course:
     scenario = found.data.scenario
-    columns = scenario.num_classes if announced else None
-    return Course(found.config, found.data.augment, scenario.shape, columns)
+    labels = list(range(scenario.num_classes)) if announced else []
+    shape = found.config, found.data.augment, scenario.shape
+    return Course(*shape, labels=labels, announced=announced)
 
 
-def lessons(taught: Course, found: Prepared, tasks: slice = slice(3)) -> Iterator[Lesson]:
-    """The next lessons of a scenario's tasks, not taught yet."""
+def appended(taught: Course, found: Prepared, number: int) -> Run:
+    """The run of a scenario's task as the course's next one, not trained yet."""
     scenario = found.data.scenario
-    pairs = list(zip(scenario.tasks, scenario.groups, strict=True))[tasks]
-    for task, group in pairs:
-        columns = scenario.num_classes if taught.announced else len(task.seen)
-        yield taught.lesson(task.train, group.test, columns)
+    task, group = scenario.tasks[number], scenario.groups[number]
+    columns = scenario.num_classes if taught.announced else len(task.seen)
+    return taught.task(task.train, group.test, columns)
 
 
-def teach(taught: Course, found: Prepared, tasks: slice = slice(3)) -> dict[str, torch.Tensor]:
-    for lesson in lessons(taught, found, tasks):
-        for _ in lesson:
+def learned(taught: Course, run: Run) -> Course:
+    return taught.learned(run, list(range(run.learner.spec.classes)))
+
+
+def teach(taught: Course, found: Prepared, tasks: range = range(3)) -> Course:
+    for number in tasks:
+        run = appended(taught, found, number)
+        for _ in run:
             pass
+        taught = learned(taught, run)
+    return taught
+
+
+def weights(taught: Course) -> dict[str, torch.Tensor]:
     assert taught.learner is not None
     return dict(taught.learner.net.state_dict())
 
@@ -69,45 +80,31 @@ def test_announced_classes_give_the_numbers_of_a_run(method: str) -> None:
     run = found.build()
     for _ in run:
         pass
-    taught = course(found, announced=True)
-    last = lessons_done(taught, found)[-1]
-    assert_same(dict(run.learner.net.state_dict()), teach_nothing(taught))
-    assert last.after == run.class_il[-1].tolist()
-
-
-def lessons_done(taught: Course, found: Prepared) -> list[Lesson]:
-    done = []
-    for lesson in lessons(taught, found, slice(None)):
-        for _ in lesson:
-            pass
-        done.append(lesson)
-    return done
-
-
-def teach_nothing(taught: Course) -> dict[str, torch.Tensor]:
-    assert taught.learner is not None
-    return dict(taught.learner.net.state_dict())
+    taught = teach(course(found, announced=True), found, range(5))
+    assert_same(dict(run.learner.net.state_dict()), weights(taught))
+    after = [group["after"] for group in taught.history[-1]["groups"]]
+    assert after == run.class_il[-1].tolist()
 
 
 @pytest.mark.parametrize("method", [*names(LEARNING), "derpp+ser+lode+star+wa"])
 def test_a_growing_head_is_deterministic_and_resumes(method: str) -> None:
-    """A lesson that is stopped anywhere and resumed in another object ends at the same bits."""
+    """A task that is stopped anywhere and resumed in another object ends at the same bits."""
     found = prepared(method)
     whole = teach(course(found), found)
-    stopped = course(found)
-    teach(stopped, found, slice(2))
-    before = copy.deepcopy(stopped)
-    third = next(iter(lessons(stopped, found, slice(2, 3))))
+    two = teach(course(found), found, range(2))
+    copied = copy.deepcopy(two)
+    third = appended(two, found, 2)
     for step, _ in enumerate(third):
         if step == 1:
             break
-    state = copy.deepcopy(third.state_dict())
-    again = next(iter(lessons(before, found, slice(2, 3))))
-    again.load_state_dict(state)
+    again = appended(copied, found, 2)
+    again.load_state_dict(copy.deepcopy(third.state_dict()))
     for _ in again:
         pass
-    assert before.seen == (0, 1, 2, 3, 4, 5)
-    assert_same(whole, teach_nothing(before))
+    resumed = learned(copied, again)
+    assert resumed.seen == (0, 1, 2, 3, 4, 5)
+    assert_same(weights(whole), weights(resumed))
+    assert resumed.history[-1]["groups"] == whole.history[-1]["groups"]
 
 
 @pytest.mark.parametrize("base", ["ft", "er", "derpp"])
@@ -116,14 +113,13 @@ def test_weight_0_changes_nothing(base: str, term: str) -> None:
     training = {"bn_updates": "stream"}
     plain = prepared(base, training=training)
     off = prepared(f"{base}+{term}", training=training, options={term: {"weight": 0.0}})
-    assert_same(teach(course(plain), plain), teach(course(off), off))
+    assert_same(weights(teach(course(plain), plain)), weights(teach(course(off), off)))
 
 
 @pytest.mark.parametrize("method", LEARNING)
 def test_growing_in_one_go_equals_growing_in_parts(method: str) -> None:
     found = prepared(method)
-    taught = course(found)
-    teach(taught, found, slice(1))
+    taught = teach(course(found), found, range(1))
     at_once = copy.deepcopy(taught).learner_for(7)
     bit_by_bit = copy.deepcopy(taught)
     for columns in (3, 4, 7):
@@ -156,8 +152,7 @@ def test_a_row_knows_its_class_and_not_how_many_there_are(head: Any) -> None:
 def test_what_was_learned_survives_growth() -> None:
     """Old logits, old rows of the memory and the old net's outputs are what they were."""
     found = prepared("derpp+bfp")
-    taught = course(found)
-    teach(taught, found, slice(2))
+    taught = teach(course(found), found, range(2))
     narrow = taught.learner
     assert narrow is not None
     images = found.data.scenario.groups[0].test

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from linsep import IncrementalClassifier, LinsepError, SavedClassifier
-from linsep.classifier.manifest import PARAMS
+from linsep.classifier.manifest import Params
 from linsep.classifier.novelty import shrunk
 from tests.helpers.made_data import noise
 
@@ -82,4 +82,5 @@ def test_shrinking_is_scikit_learns(shape: tuple[int, int]) -> None:
 
 
 def test_a_manifest_knows_the_parameters_of_a_classifier() -> None:
-    assert set(PARAMS) == IncrementalClassifier().get_params(deep=False).keys()
+    """Their names and their defaults."""
+    assert Params().model_dump() == IncrementalClassifier().get_params(deep=False)

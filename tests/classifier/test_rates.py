@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
-from linsep import IncrementalClassifier
+from linsep.classifier.estimator import resolved
+from linsep.classifier.manifest import Params
 from linsep.settings.sections import Training
 
 
 def training(method: str, like: str | None = None, **chosen: Any) -> Training:
-    clf = IncrementalClassifier(method, "cnn", like=like, settings={"training": chosen})
-    return clf._resolved(False, 0).training
+    params = Params(method=method, net="cnn", like=like, settings={"training": chosen})
+    return resolved(params).training
 
 
 @pytest.mark.parametrize(

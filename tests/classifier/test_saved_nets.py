@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
 
 from linsep import IncrementalClassifier, LinsepError
+from linsep.classifier.manifest import Params
 from linsep.classifier.teaching import Teaching
 from linsep.errors import StateError
-from tests.helpers.command import command
 from tests.helpers.made_data import noise
 
 X = noise(0, 40, 12, 12, 3)
@@ -73,15 +72,6 @@ def test_saved_and_loaded_it_predicts_and_learns_the_same(
     assert all(torch.equal(v, same[1][n]) for n, v in same[0].items())
 
 
-def test_a_copy_without_memory_predicts_and_holds_no_features(tmp_path: Path) -> None:
-    clf = first(freeze="backbone")
-    clf.save(tmp_path, memory=False)
-    copy = IncrementalClassifier.load(tmp_path)
-    assert np.array_equal(copy.predict_proba(NEW), clf.predict_proba(NEW))
-    with pytest.raises(StateError, match="has no memory"):
-        copy.partial_fit(X[20:], Y[20:])
-
-
 def test_weights_of_a_file_are_needed_once(tmp_path: Path) -> None:
     """A frozen net that started from a file: the saved model stands for itself."""
     start = first("cnn", "er")
@@ -118,12 +108,6 @@ def test_a_module_that_is_missing_or_another_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_module_for_a_model_that_needs_none_is_refused(tmp_path: Path) -> None:
-    first().save(tmp_path)
-    with pytest.raises(LinsepError, match="knows by name; leave it out"):
-        IncrementalClassifier.load(tmp_path, net=Tied())
-
-
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -154,7 +138,7 @@ def test_an_interrupted_lesson_on_features_resumes_bit_for_bit(tmp_path: Path) -
     whole = first(freeze="backbone")
     whole.save(tmp_path)
     whole.partial_fit(X[20:], Y[20:])
-    how: dict[str, Any] = {"new": IncrementalClassifier(), "save_every": 0.0}
+    how: dict[str, Any] = {"new": Params(), "save_every": 0.0}
     for _ in range(2):
         with Teaching(tmp_path, X[20:], Y[20:], **how) as lesson:
             next(iter(lesson))
@@ -165,38 +149,6 @@ def test_an_interrupted_lesson_on_features_resumes_bit_for_bit(tmp_path: Path) -
             pass
     again = IncrementalClassifier.load(tmp_path)
     assert np.array_equal(again.predict_proba(NEW), whole.predict_proba(NEW))
-
-
-@pytest.mark.slow
-def test_the_commands_teach_show_use_and_export_a_frozen_net(tmp_path: Path) -> None:
-    for i, (image, label) in enumerate(zip(X, Y, strict=True)):
-        folder = tmp_path / ("january" if i < 20 else "february") / label
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(folder / f"{i}.png")
-    made = ("--net", "cnn", "--freeze", "backbone", "--memory", "9", "--epochs", "1")
-    for args in (
-        ("learn", "shop", "january", *made, "-q"),
-        ("learn", "shop", "february", "-q"),
-        ("predict", "shop", "february/cow"),
-        ("export", "shop", "-o", "shop.pt2"),
-    ):
-        done = command(*args, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    told = command("model", "shop", cwd=tmp_path).stdout
-    assert "net cnn of width 16 (frozen)" in told
-    assert "Reads 12x12x3 pixels" in told
-    first(Tied()).save(tmp_path / "own")
-    refused = command("predict", "own", "february", cwd=tmp_path)
-    assert refused.returncode == 2
-    assert "made with a module of yours, Tied" in refused.stderr
-
-
-def test_what_a_pretrained_net_reads_is_what_it_is_given() -> None:
-    """A size and a normalisation of the settings reach the net, and the exported file."""
-    settings = {"scenario": {"augment": {"size": 20, "mean": [0.5], "std": [0.25]}}}
-    clf = IncrementalClassifier("er", "cnn", settings=settings, **SMALL).fit(X[:20], Y[:20])
-    augment = clf.course_.augment
-    assert (augment.size, augment.cut, augment.std) == ((20, 20), (12, 12), (0.25,) * 3)
 
 
 @pytest.mark.slow

@@ -9,10 +9,11 @@ import torch
 
 from linsep.classifier import manifest, saved
 from linsep.classifier.estimator import IncrementalClassifier
-from linsep.classifier.note import interrupted
+from linsep.classifier.manifest import Params
 from linsep.classifier.teaching import Teaching
 from linsep.errors import DivergedError, HeldError, StateError
 from linsep.learning.run import TaskEnd
+from linsep.storage.folder import RunFolder
 from tests.helpers.made_data import noise
 
 QUICK = {"gdumb": {"epochs": 3}, "bic": {"bias_epochs": 5}}
@@ -21,12 +22,15 @@ Y = np.array(["ant", "bee"] * 15 + ["cow", "dog"] * 15 + ["elk", "ant"] * 15)
 FIRST, SECOND, THIRD = slice(30), slice(30, 60), slice(60, 90)
 
 
-def new(method: str = "derpp+bfp", **more: Any) -> IncrementalClassifier:
+def new(method: str = "derpp+bfp", **more: Any) -> Params:
     options = {name: own for name, own in QUICK.items() if name == method}
     settings = {"net": {"width": 8}, "training": {"momentum": 0.9}, "options": options}
-    return IncrementalClassifier(
-        method, "cnn", epochs=3, batch_size=8, memory=15, settings=settings | more
-    )
+    chosen: dict[str, Any] = {"epochs": 3, "batch_size": 8, "memory": 15}
+    return Params(method=method, net="cnn", settings=settings | more, **chosen)
+
+
+def interrupted(folder: Path) -> dict[str, Any] | None:
+    return RunFolder(folder).task_under_way()
 
 
 def teaching(folder: Path, part: slice, method: str = "derpp+bfp", **how: Any) -> Teaching:
@@ -58,7 +62,11 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_lessons_in_a_folder_equal_those_in_memory(straight: Any) -> None:
-    kept = new().fit(X[FIRST], Y[FIRST]).partial_fit(X[SECOND], Y[SECOND])
+    kept = (
+        IncrementalClassifier(**new().model_dump())
+        .fit(X[FIRST], Y[FIRST])
+        .partial_fit(X[SECOND], Y[SECOND])
+    )
     kept.partial_fit(X[THIRD], Y[THIRD])
     told = straight["model.json"]
     assert told["history"][-1]["groups"] == kept.report_["groups"]
@@ -99,7 +107,7 @@ def test_another_lesson_meanwhile_is_refused_or_discards(tmp_path: Path, straigh
         next(iter(lesson))
     note = interrupted(tmp_path)
     assert note is not None
-    assert note.about == "the third month"
+    assert note["about"] == "the third month"
     with pytest.raises(StateError, match=r"in the middle of learning the third month.*--discard"):
         teach(tmp_path, SECOND)
     teach(tmp_path, SECOND, discard=True)
@@ -118,7 +126,7 @@ def test_a_damaged_state_falls_back_to_the_one_before(tmp_path: Path, straight: 
     with teaching(tmp_path, SECOND, save_every=0.0) as lesson:
         for _, _ in zip(range(5), lesson, strict=False):
             pass
-    newest = tmp_path / "lesson.pt"
+    newest = tmp_path / "state.pt"
     newest.write_bytes(newest.read_bytes()[:-9])
     with pytest.warns(UserWarning, match="checksum"):
         assert teach(tmp_path, SECOND).resumed
@@ -131,7 +139,7 @@ def test_no_readable_state_is_refused_with_the_remedy(tmp_path: Path) -> None:
     with teaching(tmp_path, SECOND, save_every=0.0) as lesson:
         for _, _ in zip(range(5), lesson, strict=False):
             pass
-    for name in ("lesson.pt", "lesson.previous.pt"):
+    for name in ("state.pt", "state.previous.pt"):
         (tmp_path / name).write_bytes(b"nonsense")
     with (
         pytest.warns(UserWarning, match="not a saved state"),
@@ -153,8 +161,8 @@ def test_weights_that_are_no_numbers_are_a_divergence(tmp_path: Path) -> None:
         events = iter(lesson)
         while not isinstance(next(events), TaskEnd):
             pass
-        assert lesson.lesson is not None
-        next(lesson.lesson.run.learner.net.parameters()).data.fill_(torch.nan)
+        assert lesson.run is not None
+        next(lesson.run.learner.net.parameters()).data.fill_(torch.nan)
         with pytest.raises(DivergedError, match="smaller lr"):
             list(events)
     assert interrupted(tmp_path) is None
@@ -166,8 +174,8 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The process dies after the model was replaced and before the lesson's files are removed."""
     real, died = saved.write, list[str]()
 
-    def write(folder: Path, classifier: Any, memory: bool) -> None:
-        real(folder, classifier, memory)
+    def write(folder: Path, course: Any, memory: bool) -> None:
+        real(folder, course, memory)
         if not died:
             died.append("once")
             raise KeyboardInterrupt

@@ -88,10 +88,6 @@ def test_nothing_private_is_sent(made: Path) -> None:
         assert private not in everything
 
 
-def test_the_same_runs_give_the_same_bytes(made: Path) -> None:
-    assert pack([made]) == pack([made])
-
-
 def test_a_change_of_any_byte_is_refused(made: Path, tmp_path: Path) -> None:
     whole = pack([made])
     for place in range(len(whole)):
@@ -160,15 +156,6 @@ def test_a_file_that_the_manifest_does_not_name_is_refused(made: Path, tmp_path:
     inside = contents(made)
     more = inside | {"manifest.json": manifest(inside), "../evil.sh": b"rm -rf /"}
     refused(written(sealed(more), tmp_path / "b.zip"), tmp_path, "does not name")
-
-
-def test_a_file_twice_is_refused(made: Path, tmp_path: Path) -> None:
-    inside = contents(made)
-    pairs: list[tuple[zipfile.ZipInfo | str, bytes]] = [*inside.items()]
-    pairs += [("manifest.json", manifest(inside)), (f"{made.name}/results.json", b"{}")]
-    with pytest.warns(UserWarning, match="Duplicate"):
-        bundle = written(sealed(pairs), tmp_path / "b.zip")
-    refused(bundle, tmp_path, "twice")
 
 
 def test_a_link_arrives_as_no_link(made: Path, tmp_path: Path) -> None:

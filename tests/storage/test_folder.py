@@ -1,6 +1,5 @@
 """Whatever lies in a run's folder: a value that fits, or one line on what does not."""
 
-import ast
 import copy
 import gzip
 import json
@@ -13,10 +12,8 @@ from typing import Any
 import pytest
 import tomli_w
 
-import linsep
 from linsep.errors import StateError, printable
 from linsep.storage import files
-from linsep.storage import folder as folder_module
 from linsep.storage.folder import RunFolder
 from linsep.storage.store import Store, read_facts
 from tests.helpers.command import command
@@ -181,36 +178,6 @@ def test_events_that_were_changed_are_noticed(folder: Path) -> None:
     assert "was changed after the run had finished" in str(read(RunFolder(folder).events))
 
 
-def test_one_meaning_of_task_in_old_and_new_events(tmp_path: Path) -> None:
-    """Joint training learns one task with all groups; early events named that task by its group."""
-    epoch = {
-        "event": "epoch_end",
-        "task": 0,
-        "stage": "train",
-        "epoch": 0,
-        "steps": 1,
-        "losses": {},
-    }
-    end = {"event": "task_end", "task": 4, "class_il": [1.0], "task_il": [1.0]}
-    path = tmp_path / "events.jsonl"
-    path.write_text(f"{json.dumps(epoch)}\n{json.dumps(end)}\n")
-    assert [(e["task"], e.get("group")) for e in RunFolder(tmp_path).events()] == [
-        (0, None),
-        (0, 4),
-    ]
-    assert RunFolder(tmp_path).progress() == "task 1 learned"
-
-
-def test_timings_are_spelled_as_events_and_old_ones_are_read(folder: Path) -> None:
-    named = [entry["event"] for entry in RunFolder(folder).timing()]
-    assert named == [event["event"] for event in RunFolder(folder).events()]
-    path = folder / "timing.jsonl"
-    path.write_text(
-        path.read_text().replace("epoch_end", "EpochEnd").replace("task_end", "TaskEnd")
-    )
-    assert len(RunFolder(folder).timing()) == len(named)
-
-
 def test_events_may_be_compressed(folder: Path) -> None:
     path, run = folder / "events.jsonl", RunFolder(folder)
     zipped, before, content = folder / "events.jsonl.gz", run.events(), path.read_bytes()
@@ -225,17 +192,6 @@ def test_events_may_be_compressed(folder: Path) -> None:
     assert "unpacks to more than" in str(read(run.events))
     path.write_bytes(content)  # what is there as it is goes first
     assert run.events() == before
-
-
-def test_only_the_folder_knows_the_names_of_its_files() -> None:
-    source = Path(linsep.__file__).parent
-    names = {folder_module.CONFIG, folder_module.RESULTS, folder_module.EVENTS,
-             folder_module.TIMING, folder_module.ENVIRONMENT, folder_module.DIGESTS,
-             folder_module.MODEL, *folder_module.STATES}  # fmt: skip
-    for path in source.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and path.name != "folder.py":
-                assert node.value not in names, f"{path}, line {node.lineno}"
 
 
 # --- commands over many runs ---------------------------------------------------------------------
@@ -269,21 +225,6 @@ def test_a_damaged_folder_is_skipped(words: tuple[str, ...], tmp_path: Path) -> 
         assert "er-200-s6" in said.stdout
 
 
-@pytest.mark.filterwarnings("always:left out")
-def test_a_grid_with_a_damaged_run_still_makes_its_table(tmp_path: Path) -> None:
-    flags = ("--set", "scenario=blobs", "--set", "scenario.classes=4", "--set", "training.epochs=1")
-    words = ("grid", "--over", "seed=0,1", "--over", "method=ft", *flags, "--workers", "1")
-    assert command(*words, cwd=tmp_path).returncode == 0
-    first, second = sorted((tmp_path / "runs").glob("blobs-*"))
-    for folder in (first, second):
-        (folder / "timing.jsonl").write_text('{"seconds": [1]}\n3\n')
-    (first / "results.json").write_text('{"metrics": 3}')
-    said = command(*words, cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
-    assert f"left out of the table: runs/{first.name}/results.json: key: Field req" in said.stderr
-    assert "Class-IL" in said.stdout
-
-
 def test_a_file_that_must_not_be_read_is_one_line(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,13 +236,6 @@ def test_a_file_that_must_not_be_read_is_one_line(
         said = command(*words, cwd=folder.parent.parent)
         assert (said.returncode, said.stderr.count("\n")) == (2, 1), said.stderr
     assert "cannot read config.toml: Permission denied" in str(read_facts(folder)["progress"])
-
-
-def test_a_damaged_run_alone_is_an_error(folder: Path) -> None:
-    (folder / "results.json").write_text("{}")
-    for words in (("show", folder.name), ("compare", folder.name), ("analyse", folder.name)):
-        said = command(*words, cwd=folder.parent.parent)
-        assert (said.returncode, said.stderr.count("\n")) == (2, 1), said.stderr
 
 
 def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import json
-import multiprocessing
 import os
 import shutil
 from pathlib import Path
@@ -15,17 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-import linsep
 from linsep.errors import DivergedError, StateError
-from linsep.learning.run import EpochEnd, StepEnd
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.storage import files
-from linsep.storage.folder import RunFolder
-from linsep.storage.session import Session, final_results, to_json
+from linsep.storage.folder import RunFolder, to_json
+from linsep.storage.session import Session
 from linsep.testing import same
-from tests.helpers.command import TINY, command
-from tests.helpers.real_runs import SETTINGS, contents, interrupted, prepared, straight
+from tests.helpers.command import command
+from tests.helpers.real_runs import contents, interrupted, prepared, straight
 
 
 @pytest.fixture(scope="module")
@@ -73,20 +70,6 @@ VALUES = st.recursive(
 @given(VALUES)
 def test_json_for_people_says_the_same(content: Any) -> None:
     assert json.loads(to_json(content)) == content
-
-
-def test_a_row_of_a_matrix_is_a_line() -> None:
-    content = {"classes": ["a  b", "c"], "matrix": [[1.5, None], [0.0, 2.0]], "none": []}
-    rows = ["  [1.5, null],", "  [0.0, 2.0]"]
-    lines = ["{", ' "classes": ["a  b", "c"],', ' "matrix": [', *rows, " ],", ' "none": []', "}"]
-    assert to_json(content).decode().splitlines() == lines
-
-
-def test_learning_and_forgetting_all_there_is_passes_the_audit() -> None:
-    """Two tasks: FAA 50, FF 100, mean peak 50 + 1/2 * 100 = 100, which is possible."""
-    run = prepared().build()
-    run.class_il[:] = run.task_il[:] = torch.tensor([[1.0, torch.nan], [0.0, 1.0]])
-    assert final_results(prepared(), run)["audit"] == []
 
 
 def test_the_confusion_counts_what_the_last_accuracies_say(tmp_path: Path) -> None:
@@ -252,12 +235,6 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path) -> None:
     assert victim.read_text() == "precious\n"
 
 
-def test_keep_on_a_finished_run_has_no_effect_and_says_so(tmp_path: Path) -> None:
-    assert command(*TINY, "-q", cwd=tmp_path).returncode == 0
-    said = command(*TINY, "--keep", "epochs", cwd=tmp_path)
-    assert "--keep has no effect on a finished run" in said.stdout
-
-
 def test_a_state_that_would_run_code_is_refused(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple[Any, ...]:
@@ -294,25 +271,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         straight(tmp_path / "runs")
 
 
-def _hold(runs: Path, ready: Any, done: Any) -> None:
-    with Session(prepared(), runs):
-        ready.set()
-        done.wait(60)
-
-
-def test_the_second_process_on_a_folder_says_so_and_stops(tmp_path: Path) -> None:
-    fork = multiprocessing.get_context("fork")
-    ready, done = fork.Event(), fork.Event()
-    holder = fork.Process(target=_hold, args=(tmp_path, ready, done))
-    holder.start()
-    assert ready.wait(60)
-    with pytest.raises(StateError, match="another process"), Session(prepared(), tmp_path):
-        pass
-    holder.kill()  # the lock dies with its process
-    holder.join()
-    straight(tmp_path)
-
-
 def test_other_threads_on_resume_are_warned_about(tmp_path: Path) -> None:
     interrupted(tmp_path, 3)
     before = torch.get_num_threads()
@@ -346,35 +304,6 @@ def test_a_diverging_loss_names_term_and_step() -> None:
     expected = r"the loss '\w+' became .* at task 1, epoch 1, step \d"
     with pytest.raises(DivergedError, match=expected):
         list(run)
-
-
-def test_epoch_losses_are_means_of_the_steps_whatever_the_interruptions(tmp_path: Path) -> None:
-    run = prepared().build()
-    seen: dict[str, list[float]] = {}
-    for event in run:
-        if isinstance(event, StepEnd):
-            for name, loss in event.losses.items():
-                seen.setdefault(name, []).append(float(loss))
-        elif isinstance(event, EpochEnd):
-            expected = {name: sum(v) / len(v) for name, v in seen.items()}
-            assert event.losses == pytest.approx(expected, rel=1e-5)
-            seen = {}
-
-
-def test_a_backbone_of_your_own_is_part_of_the_key() -> None:
-    linear = torch.nn.Linear(64, 8)
-    module = torch.nn.Sequential(torch.nn.Flatten(), linear, torch.nn.ReLU())
-    mine = prepare(linsep.Config(**SETTINGS), net=module)
-    assert mine.key != prepared().key
-    list(mine.build())
-    with torch.no_grad():
-        linear.weight[0, 0] += 1
-    assert prepare(linsep.Config(**SETTINGS), net=module).key != mine.key
-
-
-def test_states_of_equal_runs_are_equal(tmp_path: Path) -> None:
-    a, b = (files.unseal(straight(tmp_path / name) / "state.pt") for name in "ab")
-    assert same(a, b)
 
 
 def test_the_weights_kept_are_those_that_were_evaluated(tmp_path: Path) -> None:

@@ -45,10 +45,6 @@ def names(folder: Path) -> list[str]:
     return [s.name for s in snapshots.found(folder)]
 
 
-def test_small_nets_keep_every_task(tmp_path: Path) -> None:
-    assert names(done(tmp_path)) == ["task01", "task02", "task03"]
-
-
 def test_large_nets_keep_the_last_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "SMALL", 10)
     assert names(done(tmp_path)) == ["task03"]
@@ -65,13 +61,6 @@ def test_what_is_kept_can_be_asked_for_and_changes_no_name(tmp_path: Path) -> No
     assert last.name == every.name
     for name in ("events.jsonl", "results.json", "state.pt"):
         assert (last / name).read_bytes() == (every / name).read_bytes()
-
-
-def test_stages_come_in_their_order(tmp_path: Path) -> None:
-    kept = snapshots.found(done(tmp_path, "bic", keep="epochs"))
-    second = [(s.stage, s.epoch) for s in kept if s.task == 1]
-    assert second == [*sorted(second, key=lambda place: ["train", "bias", ""].index(place[0]))]
-    assert second[:2] == [("train", 0), ("train", 1)]
 
 
 @pytest.mark.parametrize("method", ["derpp+bfp", "icarl", "lucir", "bic", "ft+fd"])
@@ -115,15 +104,6 @@ def test_every_rule_decides_as_a_linear_one(method: str) -> None:
         scores = z @ weight.double().T + bias.double()
         scores = scores.masked_fill(~learner.seen, -torch.inf)
         assert torch.equal(scores.argmax(1), learner.predict(group.test).argmax(1))
-
-
-def test_a_cosine_head_with_a_negative_scale_decides_so_too() -> None:
-    from linsep.nets.heads import CosineHead
-
-    head = CosineHead(4, 3, scale=-2.0)
-    z = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
-    weight, bias = head.as_linear()
-    assert torch.equal((z @ weight.T + bias).argmax(1), head(z).argmax(1))
 
 
 def test_a_killed_run_keeps_the_same_snapshots(tmp_path: Path) -> None:
@@ -177,29 +157,4 @@ def test_a_missing_snapshot_is_no_earlier_one(tmp_path: Path) -> None:
         (folder / "digests.json").unlink(missing_ok=True)
 
 
-def test_other_files_are_no_snapshots(tmp_path: Path) -> None:
-    folder = done(tmp_path)
-    (folder / "snapshots" / "notes.safetensors").write_bytes(b"")
-    (folder / "snapshots" / ".task09.safetensors.1.tmp").write_bytes(b"")
-    assert names(folder) == ["task01", "task02", "task03"]
-
-
 TINY = ("--set", "scenario.name=blobs", "--set", "scenario.classes=4", "--set", "training.epochs=1")
-
-
-def test_the_commands_pass_on_what_to_keep(tmp_path: Path) -> None:
-    for words in (("run", "--method", "er"), ("grid", "--over", "method=er", "--workers", "1")):
-        where = tmp_path / words[0]
-        where.mkdir()
-        said = command(*words, *TINY, "--keep", "epochs", "--quiet", cwd=where)
-        assert said.returncode == 0, said.stderr
-        (folder,) = (where / "runs").glob("blobs-*")
-        expected = ["task01-1-train-epoch001", "task01", "task02-1-train-epoch001", "task02"]
-        assert names(folder) == expected
-
-
-def test_what_cannot_be_kept_is_one_line(tmp_path: Path) -> None:
-    for words in (("run",), ("grid", "--over", "seed=0"), ("paper", "run", "table1")):
-        said = command(*words, "--keep", "task", cwd=tmp_path)
-        assert said.returncode == 2
-        assert said.stderr.startswith("error: --keep: unknown kind 'task'. Did you mean 'tasks'?")

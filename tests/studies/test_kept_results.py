@@ -10,8 +10,7 @@ from linsep.grids.plan import expand
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.settings.layers import merged
-from linsep.storage.folder import RunFolder
-from linsep.storage.repeat import difference
+from linsep.storage.folder import RunFolder, difference
 from linsep.storage.session import Session
 from linsep.storage.store import Store
 from studies import results

@@ -1,6 +1,7 @@
 """What a classifier knows of itself: rows kept from training, calibration, what was forgotten.
 
-Knows lessons and columns, and the label of each column. Changes nothing.
+Probabilities are calibrated by temperature scaling, and how far confidence is from accuracy is
+measured by the ECE: Guo et al., 2017.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import torch
 from torch import Tensor
 
 from ..data.images import Images
-from ..errors import ConfigError, DivergedError
-from .calibration import calibration_error, probabilities, temperature
-from .course import Course, Lesson
+from ..errors import DivergedError
+from ..learning.run import Run
 
 MOST_HELD_OUT = 50  # images of a class that are kept to test on
+FEWEST = 20  # held-out rows below which a temperature would be noise
+RANGE = (-4.0, 4.0)  # of the logarithm of the temperature
+BINS = 15
 
 
 def held_out(images: Images, share: float, seed: list[int]) -> tuple[Images, Images]:
     """A share of each class's rows apart; a class with few rows gives none."""
-    if not 0 <= share < 1:
-        raise ConfigError(f"holdout: should be a share from 0 to below 1, not {share}")
     held = torch.zeros(len(images), dtype=torch.bool)
     if share:
         rng = np.random.default_rng(seed)
@@ -49,12 +50,11 @@ class LessonReport(dict[str, Any]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def report(course: Course, lesson: Lesson, columns: list[Any]) -> LessonReport:
-    """What is known after a lesson, and how well, by the rows that were held out."""
-    learner, tested = course.learner, course.tested
-    assert learner is not None
-    rows = [(learner.predict(g.test).cpu(), g.test.y) for g in tested if len(g.test)]
-    some = lesson.task.train.take(torch.arange(min(len(lesson.task.train), 8)))
+def report(run: Run, labels: list[Any]) -> LessonReport:
+    """What is known after the run of a task, and how well, by the rows that were held out."""
+    learner, task, groups = run.learner, run.scenario.tasks[-1], run.scenario.groups
+    rows = [(learner.predict(g.test).cpu(), g.test.y) for g in groups if len(g.test)]
+    some = task.train.take(torch.arange(min(len(task.train), 8)))
     _check([scores for scores, _ in rows] or [learner.predict(some).cpu()])
     fitted = 1.0
     error: list[float | None] = [None, None]
@@ -62,16 +62,16 @@ def report(course: Course, lesson: Lesson, columns: list[Any]) -> LessonReport:
         scores, y = (torch.cat(column) for column in zip(*rows, strict=True))
         fitted = temperature(scores, y)
         error = [calibration_error(probabilities(scores, t), y) for t in (1.0, fitted)]
-    past = [*map(_known, lesson.before), None]
-    now = list(map(_known, lesson.after))
-    names = [[columns[c] for c in group.classes] for group in tested]
+    place = len(groups) - 1
+    past = [*map(_known, run.class_il[place - 1, :place].tolist()), None]
+    now = list(map(_known, run.class_il[place].tolist()))
     drops = [b - a for b, a in zip(past, now, strict=True) if b is not None and a is not None]
     return LessonReport({
-        "images": len(lesson.task.train) + len(lesson.group.test),
-        "new": [columns[c] for c in lesson.task.classes],
+        "images": len(task.train) + len(groups[-1].test),
+        "new": [labels[c] for c in task.classes],
         "groups": [
-            {"classes": own, "before": b, "after": a}
-            for own, b, a in zip(names, past, now, strict=True)
+            {"classes": [labels[c] for c in group.classes], "before": b, "after": a}
+            for group, b, a in zip(groups, past, now, strict=True)
         ],
         "forgotten": float(np.mean(drops)) if drops else None,
         "ece": {"before": error[0], "after": error[1]},
@@ -87,3 +87,36 @@ def _check(scores: Iterable[Tensor]) -> None:
 
 def _known(value: float) -> float | None:
     return None if value != value else value
+
+
+def temperature(scores: Tensor, y: Tensor) -> float:
+    """The number to divide scores by so that their softmax fits the labels best; 1 for few rows."""
+    if len(y) < FEWEST:
+        return 1.0
+    from scipy.optimize import minimize_scalar
+
+    s = scores.double()
+
+    def loss(logarithm: float) -> float:
+        return float(torch.nn.functional.cross_entropy(s / np.exp(logarithm), y))
+
+    return float(np.exp(minimize_scalar(loss, bounds=RANGE, method="bounded").x))
+
+
+def probabilities(scores: Tensor, temperature: float) -> Tensor:
+    """(n, classes), 0 where a score is -inf."""
+    return (scores.double() / temperature).softmax(1)
+
+
+def calibration_error(p: Tensor, y: Tensor) -> float | None:
+    """ECE: the mean gap between confidence and accuracy over 15 bins; None without rows."""
+    if not len(y):
+        return None
+    sure, chosen = p.max(1)
+    right = (chosen == y).double()
+    place = (sure * BINS).long().clamp(max=BINS - 1)
+    gap = 0.0
+    for b in place.unique().tolist():
+        here = place == b
+        gap += float(here.double().mean() * (sure[here].mean() - right[here].mean()).abs())
+    return gap

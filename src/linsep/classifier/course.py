@@ -1,35 +1,64 @@
-"""What a classifier has learned, lesson by lesson: the learner and the run of every experiment.
+"""A classifier is a run whose scenario is open-ended: `append` adds one more task to it.
 
-A lesson is a task like those of a scenario, but nobody needs to know how many will follow. If the
-classes are announced, the head has a column for each of them from the start, and lessons over a
-scenario's tasks give the numbers of a run of that scenario. If not, it grows with every lesson.
+Nobody needs to know how many tasks will follow. If the classes are announced, the head has a column
+for each of them from the start, and the tasks of a scenario give the numbers of a run of it. If
+not, the head grows with every task.
 
-Knows columns of the head, not labels. Knows nothing of files.
+A backbone that never learns turns images into features once, and a head learns on these. The
+features stand in for the images from then on, as rows of a table (data/augment.py): they can be neither
+cropped nor flipped, so nothing is augmented.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from ..data.augment import Augment
+from ..data.augment import Augment, Columns, as_bytes
 from ..data.images import Images
 from ..data.scenarios import Opened
 from ..data.tasks import Group, Scenario, Task
 from ..errors import ConfigError, StateError
 from ..learning.learner import Learner, grow
-from ..learning.run import Event, Run
+from ..learning.metrics import accuracy
+from ..learning.model import Model
+from ..learning.predictors import Predictor
+from ..learning.run import Run
+from ..nets.net import Net, Shape
 from ..prepare import Prepared
 from ..randomness import Cursor
+from ..resolve import without_weights
+from ..settings import sections
 from ..settings.config import Config
-from .features import Frozen
-from .inputs import InputError
+from .account import held_out, report
+from .inputs import Form, InputError
+from .manifest import Params
 
-NAME = "classifier"
+
+@dataclass
+class Frozen:
+    """A backbone that does not learn, and the shape of the images that it reads."""
+
+    model: Model
+    shape: Shape
+
+    @classmethod
+    def of(cls, learner: Learner) -> Frozen:
+        spec = learner.spec
+        net = Net(learner.net.backbone, nn.Identity()).requires_grad_(False)
+        how = learner.augment, learner.evaluation, learner.compute, spec
+        return cls(Model(net, Predictor(spec), *how), spec.raw)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Images (n, c, h, w) as rows of features, (n, 1, 1, 4d) bytes."""
+        return as_bytes(self.model.embed(unlabelled(rows)).cpu().numpy())
 
 
 @dataclass
@@ -38,21 +67,59 @@ class Course:
 
     config: Config  # resolved
     augment: Augment
-    shape: tuple[int, int, int]  # of a stored image
-    announced: int | None = None  # columns of the head, if they are known beforehand
-    seen: tuple[int, ...] = ()  # columns that were learned, in the order of their lessons
-    tested: list[Group] = field(default_factory=list)  # images of each lesson that it never saw
+    shape: Shape  # of a stored image
+    params: Params = field(default_factory=Params)
+    labels: list[Any] = field(default_factory=list)  # of the head's columns
+    announced: bool = False  # whether all labels were known beforehand
+    groups: tuple[Group, ...] = ()  # of each task: its classes, and images that it never saw
+    history: list[dict[str, Any]] = field(default_factory=list)  # a report of each task
     learner: Learner | None = None
     lacking: bool = False  # its memory: it predicts, and must not learn
-    module: nn.Module | None = None  # a backbone that was handed in
+    module: nn.Module | None = None  # the backbone, if it was handed in
+    handed_in: str | None = None  # the class of a module that was
     front: Frozen | None = None  # a backbone that does not learn; the images are its features
+    feature_names: list[str] | None = None  # of a table
 
     @property
-    def columns(self) -> int:
-        return 0 if self.learner is None else self.learner.spec.classes
+    def seen(self) -> tuple[int, ...]:
+        """The columns that were learned, in the order of their tasks."""
+        return tuple(dict.fromkeys(c for group in self.groups for c in group.classes))
 
-    def lesson(self, train: Images, test: Images, columns: int) -> Lesson:
-        """The next lesson; its labels are columns of a head that has so many of them by then."""
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The labels that were learned, sorted."""
+        return np.unique(np.asarray([self.labels[c] for c in self.seen]))
+
+    @property
+    def form(self) -> Form:
+        """What the classifier is given."""
+        if self.front is None and isinstance(self.augment, Columns):
+            return Form(table=True)
+        channels, height, width = self.reads
+        return Form(channels, height if height == width else None, False)
+
+    @property
+    def reads(self) -> Shape:
+        return self.shape if self.front is None else self.front.shape
+
+    def as_learned(self, rows: Tensor) -> Tensor:
+        """Rows as they are learned: images, or their features if the backbone is frozen."""
+        return rows if self.front is None else self.front(rows)
+
+    def append(self, rows: Tensor, labels: NDArray[Any]) -> tuple[Run, list[Any]]:
+        """The run of one more task, not trained yet, and the label of each column of its head.
+
+        This course stays as it is.
+        """
+        columns = self._columns_with(labels)
+        place = {label: column for column, label in enumerate(columns)}
+        images = Images.of(rows, torch.tensor([place[label] for label in labels.tolist()]))
+        seed = [self.config.seed, len(self.groups)]
+        train, test = held_out(images, self.params.holdout, seed)
+        return self.task(train, test, len(columns)), columns
+
+    def task(self, train: Images, test: Images, columns: int) -> Run:
+        """The run of one more task; its labels are columns of a head that has so many by then."""
         if self.lacking:
             raise StateError(
                 "this copy of the model has no memory, so that learning more would make it forget; "
@@ -69,96 +136,112 @@ class Course:
                 f"memory: {rows} rows cannot hold one of each of {columns} classes; "
                 f"start with memory={columns} or more"
             )
-        return Lesson(self, train, test, columns)
+        place, seen = len(self.groups), self.seen
+        present = tuple(sorted(set(train.y.tolist())))
+        new = tuple(c for c in present if c not in seen)
+        earlier = (Task(i, (), (), self.nothing()) for i in range(place))
+        tasks = (*earlier, Task(place, new, seen, train))
+        groups = (*self.groups, Group(present, test))
+        run = Run(self._scenario(tasks, groups, columns), self.learner_for(columns))
+        run.cursor = Cursor(place)
+        for i, group in enumerate(self.groups):  # what is known before this task
+            scores = run.learner.predict(group.test)
+            run.class_il[place - 1, i] = accuracy(scores, group.test.y)
+        return run
+
+    def learned(self, run: Run, labels: list[Any], key: str | None = None) -> Course:
+        """This course with one more task behind it; without a memory its test images go too."""
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        history = [*self.history, {"when": when, "lesson": key} | report(run, labels)]
+        groups = run.scenario.groups
+        if not self.params.memory:
+            groups = tuple(Group(group.classes, self.nothing()) for group in groups)
+        return replace(self, learner=run.learner, labels=labels, groups=groups, history=history)
 
     def learner_for(self, columns: int) -> Learner:
         """Another learner, with so many columns, that knows what this course has taught.
 
-        The course keeps its own, so that a lesson that fails half-way has changed nothing.
+        The course keeps its own, so that a task that fails half-way has changed nothing.
         """
-        known = self.learner
-        if known is not None and self.announced not in (None, columns):
-            raise ConfigError(f"{self.announced} classes were announced, and there are {columns}")
-        fresh = self.prepared(columns).learner(growing=self.announced is None)
-        if known is not None and known.spec.classes == columns:
-            fresh.load_state_dict(known.state_dict())
-        elif known is not None:
-            grow(known, fresh)
+        fresh = self.prepared(columns).learner(growing=not self.announced)
+        if self.learner is not None and self.learner.spec.classes == columns:
+            fresh.load_state_dict(self.learner.state_dict())
+        elif self.learner is not None:
+            grow(self.learner, fresh)
         return fresh
 
-    def state_dict(self) -> dict[str, Any]:
-        """All of it, as plain values, tensors and the config."""
-        whole = {name: value for name, value in vars(self).items() if name != "learner"}
-        known = None if self.learner is None else self.learner.state_dict()
-        return whole | {"columns": self.columns, "learner": known}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Course:
-        course = cls(**{k: v for k, v in state.items() if k not in ("columns", "learner")})
-        if state["learner"] is not None:
-            course.learner = course.learner_for(state["columns"])
-            course.learner.load_state_dict(state["learner"])
-        return course
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Course.from_state, (self.state_dict(),)
-
     def prepared(self, columns: int) -> Prepared:
-        """The run of two empty lessons, a first and a later one: what any lesson needs is there."""
+        """The run of two empty tasks, a first and a later one: what any task needs is there."""
         nothing = self.nothing()
         tasks = Task(0, (0,), (), nothing), Task(1, (1,), (0,), nothing)
-        scenario = Scenario(NAME, columns, tasks, (Group((0,), nothing),), ("",) * columns)
+        scenario = self._scenario(tasks, (Group((0,), nothing),), columns)
         return Prepared(self.config, Opened(scenario, self.augment, ""), "", self.module)
-
-    def forget_tests(self) -> None:
-        """Keep the classes of each lesson, and none of the images that it was tested on."""
-        self.tested = [Group(group.classes, self.nothing()) for group in self.tested]
 
     def nothing(self) -> Images:
         return Images.of(torch.zeros(0, *self.shape, dtype=torch.uint8), torch.zeros(0))
 
+    def _scenario(
+        self, tasks: tuple[Task, ...], groups: tuple[Group, ...], columns: int
+    ) -> Scenario:
+        return Scenario("classifier", columns, tasks, groups, ("",) * columns)
 
-class Lesson:
-    """One lesson under way: iterate to teach it. Its state is whole at every event."""
+    def _columns_with(self, labels: NDArray[Any]) -> list[Any]:
+        """The label of each column once these labels are learned, those that are new last."""
+        known, found = self.labels, np.unique(labels).tolist()
+        if known and isinstance(known[0], str) != isinstance(found[0], str):
+            raise InputError(
+                f"y has labels like {found[0]!r}, and the classifier's are like {known[0]!r}: "
+                "they should be all text or all numbers"
+            )
+        new = [label for label in found if label not in known]
+        if new and self.announced:
+            raise ConfigError(f"the class {new[0]!r} was not announced: {known}")
+        return known + new
 
-    def __init__(self, course: Course, train: Images, test: Images, columns: int) -> None:
-        self.course, self.place = course, len(course.tested)
-        present = sorted(set(train.y.tolist()))
-        new = tuple(c for c in present if c not in course.seen)
-        empty = Task(0, (), (), course.nothing())
-        task = Task(self.place, new, course.seen, train)
-        tasks = (*(replace(empty, index=i) for i in range(self.place)), task)
-        groups = (*course.tested, Group(tuple(present), test))
-        self.task, self.group = task, groups[-1]
-        learner = course.learner_for(columns)
-        scenario = Scenario(NAME, columns, tasks, groups, ("",) * columns)
-        self.before = self._accuracies(learner, course.tested)
-        self.run = Run(scenario, learner)
-        self.run.cursor = Cursor(self.place)
+    def __reduce__(self) -> tuple[Any, ...]:
+        known = None if self.learner is None else self.learner.state_dict()
+        columns = 0 if self.learner is None else self.learner.spec.classes
+        return _revived, (vars(self) | {"learner": None}, columns, known)
 
-    def __iter__(self) -> Iterator[Event]:
-        yield from self.run
-        self.end()
 
-    def end(self) -> None:
-        """Let the course know what the run has learned."""
-        self.course.learner = self.run.learner
-        self.course.seen = self.task.seen
-        self.course.tested.append(self.group)
+def _revived(fields: Mapping[str, Any], columns: int, known: Mapping[str, Any] | None) -> Course:
+    course = Course(**fields)
+    if known is not None:
+        course.learner = course.learner_for(columns)
+        course.learner.load_state_dict(known)
+    return course
 
-    @property
-    def after(self) -> list[float]:
-        """Accuracy on the held-out images of each lesson so far, once this one has ended."""
-        return [float(v) for v in self.run.class_il[self.place, : self.place + 1]]
 
-    def state_dict(self) -> dict[str, Any]:
-        return self.run.state_dict()
+def unlabelled(rows: Tensor) -> Images:
+    """Rows whose labels nobody reads."""
+    return Images.of(rows, torch.zeros(len(rows), dtype=torch.int64))
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        self.run.load_state_dict(state)
 
-    @staticmethod
-    def _accuracies(learner: Learner, groups: Sequence[Group]) -> list[float]:
-        from ..learning.metrics import accuracy
+# --- a backbone that does not learn --------------------------------------------------------------
 
-        return [accuracy(learner.predict(group.test), group.test.y) for group in groups]
+
+def backbone_only(
+    config: Config, augment: Augment, shape: Shape, module: nn.Module | None
+) -> Course:
+    """A course for the sake of its backbone: nothing that a method would keep is beside it."""
+    plain = {"method": "ft", "options": {}, "memory": sections.Memory(rows=0)}
+    return Course(config.model_copy(update=plain), augment, shape, module=module)
+
+
+def head_only(config: Config, augment: Augment, front: Frozen, **more: Any) -> Course:
+    """A course whose images are features already; what the backbone started from is behind it."""
+    settled = config.model_copy(update={"net": without_weights(config.net)})
+    shape = (1, 1, 4 * len(augment.mean))
+    return Course(settled, augment, shape, module=nn.Flatten(), front=front, **more)
+
+
+def centred(features: Tensor) -> Columns:
+    """Features by their own means and one deviation for all of them.
+
+    A feature that hardly varies among the first classes may vary much among later ones: divided by
+    a deviation of its own it would outweigh all the others.
+    """
+    rows = features.view(torch.float32).view(len(features), -1).numpy()
+    each = Columns.of(rows)
+    common = float(np.sqrt(np.mean(np.square(rows.std(axis=0, dtype=np.float64))))) or 1.0
+    return Columns(each.size, each.mean, (common,) * rows.shape[1], flip=False)

@@ -1,38 +1,33 @@
-"""The classifier in scikit-learn's manner: fit, partial_fit, predict. Labels are of any kind.
-
-Knows labels, and which column of the head each has. How something is learned is course.py's.
-"""
+"""The classifier in scikit-learn's manner: fit, partial_fit, predict. Labels are of any kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from ..data.augment import Augment, Columns
-from ..data.images import Images
 from ..data.registry import source
 from ..data.scenarios import adjusted, measured
-from ..errors import ConfigError
+from ..errors import ConfigError, shortened
 from ..resolve import check_options, resolve
 from ..settings.config import Config, from_settings
 from ..settings.layers import merged
-from .account import held_out, report
-from .course import Course, Lesson
-from .frozen import centred, frozen, head_only, reading
-from .inputs import Form, Given, is_table, read
-from .labels import announced_columns, columns_with, labels_of
-from .predictive import unlabelled
-from .saved import Savable
+from ..settings.signature import validate
+from . import saved
+from .course import Course, Frozen, backbone_only, centred, head_only, unlabelled
+from .inputs import Form, Given, InputError, is_table, read
+from .manifest import Params
+from .predictive import Predictive
 
 # Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
 # At a constant rate the last steps of a lesson decide how it ends, and now and then one ruins it.
@@ -42,7 +37,7 @@ STILL = {"method": "ft+transport"}  # without images, on features that do not mo
 USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}
 
 
-class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
+class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
     """A classifier whose classes keep growing.
 
     Each call of `partial_fit` is one more task: new classes, more images of known ones, or both.
@@ -114,26 +109,57 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
     def partial_fit(self, X: Any, y: Any = None, classes: Sequence[Any] | None = None) -> Self:
         """Learn one more task. `classes`, in the first call, announces all there will ever be."""
         with self._all_or_nothing():
-            lesson, columns = self._lesson(X, y, classes)
-            for _ in lesson:
+            given = self._read(X, y)
+            labels = labels_of(given, y)
+            if hasattr(self, "course_"):
+                self._check_unchanged(classes)
+                course, rows = self.course_, self.course_.as_learned(given.rows)
+            else:
+                module = self.net if isinstance(self.net, nn.Module) else None
+                course, rows = begin(self._params(), given, classes, module)
+                names = getattr(self, "feature_names_in_", None)
+                course.feature_names = None if names is None else [str(name) for name in names]
+            run, columns = course.append(rows, labels)
+            for _ in run:
                 pass
-            self._learned(lesson, columns)
+            self.course_ = course.learned(run, columns)
         return self
 
-    def _lesson(self, X: Any, y: Any, classes: Sequence[Any] | None) -> tuple[Lesson, list[Any]]:
-        """The next lesson, not taught yet, and the label of each of its columns."""
-        begun = hasattr(self, "course_")
-        given = self._read(X, y, begun)
-        labels = labels_of(given, y)
-        if begun and classes is not None and np.asarray(classes).tolist() != self.columns_:
-            raise ConfigError("classes: were announced in the first call; leave them out now")
-        rows = self._as_learned(given.rows) if begun else self._begin(given, classes)
-        columns = columns_with(self.columns_, labels, self.announced_)
-        place = {label: column for column, label in enumerate(columns)}
-        numbers = torch.tensor([place[label] for label in labels.tolist()])
-        seed = [self.course_.config.seed, len(self.course_.tested)]
-        train, test = held_out(Images.of(rows, numbers), self.holdout, seed)
-        return self.course_.lesson(train, test, len(columns)), columns
+    # --- files -----------------------------------------------------------------------------------
+
+    def save(self, path: str | Path, *, memory: bool = True) -> None:
+        """Write the classifier to a folder, in place of one that is there.
+
+        With `memory=False` no image is written: such a copy predicts, and cannot learn more.
+        """
+        if not str(path):
+            raise ConfigError("path: name a folder")
+        saved.save(Path(path), self._course, memory)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        net: nn.Module | None = None,
+        empty_memory: bool = False,
+        own: Sequence[str] = (),
+    ) -> Self:
+        """Read a classifier from a folder.
+
+        One that was saved without its memory can predict. To let it learn all the same, and forget
+        more of what it knows, ask for an empty memory. A module that was handed in as `net` must be
+        handed in again, with any weights: they are replaced. Code of yours that a name stands for,
+        a method or a net, is executed only if you give its file in `own`.
+        """
+        course = saved.load(Path(path), net, empty_memory=empty_memory, own=own)
+        loaded = cls(**course.params.model_dump() | ({} if net is None else {"net": net}))
+        loaded.course_ = course
+        if course.form.table:
+            loaded.n_features_in_ = len(course.augment.mean)
+        if course.feature_names is not None:
+            loaded.feature_names_in_ = np.asarray(course.feature_names, dtype=object)
+        return loaded
 
     # --- the inside ------------------------------------------------------------------------------
 
@@ -141,15 +167,43 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
     def _all_or_nothing(self) -> Iterator[None]:
         """A call that is refused or interrupted leaves everything as it was."""
         before = dict(self.__dict__)
-        if hasattr(self, "course_"):
-            self.course_: Course = replace(self.course_, tested=[*self.course_.tested])
         try:
             yield
         except BaseException:
             self.__dict__ = before
             raise
 
-    def _read(self, X: Any, y: Any, begun: bool) -> Given:
+    @property
+    def _course(self) -> Course:
+        check_is_fitted(self, "course_")
+        return self.course_
+
+    def _params(self) -> Params:
+        """The parameters as they are saved: a module is code, and a generator counts by its draw"""
+        given = self.get_params(deep=False)
+        given = {k: v.item() if isinstance(v, np.generic) else v for k, v in given.items()}
+        if not isinstance(given["random_state"], int | None):
+            begun = hasattr(self, "course_")
+            rng = None if begun else check_random_state(self.random_state)
+            given["random_state"] = rng.randint(2**31 - 1) if rng else self.course_.config.seed
+        if isinstance(self.net, nn.Module):
+            given["net"] = None
+        return validate(Params, given)
+
+    def _check_unchanged(self, classes: Sequence[Any] | None) -> None:
+        """Refuse what was settled in the first call and has been changed since."""
+        if classes is not None and np.asarray(classes).tolist() != self.columns_:
+            raise ConfigError("classes: were announced in the first call; leave them out now")
+        before, now = (p.model_dump() for p in (self.course_.params, self._params()))
+        for name, value in now.items():
+            if value != before[name]:
+                raise ConfigError(
+                    f"{name}: is {shortened(value)}, and the classifier has learned with "
+                    f"{shortened(before[name])}; call fit to start anew"
+                )
+
+    def _read(self, X: Any, y: Any) -> Given:
+        begun = hasattr(self, "course_")
         form = self.form_ if begun else Form(side=self.image_size)
         if is_table(X) or form.table:
             X = validate_data(self, X, y, reset=not begun, dtype=np.float64)
@@ -158,86 +212,87 @@ class IncrementalClassifier(Savable, ClassifierMixin, BaseEstimator):
         return given._replace(rows=self._fitting(given.rows)) if begun else given
 
     def _rows(self, X: Any) -> Tensor:
-        return self._read(X, "no_validation", begun=True).rows
-
-    def _begin(self, given: Given, classes: Sequence[Any] | None) -> Tensor:
-        """Start a course for rows like these, and return them as it reads them."""
-        table, (c, h, w) = given.table is not None, given.rows.shape[1:]
-        self.announced_, self.columns_ = classes is not None, announced_columns(classes)
-        given_seed = self.random_state
-        if isinstance(given_seed, int | np.integer):
-            if not 0 <= given_seed < 2**32:
-                raise ConfigError(f"random_state: should be from 0 to 2**32 - 1, not {given_seed}")
-            seed = int(given_seed)
-        else:
-            seed = check_random_state(given_seed).randint(2**31 - 1)
-        config = self._resolved(table, seed)
-        augment: Augment
-        if given.table is not None:
-            augment = Columns.of(given.table)
-        else:
-            own = source(self.like).augment if self.like else None
-            usual = own or measured(unlabelled(given.rows))
-            augment = adjusted(usual, config.scenario.augment, c)
-        module = self.net if isinstance(self.net, nn.Module) else None
-        announced = len(self.columns_) if self.announced_ else None
-        self.form_ = Form(None if table else c, None if table or h != w else h, table)
-        if self.freeze is None:
-            self.course_ = Course(config, augment, (c, h, w), announced, module=module)
-            return given.rows
-        front = frozen(reading(config, augment, (c, h, w), module).learner_for(2))
-        rows = front(given.rows)
-        self.course_ = head_only(config, centred(rows), front, announced)
-        return rows
-
-    def _resolved(self, table: bool, seed: int) -> Config:
-        config = from_settings(self._settings(table, seed))
-        check_options(config)
-        usual = None
-        if self.like is None:  # steps with momentum are longer, so the rate depends on it
-            own = config.training.model_dump(include={"momentum"}, exclude_unset=True)
-            usual = merged(USUAL, {"training": own})
-        return resolve(config, lenient=True, usual=usual)
-
-    def _settings(self, table: bool, seed: int) -> dict[str, Any]:
-        chosen = {"lr": self.lr} if self.lr is not None else {}
-        if self.freeze not in (None, "backbone"):
-            raise ConfigError(f"freeze: should be 'backbone' or None, not {self.freeze!r}")
-        if self.freeze and table:
-            raise ConfigError("freeze: is for images; a table of numbers has no features to keep")
-        net = None if isinstance(self.net, nn.Module) else self.net
-        return merged(
-            {"scenario": {"name": self.like or "arrays"}},
-            self._method,
-            {"net": net or ("mlp" if table else "resnet18")},
-            {"training": {"epochs": self.epochs, "batch_size": self.batch_size} | chosen},
-            {"memory": {"rows": self.memory}, "compute": {"device": self.device}, "seed": seed},
-            self.settings or {},
-        )
-
-    @property
-    def _method(self) -> dict[str, Any]:
-        """The method that was asked for, or the default one with its options."""
-        if self.method is not None:
-            return {"method": self.method}
-        if self.memory:
-            return DEFAULT
-        return WITHOUT_IMAGES if self.freeze is None else STILL
-
-    def _learned(self, lesson: Lesson, columns: list[Any], known_as: str | None = None) -> None:
-        """Note what is known now, and how well."""
-        self.columns_ = columns
-        self.classes_ = np.unique(np.asarray([columns[c] for c in self.course_.seen]))
-        self.report_ = report(self.course_, lesson, columns)
-        if not self.memory:
-            self.course_.forget_tests()
-        self.temperature_: float = self.report_["temperature"]
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        before = getattr(self, "history_", [])
-        self.history_ = [*before, {"when": when, "lesson": known_as} | self.report_]
+        check_is_fitted(self, "course_")
+        return self._read(X, "no_validation").rows
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         tags.non_deterministic = False
         return tags
+
+
+def labels_of(given: Given, y: Any) -> NDArray[Any]:
+    """The label of each row, from beside the rows or from within them."""
+    if y is None and given.labels is None:
+        raise InputError("y is missing: each image needs the name of its class")
+    if y is not None and given.labels is not None:
+        raise InputError("y: the images come with labels of their own; leave it out")
+    found = given.labels if y is None else y
+    labels = np.asarray(check_array(found, ensure_2d=False, dtype=None, ensure_min_samples=0))
+    labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+    if labels.shape != (len(given.rows),):
+        raise InputError(f"{len(given.rows)} images but labels of shape {labels.shape}")
+    check_classification_targets(labels)
+    return labels
+
+
+def begin(
+    params: Params, given: Given, classes: Sequence[Any] | None, module: nn.Module | None = None
+) -> tuple[Course, Tensor]:
+    """A course for rows like these, and the rows as it reads them."""
+    named: list[Any] = np.asarray([] if classes is None else classes).tolist()
+    if classes is not None and (np.ndim(classes) != 1 or len(set(named)) < len(named)):
+        raise ConfigError("classes: should be a list of labels, each once")
+    table, (c, h, w) = given.table is not None, given.rows.shape[1:]
+    shape = c, h, w
+    seed = params.random_state
+    seed = check_random_state(None).randint(2**31 - 1) if seed is None else seed
+    config = resolved(params, table, seed)
+    augment: Augment
+    if given.table is not None:
+        augment = Columns.of(given.table)
+    else:
+        usual = source(params.like).augment if params.like else None
+        usual = usual or measured(unlabelled(given.rows))
+        augment = adjusted(usual, config.scenario.augment, c)
+    handed_in = None if module is None else type(module).__name__
+    more: dict[str, Any] = {
+        "params": params, "labels": named, "announced": classes is not None, "handed_in": handed_in,
+    }  # fmt: skip
+    if params.freeze is None:
+        return Course(config, augment, shape, module=module, **more), given.rows
+    front = Frozen.of(backbone_only(config, augment, shape, module).learner_for(2))
+    rows = front(given.rows)
+    return head_only(config, centred(rows), front, **more), rows
+
+
+def resolved(params: Params, table: bool = False, seed: int = 0) -> Config:
+    """Every value that decides how a classifier with these parameters learns."""
+    if params.freeze and table:
+        raise ConfigError("freeze: is for images; a table of numbers has no features to keep")
+    chosen = {} if params.lr is None else {"lr": params.lr}
+    settings = merged(
+        {"scenario": {"name": params.like or "arrays"}},
+        _method(params),
+        {"net": params.net or ("mlp" if table else "resnet18")},
+        {"training": {"epochs": params.epochs, "batch_size": params.batch_size} | chosen},
+        {"memory": {"rows": params.memory}, "compute": {"device": params.device}, "seed": seed},
+        params.settings or {},
+    )
+    config = from_settings(settings)
+    check_options(config)
+    usual = None
+    if params.like is None:  # steps with momentum are longer, so the rate depends on it
+        own = config.training.model_dump(include={"momentum"}, exclude_unset=True)
+        usual = merged(USUAL, {"training": own})
+    return resolve(config, lenient=True, usual=usual)
+
+
+def _method(params: Params) -> dict[str, Any]:
+    """The method that was asked for, or the default one with its options."""
+    if params.method is not None:
+        return {"method": params.method}
+    if params.memory:
+        return DEFAULT
+    return WITHOUT_IMAGES if params.freeze is None else STILL

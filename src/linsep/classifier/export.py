@@ -3,8 +3,7 @@
 Bytes (n, h, w, c) go in, calibrated probabilities come out, a column for each of `classes_`, whose
 names are in the file. Resizing and normalisation are inside. Tables go in as float32 (n, d).
 
-Knows how a prediction is made, restated in operations that both formats have; tests hold it to the
-classifier's own.
+Predictions are restated in operations that both formats have; tests hold them to the classifier's.
 """
 
 from __future__ import annotations
@@ -15,11 +14,10 @@ import json
 import logging
 import warnings
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.torch_version import TorchVersion
 
@@ -34,7 +32,6 @@ from ..nets.net import Net, Output
 from ..optional import needed
 from ..storage import files
 from .course import Course
-from .inputs import Form
 
 SUFFIXES = (".onnx", ".pt2")
 ONNX_FROM = "2.7"  # the torch whose exporter knows what `square` does
@@ -45,17 +42,7 @@ ONE = 2**22  # what Pillow writes a weight of 1 as
 METADATA = "classes"  # the labels as JSON, in the order of the output's columns
 
 
-class Classifier(Protocol):
-    """What a prediction depends on."""
-
-    course_: Course
-    form_: Form
-    columns_: list[Any]  # the label of each column of the head
-    classes_: NDArray[Any]  # the label of each column of the output
-    temperature_: float
-
-
-def export(classifier: Classifier, path: Path) -> None:
+def export(course: Course, path: Path) -> None:
     """Write a classifier to a file, in the format of its suffix."""
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"{path}: {unknown('suffix', path.suffix, SUFFIXES)}")
@@ -67,11 +54,11 @@ def export(classifier: Classifier, path: Path) -> None:
                 f"export to ONNX needs torch {ONNX_FROM} or newer, not {torch.__version__}: "
                 "pip install -U 'linsep[onnx]'"
             )
-    model = Predicting(classifier).eval()
+    model = Predicting(course).eval()
     told = {
-        METADATA: json.dumps(classifier.classes_.tolist(), default=str),
+        METADATA: json.dumps(course.classes.tolist(), default=str),
         "linsep": __version__,
-        "method": classifier.course_.config.method,
+        "method": course.config.method,
     }
     write = _onnx if path.suffix == ".onnx" else _pt2
     with warnings.catch_warnings():
@@ -124,15 +111,13 @@ class Predicting(nn.Module):
     seen: Tensor
     order: Tensor
 
-    def __init__(self, classifier: Classifier) -> None:
+    def __init__(self, course: Course) -> None:
         super().__init__()
-        course, form = classifier.course_, classifier.form_
-        self.temperature = classifier.temperature_
         learner = course.learner
         assert learner is not None
-        inputs = course if course.front is None else course.front
-        self.side, self.size, self.channels = form.side, inputs.shape[1:], inputs.shape[0]
-        self.table = len(course.augment.mean) if form.table else 0
+        self.temperature = course.history[-1]["temperature"]
+        self.side, self.size, self.channels = course.form.side, course.reads[1:], course.reads[0]
+        self.table = len(course.augment.mean) if course.form.table else 0
         self.front: nn.ModuleList = nn.ModuleList()
         if course.front is not None:
             shared = course.front.model
@@ -147,7 +132,7 @@ class Predicting(nn.Module):
         self.rule = _rule(learner.predictor) if method else BareLogits()
         seen = learner.seen.cpu() if learner.evaluation.mask_unseen else learner.seen.cpu() | True
         self.register_buffer("seen", seen)
-        order = [classifier.columns_.index(label) for label in classifier.classes_.tolist()]
+        order = [course.labels.index(label) for label in course.classes.tolist()]
         self.register_buffer("order", torch.tensor(order))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,37 +1,71 @@
 """What a classifier answers: classes, probabilities, novelty, and a file that predicts elsewhere.
 
-Imports no scikit-learn, which takes as long as half of torch: a saved classifier answers without
-it. Knows labels, and which column of the head each has. Learns nothing.
+This module imports no scikit-learn, which takes as long as half of torch: a saved classifier
+answers without it.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.images import Images, join
 from ..errors import ConfigError, unknown
 from ..learning.learner import Learner
-from .calibration import probabilities
-from .course import Course
-from .inputs import Form, InputError
+from . import saved
+from .account import LessonReport, probabilities
+from .course import Course, unlabelled
+from .inputs import Form, InputError, read
 from .novelty import KINDS, Known, energy, known
 
+# Torch's threads do not survive a fork: a child that computed with several would wait for ever.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
-class Predictive:
-    """Predictions of what was learned; the annotations are what they depend on."""
+
+class Predictive(ABC):
+    """Predictions of what was learned."""
 
     course_: Course
-    form_: Form
-    columns_: list[Any]  # the label of each column of the head
-    classes_: NDArray[Any]  # the labels that were learned, sorted
-    temperature_: float
+
+    @property
+    def form_(self) -> Form:
+        """What every row looks like."""
+        return self._course.form
+
+    @property
+    def columns_(self) -> list[Any]:
+        """The label of each column of the head."""
+        return self._course.labels
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels that were learned, sorted."""
+        return self._course.classes
+
+    @property
+    def history_(self) -> list[dict[str, Any]]:
+        """What was reported after each call of `fit` or `partial_fit`."""
+        return self._course.history
+
+    @property
+    def report_(self) -> LessonReport:
+        """What is known after the last call, and how well."""
+        last = self.history_[-1]
+        return LessonReport({k: v for k, v in last.items() if k not in ("when", "lesson")})
+
+    @property
+    def temperature_(self) -> float:
+        """What scores are divided by before they become probabilities."""
+        return float(self.history_[-1]["temperature"])
 
     def predict(self, X: Any, unknown_below: float | None = None) -> NDArray[Any]:
         """The most probable class of each image; None where no probability reaches the limit."""
@@ -62,12 +96,11 @@ class Predictive:
         class, or by "energy" of the scores, which needs none and tells less. None: by distance if
         there are such images, else by energy.
         """
-        self._check_fitted()
         if by is not None and by not in KINDS:
             raise ConfigError(f"by: {unknown('kind of novelty', by, KINDS)}")
         shown = None if by == "energy" else self._known()
         if by == "distance" and shown is None:
-            gone = len(set(self.course_.seen) - set(self._kept().y.tolist()))
+            gone = len(set(self._course.seen) - set(self._kept().y.tolist()))
             raise InputError(
                 f"novelty by distance needs an image of every class, and none is kept of {gone} of "
                 "them; use by='energy'"
@@ -81,8 +114,7 @@ class Predictive:
         """Write one file that predicts without linsep: model.onnx, or model.pt2 for torch."""
         from .export import export
 
-        self._check_fitted()
-        export(self, Path(path))
+        export(self._course, Path(path))
 
     # --- the inside ------------------------------------------------------------------------------
 
@@ -91,37 +123,29 @@ class Predictive:
         """Images, or rows of a table, as bytes in the form that was learned."""
 
     def _known(self) -> Known | None:
-        return known(self._learner, self._kept(), self.course_.seen)
+        return known(self._learner, self._kept(), self._course.seen)
 
     def _kept(self) -> Images:
         """The images for replay, and those to test on."""
-        groups = self.course_.tested
+        groups = self._course.groups
         return join([self._learner.memory.images(), *(group.test for group in groups)])
 
     def _scores(self, X: Any) -> Tensor:
-        self._check_fitted()
         return self._learner.predict(self._asked(X)).cpu()
 
     def _asked(self, X: Any) -> Images:
-        return unlabelled(self._as_learned(self._rows(X)))
-
-    def _as_learned(self, rows: Tensor) -> Tensor:
-        """Rows as the course has them: images, or their features if the backbone is frozen."""
-        front = self.course_.front
-        return rows if front is None else front(rows)
+        return unlabelled(self._course.as_learned(self._rows(X)))
 
     def _fitting(self, rows: Tensor) -> Tensor:
         """Rows, if they have the shape of those that were learned."""
-        found, known = tuple(rows.shape[1:]), (self.course_.front or self.course_).shape
+        found, known = tuple(rows.shape[1:]), self._course.reads
         if found != known:
             raise InputError(f"X has rows of shape {found}, and the classifier learned {known}")
         return rows
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "temperature_"):
-            from sklearn.utils.validation import check_is_fitted
-
-            check_is_fitted(self, "temperature_")
+    @property
+    def _course(self) -> Course:
+        return self.course_
 
     @property
     def _order(self) -> list[int]:
@@ -130,11 +154,48 @@ class Predictive:
 
     @property
     def _learner(self) -> Learner:
-        learner = self.course_.learner
+        learner = self._course.learner
         assert learner is not None
         return learner
 
 
-def unlabelled(rows: Tensor) -> Images:
-    """Rows whose labels nobody reads."""
-    return Images.of(rows, torch.zeros(len(rows), dtype=torch.int64))
+class SavedClassifier(Predictive):
+    """A classifier in a folder, to predict with.
+
+    It answers what the `IncrementalClassifier` in that folder would, with the same bits, and is
+    there sooner, since learning and scikit-learn stay out of it.
+
+    >>> import numpy as np, linsep
+    >>> images = np.random.default_rng(0).integers(0, 256, (20, 8, 8), dtype=np.uint8)
+    >>> clf = linsep.IncrementalClassifier("er", "mlp", memory=10, epochs=1)
+    >>> clf.fit(images, ["cat", "dog"] * 10).save("pets")
+    >>> pets = linsep.SavedClassifier.load("pets")
+    >>> bool((pets.predict(images) == clf.predict(images)).all())
+    True
+    """
+
+    def __init__(
+        self, path: str | Path, *, net: nn.Module | None = None, own: Sequence[str] = ()
+    ) -> None:
+        """Read a classifier from a folder; `net` and `own` as for an IncrementalClassifier."""
+        self.course_ = saved.load(Path(path), net, own=own)
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, net: nn.Module | None = None, own: Sequence[str] = ()
+    ) -> Self:
+        """The same as `SavedClassifier(path)`."""
+        return cls(path, net=net, own=own)
+
+    def _known(self) -> Known | None:
+        if not hasattr(self, "_looked_up"):  # once: what it knows stays the same
+            self._looked_up = super()._known()
+        return self._looked_up
+
+    def _rows(self, X: Any) -> Tensor:
+        if not self.form_.table:
+            return self._fitting(read(X, self.form_).rows)
+        table = np.asarray(X, dtype=np.float64)
+        if table.ndim != 2:
+            raise InputError(f"X should be a table, rows of numbers; found shape {table.shape}")
+        return self._fitting(read(table, self.form_).rows)

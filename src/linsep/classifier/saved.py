@@ -6,9 +6,7 @@
 
 A new model's tensors are written beside the old ones first, under a name with their digest;
 replacing model.json then makes the new model the folder's, and only after that are the files given
-their usual names. So a kill leaves the old model or the new one. Nothing is pickled.
-
-Knows what a classifier remembers. How it learns is course.py's.
+their usual names. So a kill leaves the old model or the new one.
 """
 
 from __future__ import annotations
@@ -16,87 +14,62 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple
 
-from safetensors import SafetensorError
-from safetensors.torch import load as tensors_in
-from safetensors.torch import save as safetensors_bytes
 from torch import Tensor, nn
 
-from ..errors import ConfigError, StateError
+from ..data.augment import Augment, Columns
+from ..errors import ConfigError, LinsepError, StateError
 from ..storage import files
 from ..storage.folder import MODEL as WEIGHTS
 from ..storage.lease import Lease
 from . import manifest
-from .account import LessonReport
-from .described import Opened, described, restored
-from .manifest import MEMORY, NAME, File
-from .predictive import Predictive
-from .tensors import memory_of, weights_of
+from .course import Course, backbone_only, head_only
+from .manifest import MEMORY, NAME, Augmentation, File, Manifest
+from .tensors import memory_of, restore, restore_front, weights_of
 
 TRIES = 3  # of reading a model that is being replaced meanwhile
-
-
-class Savable(Predictive):
-    """`save` and `load` for a classifier that learns; the annotations are what it remembers."""
-
-    announced_: bool
-    history_: list[dict[str, Any]]
-    report_: LessonReport
-
-    def save(self, path: str | Path, *, memory: bool = True) -> None:
-        """Write the classifier to a folder, in place of one that is there.
-
-        With `memory=False` no image is written: such a copy predicts, and cannot learn more.
-        """
-        self._check_fitted()
-        if not str(path):
-            raise ConfigError("path: name a folder")
-        folder, memory = Path(path), memory and not self.course_.lacking
-        if not memory and (folder / MEMORY).exists():
-            raise StateError(
-                f"{folder} holds the images that the classifier learns with; save the copy without "
-                "memory in another folder"
-            )
-        with _replacing(folder):
-            write(folder, self, memory)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        *,
-        net: nn.Module | None = None,
-        empty_memory: bool = False,
-        own: Sequence[str] = (),
-    ) -> Self:
-        """Read a classifier from a folder.
-
-        One that was saved without its memory can predict. To let it learn all the same, and forget
-        more of what it knows, ask for an empty memory. A module that was handed in as `net` must be
-        handed in again, with any weights: they are replaced. Code of yours that a name stands for,
-        a method or a net, is executed only if you give its file in `own`.
-        """
-        folder = Path(path)
-        return restored(
-            lambda params: cls(**params), folder, opened(folder), net, empty_memory, own
-        )
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def write(folder: Path, classifier: Savable, memory: bool) -> None:
+def save(folder: Path, course: Course, memory: bool) -> None:
+    """Replace the model in a folder, which nobody else may do at the same time."""
+    memory = memory and not course.lacking
+    if not memory and (folder / MEMORY).exists():
+        raise StateError(
+            f"{folder} holds the images that the classifier learns with; save the copy without "
+            "memory in another folder"
+        )
+    with _replacing(folder):
+        write(folder, course, memory)
+
+
+def write(folder: Path, course: Course, memory: bool) -> None:
     """Replace what a folder holds. Whoever calls it holds the folder's lease."""
-    course, learner = classifier.course_, classifier.course_.learner
+    learner = course.learner
     assert learner is not None
-    parts = {WEIGHTS: _bytes(weights_of(learner, course.front))}
+    parts = {WEIGHTS: files.tensor_bytes(weights_of(learner, course.front))}
     if memory:
-        parts[MEMORY] = _bytes(memory_of(course, learner))
+        parts[MEMORY] = files.tensor_bytes(memory_of(course, learner))
     digests = {name: files.digest(content) for name, content in parts.items()}
-    listed = {name: {"bytes": len(parts[name]), "digest": own} for name, own in digests.items()}
-    told = manifest.written(described(classifier) | {"files": listed})
+    front = course.front
+    told = manifest.written(
+        params=course.params,
+        config=course.config.model_dump(mode="json"),
+        labels=course.labels,
+        announced=course.announced,
+        shape=course.shape,
+        augment=_described(course.augment),
+        front=front and {"shape": front.shape, "augment": _described(front.model.augment)},
+        module=course.handed_in,
+        feature_names=course.feature_names,
+        history=course.history,
+        files={name: {"bytes": len(parts[name]), "digest": own} for name, own in digests.items()},
+    )
     for name, content in parts.items():
         files.write(_waiting(folder, name, digests[name]), content)
     files.write(folder / NAME, told)
@@ -119,17 +92,8 @@ def settle(folder: Path) -> None:
         files.sync_folder(folder)
 
 
-def _bytes(tensors: Mapping[str, Tensor]) -> bytes:
-    """Tensors that share their values are written one by one: their module joins them again."""
-    found: dict[str, Tensor] = {}
-    places: set[int] = set()
-    for name, value in tensors.items():
-        if not isinstance(value, Tensor):
-            raise StateError(f"{name} is a {type(value).__name__}; only tensors can be saved")
-        whole = value.detach().cpu().contiguous()
-        found[name] = whole.clone() if whole.untyped_storage().data_ptr() in places else whole
-        places.add(whole.untyped_storage().data_ptr())
-    return safetensors_bytes(found)
+def _described(augment: Augment) -> dict[str, Any]:
+    return asdict(augment) | {"columns": isinstance(augment, Columns)}
 
 
 def _waiting(folder: Path, name: str, digest: str) -> Path:
@@ -157,15 +121,21 @@ def _replacing(folder: Path) -> Iterator[None]:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def opened(folder: Path, memory: bool = True) -> Opened:
+class Opened(NamedTuple):
+    """A saved model's files, checked for themselves."""
+
+    manifest: Manifest
+    weights: Mapping[str, Tensor]
+    memory: Mapping[str, Tensor] | None  # None: saved without
+
+
+def opened(folder: Path) -> Opened:
     """A folder's files, each whole and the one that model.json means."""
     for attempt in range(TRIES):
         found, content = manifest.read(folder)
         try:
-            weights = _tensors(folder, WEIGHTS, found.files[WEIGHTS])
-            wanted = memory and MEMORY in found.files
-            kept = _tensors(folder, MEMORY, found.files[MEMORY]) if wanted else None
-            return Opened(found, weights, kept)
+            tensors = {n: _tensors(folder, n, file) for n, file in found.files.items()}
+            return Opened(found, tensors[WEIGHTS], tensors.get(MEMORY))
         except StateError:  # perhaps another process has replaced the model meanwhile
             if attempt == TRIES - 1 or files.read(folder / NAME) == content:
                 raise
@@ -179,12 +149,71 @@ def _tensors(folder: Path, name: str, wanted: File) -> Mapping[str, Tensor]:
     content = files.read(path, _room())
     if len(content) != wanted.bytes or files.digest(content) != wanted.digest:
         raise StateError(f"{path} is damaged, or not the one that {NAME} was saved with")
-    try:
-        return tensors_in(content)
-    except (SafetensorError, ValueError, TypeError, KeyError, RuntimeError) as error:
-        raise StateError(f"{path} is damaged: {error}") from None
+    return files.tensors_in(content, path)
 
 
 def _room() -> int:
     """Half of this machine's memory, in bytes: more is not read at once."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def load(
+    folder: Path,
+    net: nn.Module | None = None,
+    *,
+    empty_memory: bool = False,
+    own: Sequence[str] = (),
+) -> Course:
+    """What was learned, as it was saved; StateError names what does not fit.
+
+    `net` is the module that was handed in, `own` the files whose code may be executed; a copy that
+    was saved without its memory learns only if an empty one is asked for.
+    """
+    found = opened(folder)
+    told = found.manifest
+    _check_module(folder, told, net)
+    try:
+        course = _course(found, net, own)
+        course.lacking = found.memory is None and not empty_memory
+        restore(course, told.groups, found.weights, found.memory)
+    except LinsepError as error:
+        reason = f"does not fit this {told.module}" if net else "holds no model that can be used"
+        raise StateError(f"{folder} {reason}: {error}") from None
+    return course
+
+
+def _course(found: Opened, net: nn.Module | None, own: Sequence[str]) -> Course:
+    """The course without its learner."""
+    told = found.manifest
+    config, augment = told.resolved(own), _augment(told.augment)
+    more: dict[str, Any] = {
+        "params": told.params,
+        "labels": told.labels,
+        "announced": told.announced,
+        "history": [entry.model_dump() for entry in told.history],
+        "feature_names": told.feature_names,
+        "handed_in": told.module,
+    }
+    if told.front is None:
+        return Course(config, augment, told.shape, module=net, **more)
+    before = _augment(told.front.augment)
+    front = restore_front(backbone_only(config, before, told.front.shape, net), found.weights)
+    return head_only(config, augment, front, **more)
+
+
+def _check_module(folder: Path, told: Manifest, net: nn.Module | None) -> None:
+    """A net that was handed in is handed in again, and no other is."""
+    if told.module is not None and net is None:
+        raise StateError(
+            f"{folder} was made with a module of yours, {told.module}, whose code is not in it; in "
+            "Python, IncrementalClassifier.load(folder, net=module) reads it"
+        )
+    if told.module is None and net is not None:
+        raise ConfigError(f"net: {folder} was made with a net that it knows by name; leave it out")
+    if net is not None and not isinstance(net, nn.Module):
+        raise ConfigError(f"net: should be the module it was made with, not {type(net).__name__}")
+
+
+def _augment(told: Augmentation) -> Augment:
+    fields = told.model_dump()
+    return Columns(**fields) if fields.pop("columns") else Augment(**fields)

@@ -2,13 +2,11 @@
 
     weights   net.*, predictor.*, terms.*, seen; stand_in.* if that predicts in the net's place;
               front.*, a backbone that does not learn
-    memory    memory.*, the method's; tested.<lesson>.x and .y, the images that lessons held out
+    memory    memory.*, the method's; tested.<task>.x and .y, the images that were held out
 
-Between lessons the teacher equals the net, optimisers hold nothing, and a term that each task
+Between tasks the teacher equals the net, optimisers hold nothing, and a term that each task
 resets has nothing to keep: none of them is stored. What is read is compared, name by name, with a
 learner of the same config that takes no memory, before anything of that size is made.
-
-Knows a learner's parts. Knows nothing of files.
 """
 
 from __future__ import annotations
@@ -29,9 +27,7 @@ from ..errors import StateError
 from ..learning.learner import Learner
 from ..settings import sections
 from ..settings.config import Config
-from .course import Course
-from .features import Frozen
-from .frozen import frozen
+from .course import Course, Frozen
 
 Tensors = Mapping[str, Tensor]
 ROOM = 2**30  # bytes that any memory may take
@@ -46,24 +42,18 @@ def weights_of(learner: Learner, front: Frozen | None = None) -> dict[str, Tenso
 
 def memory_of(course: Course, learner: Learner) -> dict[str, Tensor]:
     kept = {name: torch.as_tensor(value) for name, value in learner.memory.state_dict().items()}
-    held = [{"x": group.test.pixels(), "y": group.test.y} for group in course.tested]
+    held = [{"x": group.test.pixels(), "y": group.test.y} for group in course.groups]
     return _flat({"memory": kept, "tested": {str(i): part for i, part in enumerate(held)}})
 
 
 def restore(
-    course: Course,
-    columns: int,
-    groups: Sequence[Sequence[int]],
-    weights: Tensors,
-    memory: Tensors | None,
-    *,
-    lean: bool,
+    course: Course, groups: Sequence[Sequence[int]], weights: Tensors, memory: Tensors | None
 ) -> None:
     """Give a course its learner; StateError if a tensor is not what the config asks for.
 
-    `lean`: without a table for memories, since there are none and none will come.
+    One that lacks its memory gets no table for one: none will come.
     """
-    config = _lean(course.config) if lean else course.config
+    columns, config = len(course.labels), _lean(course.config) if course.lacking else course.config
     if _table(course, config, columns) > max(ROOM, MOST_ROOM * _room(memory or {})):
         raise StateError(f"memory.rows: {config.memory.rows} is out of proportion to what is kept")
     made = replace(course, config=_offline(config))
@@ -71,18 +61,18 @@ def restore(
     plan = learner or _plan(made, columns)
     own = {n: t for n, t in weights.items() if course.front is None or not n.startswith(FRONT)}
     _compare(own, weights_of(plan), finite=learner is None or course.module is None)
+    course.groups = tuple(Group(tuple(g), course.nothing()) for g in groups)
     if weights["seen"].nonzero()[:, 0].tolist() != sorted(course.seen):
         raise StateError("seen: is not what was learned")
-    shown = [Group(tuple(g), course.nothing()) for g in groups]
     state: dict[str, Any] = {}
     if memory is not None:
         state["memory"] = _memory(plan, memory, set(course.seen))
-        shown = [_held(course, g, memory, f"tested.{i}") for i, g in enumerate(groups)]
+        held = [_held(course, g, memory, f"tested.{i}") for i, g in enumerate(groups)]
+        course.groups = tuple(held)
         if strays := memory.keys() - _names(plan, groups):
             raise StateError(f"{min(strays)} is none of a memory's tensors")
-    learner = learner or made.learner_for(columns)
-    _load(learner, own, state)
-    course.learner, course.tested = learner, shown
+    course.learner = learner or made.learner_for(columns)
+    _load(course.learner, own, state)
 
 
 def restore_front(course: Course, weights: Tensors) -> Frozen:
@@ -92,7 +82,7 @@ def restore_front(course: Course, weights: Tensors) -> Frozen:
     found = {name: value for name, value in weights.items() if name.startswith(FRONT)}
     wanted = _flat({"front": (learner or _plan(made, 2)).net.backbone.state_dict()})
     _compare(found, wanted, finite=course.module is None)
-    front = frozen(learner or made.learner_for(2))
+    front = Frozen.of(learner or made.learner_for(2))
     front.model.net.backbone.load_state_dict(_named(found, FRONT))
     return front
 
@@ -181,8 +171,9 @@ def _memory(plan: Learner, tensors: Tensors, seen: set[int]) -> dict[str, Any]:
             raise StateError("memory.order: should name each row once")
     if "seen" in found:
         _check("memory.seen", found["seen"], (), torch.int64)
-        if not rows <= int(found["seen"]) < 2**50:
-            raise StateError(f"memory.seen: {int(found['seen'])} is fewer than the {rows} rows")
+        offered = int(found["seen"])
+        if rows != min(offered, plan.memory.capacity) or offered >= 2**50:
+            raise StateError(f"memory.seen: {offered} offered, but {rows} rows are kept")
     return found | ({"seen": int(found["seen"])} if "seen" in found else {})
 
 

@@ -18,7 +18,8 @@ from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..classifier.estimator import IncrementalClassifier
+    from ..classifier.course import Course
+    from ..classifier.manifest import Params
     from ..classifier.teaching import Teaching
     from ..compare.tables import Table
 
@@ -115,7 +116,7 @@ def learn(
             say(console, f"{model} has learned {images} already; --again learns it once more.")
         else:
             _teach(lesson, console)
-    _conclude(lesson.classifier, model)
+    _conclude(lesson.course, model)
 
 
 def _announced(classes: str | None) -> list[str] | None:
@@ -127,36 +128,33 @@ def _announced(classes: str | None) -> list[str] | None:
     return names
 
 
-def _checked(
-    model: Path, given: Mapping[str, Any], announced: Sequence[str] | None
-) -> IncrementalClassifier:
+def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | None) -> Params:
     """What a new model begins with; for one that is there, flags that contradict it are refused."""
     from ..classifier import manifest
     from ..settings.config import gathered
+    from ..settings.signature import validate
 
     if "settings" in given:
         given = {**given, "settings": gathered(given["settings"])}
-    params: dict[str, Any] = {}
-    if (model / manifest.NAME).exists():
-        known = manifest.read(model)[0]
-        params = known.params.model_dump()
-        for name, value in given.items():
-            if params.get(name) != value:
-                flag = {"random_state": "seed", "settings": "set"}.get(name, name.replace("_", "-"))
-                was = "the default" if params.get(name) is None else shortened(params[name])
-                raise ConfigError(
-                    f"--{flag}: {model} was made with {was}, not {shortened(value)}; leave it out, "
-                    "or make a new model"
-                )
-        if announced is not None and (not known.announced or announced != known.labels):
-            raise ConfigError(f"--classes: {model} was made with others; leave it out")
-    from ..classifier.estimator import IncrementalClassifier
-    from ..classifier.teaching import check
+    if not (model / manifest.NAME).exists():
+        from ..classifier.estimator import resolved
 
-    new = IncrementalClassifier(**(params or given))
-    if not params:  # looking up a part that a folder names would execute it
-        check(new)
-    return new
+        new = validate(manifest.Params, given)
+        resolved(new)  # refuses a method, a net or a value that there is not
+        return new
+    known = manifest.read(model)[0]
+    params = known.params.model_dump()
+    for name, value in given.items():
+        if params[name] != value:
+            flag = {"random_state": "seed", "settings": "set"}.get(name, name.replace("_", "-"))
+            was = "the default" if params[name] is None else shortened(params[name])
+            raise ConfigError(
+                f"--{flag}: {model} was made with {was}, not {shortened(value)}; leave it out, "
+                "or make a new model"
+            )
+    if announced is not None and (not known.announced or announced != known.labels):
+        raise ConfigError(f"--classes: {model} was made with others; leave it out")
+    return known.params
 
 
 def _given(images: Path) -> tuple[Any, list[str] | None]:
@@ -182,9 +180,10 @@ def _teach(lesson: Teaching, console: Console) -> None:
     from ..learning.run import TaskEnd
     from .progress import Watcher
 
-    task, run = lesson.lesson.task, lesson.lesson.run
+    run = lesson.run
+    assert run is not None
+    task, held = run.scenario.tasks[-1], len(run.scenario.groups[-1].test)
     done, total = run.steps()
-    held = len(lesson.lesson.group.test)
     new = [lesson.columns[c] for c in task.classes]
     say(console, f"{len(task.train)} images to learn from and {held} to test on; new: {named(new)}")
     if lesson.resumed:
@@ -204,10 +203,10 @@ def _teach(lesson: Teaching, console: Console) -> None:
         raise Exit(INTERRUPTED if stopping.signal == signal.SIGINT else TERMINATED)
 
 
-def _conclude(classifier: IncrementalClassifier, model: Path) -> None:
+def _conclude(course: Course, model: Path) -> None:
     from .store import publish
 
-    report, console = classifier.report_, open_console()
+    report, console = course.history[-1], open_console()
     publish([known_table(report)], [], "terminal", None)
     ece = report["ece"]
     if ece["before"] is not None:
@@ -215,7 +214,7 @@ def _conclude(classifier: IncrementalClassifier, model: Path) -> None:
         if report["temperature"] == 1.0:
             error = f"{100 * ece['before']:.1f} %; too few images were held out to correct it"
         say(console, f"Calibration error: {error}")
-    count = len(classifier.classes_)
+    count = len(course.seen)
     say(console, f"{model} knows {count} class{'es' if count > 1 else ''}.")
 
 

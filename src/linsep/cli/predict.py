@@ -16,9 +16,8 @@ from .store import Format, Output, check_format, publish
 from .terminal import open_console, say
 
 if TYPE_CHECKING:
-    from ..classifier.deployed import SavedClassifier
     from ..classifier.manifest import Manifest
-    from ..classifier.note import Note
+    from ..classifier.predictive import SavedClassifier
     from ..compare.tables import Table
 
 CHUNK = 256  # images in memory at once
@@ -48,7 +47,7 @@ def predict(
         raise ConfigError(f"--unknown-below: should be from 0 to 1, not {unknown_below}")
     from ..classifier import manifest
 
-    if manifest.read(model)[0].form.table:
+    if manifest.read(model)[0].table:
         raise StateError(f"{model} was made of tables of numbers, and reads no images")
     paths = [path for given in images for path in _paths(given)]
     if not paths:
@@ -67,7 +66,7 @@ def _loaded(model: Path, own: Sequence[str]) -> SavedClassifier:
 
     gc.disable()
     try:
-        from ..classifier.deployed import SavedClassifier
+        from ..classifier.predictive import SavedClassifier
 
         return SavedClassifier.load(model, own=own)
     finally:
@@ -120,12 +119,13 @@ def model(model: Model, format_: Format = "terminal", output: Output = None) -> 
     linsep model shop/
     """
     check_format(format_)
-    from ..classifier import manifest, note
+    from ..classifier import manifest
+    from ..storage.folder import RunFolder
 
-    under_way = note.interrupted(model)
+    under_way = RunFolder(model).task_under_way()
     if under_way is not None and not (model / manifest.NAME).exists():
         raise StateError(
-            f"{model} holds no model yet: its first lesson, {under_way.about}, was interrupted; "
+            f"{model} holds no model yet: its first lesson, {under_way['about']}, was interrupted; "
             "repeat that command to finish it"
         )
     told = manifest.read(model)[0]
@@ -145,13 +145,13 @@ def _lessons(told: Manifest) -> Table:
     return Table(columns, rows, caption="What it has learned", digits=1)
 
 
-def _facts(folder: Path, told: Manifest, under_way: Note | None) -> Iterator[str]:
+def _facts(folder: Path, told: Manifest, under_way: dict[str, Any] | None) -> Iterator[str]:
     from ..classifier.manifest import MEMORY
 
-    labels = [told.labels[c] for c in told.seen]
+    labels = told.learned
     yield f"Classes: {len(labels)}: {', '.join(sorted(printable(str(c)) for c in labels))}"
     if told.announced:
-        rest = [label for c, label in enumerate(told.labels) if c not in told.seen]
+        rest = [label for label in told.labels if label not in labels]
         yield f"Announced and not learned yet: {named(rest)}"
     config = told.settings()
     width = config.net.options.get("width")
@@ -162,21 +162,22 @@ def _facts(folder: Path, told: Manifest, under_way: Note | None) -> Iterator[str
     yield f"Method {printable(config.method)}, net {net}, seed {config.seed}"
     yield f"Each lesson: {config.training.epochs} epochs at a learning rate of {config.training.lr}"
     channels, height, wide = told.image
-    what = f"{told.features} numbers" if told.form.table else f"{height}x{wide}x{channels} pixels"
+    numbers = len(told.augment.mean)
+    what = f"{numbers} numbers" if told.table else f"{height}x{wide}x{channels} pixels"
     yield f"Reads {what}"
     if MEMORY in told.files:
         what = "images" if told.front is None else "images' features"
         yield f"Memory: up to {config.memory.rows} {what} for replay, and those to test on"
     else:
         yield "Memory: none in this copy, which predicts and cannot learn"
-    ece, t = told.history[-1].ece.after, told.temperature
+    ece, t = told.history[-1].ece.after, told.history[-1].temperature
     error = "" if ece is None else f", calibration error {100 * ece:.1f} %"
     yield f"Temperature {t:.3g}{error}"
     sizes = {name: file.bytes for name, file in told.files.items()}
     yield "Size: " + ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in sizes.items())
     yield f"Made by linsep {told.linsep}"
     if under_way is not None:
-        yield f"In the middle of learning {under_way.about}, begun {under_way.begun}"
+        yield f"In the middle of learning {under_way['about']}, begun {under_way['begun']}"
 
 
 def export(
@@ -192,7 +193,7 @@ def export(
 
       linsep export shop/ -o shop.onnx
     """
-    from ..classifier.deployed import SavedClassifier
+    from ..classifier.predictive import SavedClassifier
 
     SavedClassifier.load(model, own=own or ()).export(output)
     say(open_console(), f"Written to {output}")

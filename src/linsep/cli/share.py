@@ -86,8 +86,7 @@ def verify(
       linsep verify RUN --data DIR
     """
     from ..analysis.features import reopen
-    from ..storage.folder import RunFolder
-    from ..storage.repeat import compared, difference, surroundings
+    from ..storage.folder import RunFolder, compared, difference, surroundings
     from ..storage.session import Session
     from ..storage.store import open_record
     from .run import watch

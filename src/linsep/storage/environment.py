@@ -1,7 +1,4 @@
-"""Where a run happened: versions, hardware, the state of the user's checkout, and threads.
-
-Knows how to ask. Knows nothing of runs.
-"""
+"""Where a run happened: versions, hardware, the state of the user's checkout, and threads."""
 
 import os
 import platform
@@ -16,9 +13,6 @@ import numpy as np
 import torch
 
 from .. import __version__
-
-# What must be equal for a resumed run to be equal bit for bit.
-DECISIVE = ("torch", "threads", "cpu", "instructions", "device")
 
 
 def describe(device: torch.device) -> dict[str, Any]:

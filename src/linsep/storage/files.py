@@ -1,7 +1,10 @@
 """Files that are either the old one or the new one, whole, whatever happens meanwhile.
 
-Knows bytes and paths. Knows nothing of runs.
+Whatever is read is checked: its size, its digest, and its content against a schema. What does not
+fit is a StateError that names the file and the field. Reading executes no code.
 """
+
+from __future__ import annotations
 
 import errno
 import io
@@ -9,13 +12,21 @@ import os
 import pickle
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from ..errors import StateError
+from ..settings.signature import problem
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
 
 MAGIC = b"linsep state 1\n"
 DIGEST = 32
@@ -59,6 +70,44 @@ def unzipped(path: Path) -> bytes:
 
 def digest(content: bytes) -> str:
     return blake2b(content, digest_size=16).hexdigest()
+
+
+def parsed(path: Path | str, content: bytes, schema: TypeAdapter[T]) -> T:
+    """JSON that fits a schema; StateError names the file, the field and what was expected."""
+    try:
+        return schema.validate_json(content)
+    except ValidationError as error:
+        raise StateError(f"{path}: {problem(error)}") from None
+    except StateError as error:
+        raise StateError(f"{path}: {error}") from None
+
+
+def tensor_bytes(tensors: Mapping[str, Any], metadata: dict[str, str] | None = None) -> bytes:
+    """A safetensors file; tensors that share their values are written one by one."""
+    from safetensors.torch import save
+    from torch import Tensor
+
+    whole: dict[str, Tensor] = {}
+    places: set[int] = set()
+    for name, value in tensors.items():
+        if not isinstance(value, Tensor):
+            raise StateError(f"{name} is a {type(value).__name__}; only tensors can be saved")
+        one = value.detach().cpu().contiguous()
+        place = one.untyped_storage().data_ptr()
+        whole[name] = one.clone() if place in places else one
+        places.add(place)
+    return save(whole, metadata)
+
+
+def tensors_in(content: bytes, path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    try:
+        return load(content)
+    except (SafetensorError, ValueError, TypeError, KeyError, RuntimeError) as error:
+        raise StateError(f"{path} is damaged: {error}") from None
 
 
 def put(path: Path, content: bytes, at: int | None = None) -> None:

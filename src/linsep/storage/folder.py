@@ -15,13 +15,16 @@
     lease.<n>          the process that is working on the run, if there is one
 
 `task` in events and timings counts in the order of learning; `group` is the newest group of classes
-of that task, which differs in joint training. Whatever is read is checked against a schema, and
-what does not fit is a StateError that names the file, the field, what was found and what was
-expected. `session` writes these files. Knows no torch.
+of that task, which differs in joint training. `session` writes these files. This module imports no
+torch.
+
+In a classifier's folder, `state.pt` and `environment.json` are there while a lesson is under way;
+its other files are described in classifier/saved.py.
 """
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from itertools import product
@@ -39,6 +42,8 @@ from . import files
 CONFIG, RESULTS, EVENTS, TIMING = "config.toml", "results.json", "events.jsonl", "timing.jsonl"
 ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safetensors"
 COST, ORIGIN = "cost.json", "origin.json"
+# What must be equal in two environments for runs to be equal bit for bit.
+DECISIVE = ("torch", "threads", "cpu", "instructions", "device")
 COMPRESSED = {EVENTS: f"{EVENTS}.gz"}  # what may stand in for a file
 STATES = "state.pt", "state.previous.pt"  # the newest first
 FLOAT32 = 1e39  # no float32 is larger; losses and settings may grow to it
@@ -89,6 +94,10 @@ class Config(TypedDict):
 @_checked
 class Environment(TypedDict):
     threads: NotRequired[Annotated[int, Field(ge=1, le=10_000)]]
+    # Of a task that a classifier learns: what identifies it, what it is called, when it was begun.
+    key: NotRequired[Text]
+    about: NotRequired[Text]
+    begun: NotRequired[Text]
 
 
 @_checked
@@ -105,14 +114,14 @@ class EpochEnd(TypedDict):
 class TaskEnd(TypedDict):
     event: Literal["task_end"]
     task: Place
-    group: NotRequired[Place]
+    group: Place
     class_il: Annotated[list[Number | None], Field(min_length=1)]  # None: no test images
     task_il: Annotated[list[Number | None], Field(min_length=1)]
 
 
 @_checked
 class Timing(TypedDict):
-    event: Literal["epoch_end", "task_end", "EpochEnd", "TaskEnd"]  # before, as classes are named
+    event: Literal["epoch_end", "task_end"]
     task: Place
     seconds: Number
     cpu: NotRequired[Number]  # seconds too, of all threads
@@ -128,7 +137,7 @@ class Results(TypedDict):
     memory: Whole
     seed: Whole
     metrics: dict[Setting, dict[Text, Number | None]]
-    # What follows is not in every folder: some were made before it was recorded.
+    # What follows may be missing from a folder that was made by hand.
     classes: NotRequired[list[Text]]
     groups: NotRequired[list[list[Place]]]
     matrices: NotRequired[dict[Setting, list[list[Number | None]]]]
@@ -221,17 +230,10 @@ class RunFolder:
 
     def events(self, end: int | None = None) -> list[Record]:
         """What was recorded, up to a place in the file; a line cut by a kill is no event."""
-        content, tasks = self.content(EVENTS), 0
+        content = self.content(EVENTS)
         if self.finished and self.digests().get(EVENTS, whole := files.digest(content)) != whole:
             raise StateError(f"{self.path / EVENTS} was changed after the run had finished")
-        found = self._lines(_EVENT, EVENTS, content[:end])
-        for i, event in enumerate(found):
-            if event["event"] == "task_end":
-                if "group" not in event:  # of a time when `task` was the group
-                    order = {"event": "task_end", "task": tasks, "group": event.pop("task")}
-                    found[i] = order | event
-                tasks += 1
-        return found
+        return self._lines(_EVENT, EVENTS, content[:end])
 
     def timing(self) -> list[Record]:
         return self._lines(_TIMING, TIMING, self.content(TIMING))
@@ -239,12 +241,17 @@ class RunFolder:
     def environments(self) -> list[Record]:
         return self._parsed(_ENVIRONMENTS, ENVIRONMENT) if self.has(ENVIRONMENT) else []
 
+    def task_under_way(self) -> Record | None:
+        """What is noted of a classifier's task that is being learned: key, about, begun."""
+        last = (self.environments() or [{}])[-1]
+        return last if {"key", "about", "begun"} <= last.keys() else None
+
     def cost(self) -> Record:
-        """What the run cost; nothing for runs made before costs were recorded."""
+        """What the run cost; nothing if it is not known."""
         return self._parsed(_COST, COST) if self.has(COST) else {}
 
     def digests(self) -> dict[str, str]:
-        """Digests of the files as written; empty for runs made before digests were kept."""
+        """Digests of the files as they were written."""
         return self._parsed(_DIGESTS, DIGESTS) if self.has(DIGESTS) else {}
 
     def origin(self) -> dict[str, str]:
@@ -269,15 +276,65 @@ class RunFolder:
         return files.unzipped(self.path / COMPRESSED[name]) if self.has(name) else b""
 
     def _parsed(self, schema: TypeAdapter[Any], name: str, content: bytes | None = None) -> Any:
-        try:
-            return schema.validate_json(self.content(name) if content is None else content)
-        except ValidationError as error:
-            raise StateError(f"{self.path / name}: {problem(error)}") from None
+        return files.parsed(
+            self.path / name, self.content(name) if content is None else content, schema
+        )
 
     def _lines(self, schema: TypeAdapter[Any], name: str, content: bytes) -> list[Record]:
         lines = content.split(b"\n")[:-1]
         return [self._parsed(schema, f"{name}, line {i + 1}", line) for i, line in enumerate(lines)]
 
 
+def to_json(content: Any) -> bytes:
+    """As people read it: a row of a matrix is a line. Texts in JSON have no line breaks."""
+    text = json.dumps(content, indent=1)
+    text = _ROW.sub(lambda row: "[" + _BREAK.sub(" ", row[1]) + "]", text)
+    return text.encode() + b"\n"
+
+
+_BREAK = re.compile(r"\n *")
+_ROW = re.compile(r"\[\n *([^\[\]{}]*)\n *\]")  # of numbers and texts alone
+
+
 def line(record: Record) -> bytes:
     return json.dumps(record).encode() + b"\n"
+
+
+def compared(first: RunFolder) -> list[str]:
+    """The files of a finished run that decide whether another one equals it."""
+    return [name for name in (EVENTS, RESULTS, MODEL) if first.has(name)]
+
+
+def difference(first: RunFolder, second: RunFolder) -> str | None:
+    """What first sets two finished runs apart; None if they are the same to the last bit."""
+    here, there = first.events(), second.events()
+    for number, pair in enumerate(zip(here, there, strict=False), start=1):
+        if pair[0] != pair[1]:
+            fields = [name for name in pair[0] if pair[0][name] != pair[1].get(name)]
+            values = [event.get(fields[0]) for event in pair] if fields else ["less", "more"]
+            name = fields[0] if fields else "fields"
+            return f"event {number}, {pair[0]['event']}, {name}: {values[0]} and {values[1]}"
+    if len(here) != len(there):
+        return f"{len(here)} and {len(there)} events"
+    if first.results() != second.results():
+        return f"{RESULTS} differs, and no event does before it"
+    if first.has(MODEL) and _digest(first.path / MODEL) != _digest(second.path / MODEL):
+        return f"{MODEL} differs, and neither events nor results do"
+    return None
+
+
+def surroundings(first: RunFolder, second: RunFolder) -> list[str]:
+    """What was different where the two were made, of that which changes the last bits."""
+    ends = [run.environments()[-1:] for run in (first, second)]
+    if not all(ends):
+        return []
+    (here,), (there,) = ends
+    return [
+        f"{name}: {here[name]} and {there[name]}"
+        for name in DECISIVE
+        if name in here and name in there and here[name] != there[name]
+    ]
+
+
+def _digest(path: Path) -> str:
+    return files.digest(files.read(path, largest=None))

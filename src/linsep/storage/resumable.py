@@ -10,7 +10,7 @@ import shutil
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,10 +19,13 @@ import torch
 
 from ..errors import StateError
 from ..learning.run import Event, Recorded, Run
-from . import environment, files, snapshots, states
+from . import environment, files, snapshots
+from .folder import DECISIVE, ENVIRONMENT, STATES, RunFolder, to_json
 from .lease import Lease
 
 SAVE_EVERY = 30.0  # seconds
+# What loading a state of another shape may raise.
+UNFIT = ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError
 
 
 class Resumable(ABC):
@@ -31,14 +34,16 @@ class Resumable(ABC):
     Stop whenever you like: call `save()` first and nothing is lost at all.
     """
 
-    NAMES: ClassVar[tuple[str, str]]  # of the newest state and of the one before
     WHAT: ClassVar[str]  # is resumed, for messages
+    REMEDY: ClassVar[str]  # if no saved state can be read
 
     def __init__(self, folder: Path, save_every: float) -> None:
         self.folder, self.save_every = folder, save_every
-        self.lease = Lease(folder)
+        self.files, self.lease = RunFolder(folder), Lease(folder)
         self.run: Run | None = None  # None: there is nothing left to do
         self.key = ""
+        self.resumed = False
+        self._environments: list[dict[str, Any]] = []  # of the times it was started before
         self._events, self._saved = b"", 0.0
 
     def __enter__(self) -> Self:
@@ -53,7 +58,13 @@ class Resumable(ABC):
             for pattern in (".*.tmp", f"{snapshots.FOLDER}/.*.tmp"):  # of a process that was killed
                 for stray in self.folder.glob(pattern):
                     stray.unlink(missing_ok=True)
+            try:
+                self._environments = self.files.environments()
+            except StateError as error:
+                warnings.warn(f"{error}; a new list is begun", stacklevel=3)
             self._open()
+            if self.run is not None:
+                self._continue()
             self._saved = time.monotonic()
             undo.pop_all()
         return self
@@ -74,16 +85,21 @@ class Resumable(ABC):
     def save(self) -> None:
         """Write everything up to the last event to disk, and flush it."""
         assert self.run is not None
-        state = states.sealed(self.run, self.key, self._events.decode())
-        newest, previous = self.NAMES
-        self._write(newest, state, keep=self.folder / previous)
+        state = {"run": self.run.state_dict(), "key": self.key, "events": self._events.decode()}
+        for name, value in self.run.learner.net.state_dict().items():
+            if value.is_floating_point() and not torch.isfinite(value).all():
+                raise StateError(
+                    f"the net's {name} is no longer finite; the last good state is kept"
+                )
+        newest, previous = STATES
+        self._write(newest, files.seal(state), keep=self.folder / previous)
         self._saved = time.monotonic()
 
     # --- what a kind of run says --------------------------------------------------------------
 
     @abstractmethod
     def _open(self) -> None:
-        """Find out what there is to do; build the run, and resume it."""
+        """Find out what there is to do, and build the run if there is anything."""
 
     @abstractmethod
     def _build(self) -> Run:
@@ -97,43 +113,78 @@ class Resumable(ABC):
     def _finish(self) -> None:
         """Write the result."""
 
+    def _facts(self) -> dict[str, Any]:
+        """What to note of this start beside the environment."""
+        return {}
+
     # --- what all of them share ---------------------------------------------------------------
 
     def _write(self, name: str, content: bytes, keep: Path | None = None) -> None:
         self.lease.check()
         files.write(self.folder / name, content, keep)
 
-    def _resume(self, otherwise: str) -> bool:
-        """Resume from the newest state that is whole; False if none was saved yet."""
-        there = [path for name in self.NAMES if (path := self.folder / name).exists()]
+    def _set_threads(self, wanted: int | None) -> None:
+        """Use as many as asked for, or as before, or one: their number changes the last bits."""
+        before = self._environments[-1].get("threads") if self._environments else None
+        torch.set_num_threads(wanted or before or 1)
+
+    def _continue(self) -> None:
+        """Resume from the newest state that is whole, if one was saved, and note where."""
+        there = [path for name in STATES if (path := self.folder / name).exists()]
         for path in there:
             assert self.run is not None
             try:
-                self._events = states.load(self.run, path, self.key).encode()
-                return True
+                self._events = load_state(self.run, path, self.key).encode()
+                self.resumed = True
+                break
             except StateError as error:
-                warnings.warn(str(error), stacklevel=5)
+                warnings.warn(str(error), stacklevel=4)
                 self.run = self._build()  # the state may have been loaded in part
-        if there:
-            raise StateError(f"no saved state in {self.folder} can be read; {otherwise}")
-        return False
-
-    def _compare(self, before: Mapping[str, Any]) -> None:
-        """Warn if the rest of a resumed run may differ in the last bits."""
+        if there and not self.resumed:
+            raise StateError(f"no saved state in {self.folder} can be read; {self.REMEDY}")
         assert self.run is not None
         here = environment.describe(self.run.learner.device)
-        for field in environment.DECISIVE:
+        before = self._environments[-1] if self._environments and self.resumed else {}
+        for field in DECISIVE:
             if field in before and before[field] != here[field]:
                 warnings.warn(
                     f"this {self.WHAT} was begun with {field} = {before[field]!r} and resumes with "
                     f"{here[field]!r}: the rest may differ in the last bits",
-                    stacklevel=5,
+                    stacklevel=4,
                 )
+        self._write(ENVIRONMENT, to_json([*self._environments, here | self._facts()]))
 
 
-def set_threads(*wanted: int | None) -> None:
-    """Use the first number of threads that was asked for, or one: it changes the last bits."""
-    torch.set_num_threads(next(filter(None, wanted), 1))
+def load_state(run: Run, path: Path, key: str) -> str:
+    """Give the run the state in a file, and return the events until then.
+
+    StateError if the file is damaged, of another run, or lacks something.
+    """
+    state = files.unseal(path)
+    if state.get("key") != key:
+        raise StateError(f"{path} is the state of another run, {state.get('key')!r}")
+    try:
+        run.load_state_dict(state["run"])
+        _require_sound(run, state["run"])
+        events = state["events"]
+    except UNFIT as error:
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise StateError(f"{path} holds no state of this run: {reason}") from None
+    if not isinstance(events, str):
+        raise StateError(f"{path} holds no events, but {type(events).__name__}")
+    return events
+
+
+def _require_sound(run: Run, saved: dict[str, Any]) -> None:
+    """Refuse a state that could be loaded and that no run can be in."""
+    ends = (len(run.scenario.tasks), len(run.learner.method.stages), 10**9, 10**9)
+    at = [type(n) is int and 0 <= n <= end for n, end in zip(saved["cursor"], ends, strict=True)]
+    shapes = [saved[name].shape == run.class_il.shape for name in ("class_il", "task_il")]
+    sums = saved["sums"].keys() == saved["counts"].keys()
+    single = [value.numel() == 1 and value.is_floating_point() for value in saved["sums"].values()]
+    counts = [type(count) is int and count > 0 for count in saved["counts"].values()]
+    if not all([*at, *shapes, sums, *single, *counts]):
+        raise ValueError("its cursor, accuracies or losses are those of no run")
 
 
 def _remove_if_unused(folder: Path) -> None:

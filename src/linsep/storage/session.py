@@ -5,39 +5,26 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
 import tomllib
 import warnings
+from glob import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save as safetensors_bytes
-
-from ..errors import StateError
+from ..errors import ConfigError, StateError
 from ..learning.metrics import audit, summary
 from ..learning.run import EpochEnd, Event, Recorded, Run, StepEnd, TaskEnd
 from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.layers import decides
 from ..settings.sections import Keep
-from . import costs, environment, files, snapshots, sources
-from .folder import (
-    CONFIG,
-    ENVIRONMENT,
-    EVENTS,
-    MODEL,
-    RESULTS,
-    STATES,
-    TIMING,
-    RunFolder,
-    line,
-)  # fmt: skip
+from . import costs, files, snapshots
+from .folder import CONFIG, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line, to_json
 from .lease import release_dead
-from .resumable import SAVE_EVERY, Resumable, set_threads
-from .store import flat, labels_in, relabel
+from .resumable import SAVE_EVERY, Resumable
+from .store import Value, flat, labels_in, relabel
 
 
 class Session(Resumable):
@@ -47,7 +34,7 @@ class Session(Resumable):
     and saves.
     """
 
-    NAMES, WHAT = STATES, "run"
+    WHAT, REMEDY = "run", "remove the folder to start afresh"
 
     def __init__(
         self,
@@ -60,7 +47,6 @@ class Session(Resumable):
         """`keep` chooses snapshots; None: those of all tasks if the net is small, else the last."""
         super().__init__(Path(runs) / prepared.name, save_every)
         self.prepared, self.keep, self.key = prepared, keep, prepared.key
-        self.files = RunFolder(self.folder)
         self._images = 0
         self._epoch_started = 0.0, 0.0  # by the clock, and CPU time
 
@@ -76,7 +62,7 @@ class Session(Resumable):
             release_dead(self.folder)  # of a process that was killed between its last two acts
             self._relabel()
             return self
-        sources.check(self.prepared, self.folder.parent)
+        check_sources(self.prepared, self.folder.parent)
         return super().__enter__()
 
     # --- the inside ------------------------------------------------------------------------------
@@ -87,21 +73,15 @@ class Session(Resumable):
     def _open(self) -> None:
         if self.finished:  # by another process, between our look and our lease
             return
-        try:
-            sessions = self.files.environments()
-        except StateError as error:
-            warnings.warn(f"{error}; a new list is begun", stacklevel=4)
-            sessions = []
-        before: dict[str, Any] = dict(sessions[-1]) if sessions else {}
         self.run = self._build()  # a net that cannot be made leaves no run behind
         self._check_config()
-        set_threads(self.prepared.config.compute.threads, before.get("threads"))
-        if self._resume("remove the folder to start afresh"):
-            self._compare(before)
+        self._set_threads(self.prepared.config.compute.threads)
+
+    def _continue(self) -> None:
+        super()._continue()
+        if self.resumed:
             self._compare_events()
         self._tidy_records()
-        here = environment.describe(self.run.learner.device)
-        self._write(ENVIRONMENT, to_json([*sessions, here]))
         self._epoch_started = _now()
 
     def _check_config(self) -> None:
@@ -172,9 +152,8 @@ class Session(Resumable):
 
     def _finish(self) -> None:
         assert self.run is not None
-        net = self.run.learner.shown.state_dict()
-        weights = {name: value.detach().cpu().contiguous().clone() for name, value in net.items()}
-        whole = {MODEL: safetensors_bytes(weights), EVENTS: self._events}
+        weights = files.tensor_bytes(self.run.learner.shown.state_dict())
+        whole = {MODEL: weights, EVENTS: self._events}
         for name, content in whole.items():
             self._write(name, content)
         snapshots.note(self.folder, whole)
@@ -221,17 +200,49 @@ def event_record(event: Recorded, run: Run) -> dict[str, Any]:
     return {"event": "epoch_end", **place, "losses": event.losses}
 
 
-def to_json(content: Any) -> bytes:
-    """As people read it: a row of a matrix is a line. Texts in JSON have no line breaks."""
-    text = json.dumps(content, indent=1)
-    text = _ROW.sub(lambda row: "[" + _BREAK.sub(" ", row[1]) + "]", text)
-    return text.encode() + b"\n"
-
-
-_BREAK = re.compile(r"\n *")
-_ROW = re.compile(r"\[\n *([^\[\]{}]*)\n *\]")  # of numbers and texts alone
-
-
 def _plain(rows: list[list[float]]) -> list[list[float | None]]:
     """Rows of accuracies; JSON has no NaN, which is that of a task without test images."""
     return [[None if v != v else v for v in row] for row in rows]
+
+
+def check_sources(prepared: Prepared, runs: Path) -> None:
+    """Refuse parts without a source, and a half-finished run whose sources were changed.
+
+    A digest of each source is in the run's key, so that a changed file makes another run. Whoever
+    repeats the command to resume must hear of it, and not find the run begun afresh.
+    """
+    config = prepared.config
+    for name, part in config.own.items():
+        if not part.digest:
+            raise ConfigError(
+                f"{name}: its source cannot be found, so its runs cannot be told from others; "
+                "put the function into a file, and pass the function itself"
+            )
+    if RunFolder(runs / prepared.name).begun or not (config.own or config.net.weights):
+        return
+    mine = flat(tomllib.loads(to_toml(config)))
+    for path in sorted(runs.glob(f"{escape(prepared.name.removesuffix(prepared.key))}*")):
+        other = RunFolder(path)
+        if other.begun and other.exists and not other.finished:
+            theirs = flat(other.config())
+            if _apart_from_digests(theirs) == _apart_from_digests(mine):
+                raise StateError(_changed(path, theirs, mine))
+
+
+def _changed(path: Path, theirs: dict[str, Value], mine: dict[str, Value]) -> str:
+    name = next(name for name in mine if _is_digest(name) and mine[name] != theirs.get(name))
+    place = (
+        "net.weights" if name == "net.weights_digest" else f"{name.removesuffix('digest')}source"
+    )
+    return (
+        f"{mine[place]} was changed since {path} was begun. To resume that run, restore the file; "
+        "to start afresh with the changed one, delete that folder"
+    )
+
+
+def _is_digest(name: str) -> bool:
+    return name == "net.weights_digest" or (name.startswith("own.") and name.endswith(".digest"))
+
+
+def _apart_from_digests(facts: dict[str, Value]) -> dict[str, Value]:
+    return {n: v for n, v in facts.items() if decides(n) and not _is_digest(n)}
