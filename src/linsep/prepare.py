@@ -195,9 +195,14 @@ def build(
 
     `data` and `net` are a data set and a backbone of your own; `method` is a function of your own,
     a `Method`, or a list such as [er_kd, "bfp"]. `linsep.train` is the same with a folder that can
-    be resumed, compared and reported.
+    be resumed, compared and reported. As there, torch uses `compute.threads` from now on, or one:
+    the number of threads changes the last bits.
     """
-    return prepare(config, data=data, method=method, net=net).build()
+    import torch
+
+    prepared = prepare(config, data=data, method=method, net=net)
+    torch.set_num_threads(prepared.config.compute.threads or 1)
+    return prepared.build()
 
 
 def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:

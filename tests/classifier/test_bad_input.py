@@ -180,7 +180,7 @@ X, Y = noise(5, 12, 8, 8), ["ant", "bee"] * 6
 Act = Callable[[IncrementalClassifier, Path], object]
 PYTHON: dict[str, tuple[Act, str]] = {
     "other channels": (lambda c, p: c.predict(noise(0, 2, 8, 8, 3)), "3 channels"),
-    "a missing folder": (lambda c, p: c.partial_fit(p / "x"), "class folders"),
+    "a missing folder": (lambda c, p: c.partial_fit(p / "x"), "is not a folder"),
     "save over a file": (lambda c, p: c.save(p / "file"), "cannot use"),
     "load a file": (lambda c, p: c.load(p / "file"), "holds no model"),
     "parameters changed after fit": (

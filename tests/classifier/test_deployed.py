@@ -1,11 +1,13 @@
 """A saved classifier that only predicts: the same answers, without what learning needs."""
 
+import multiprocessing
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from linsep import IncrementalClassifier, LinsepError, SavedClassifier
@@ -37,6 +39,29 @@ def test_it_answers_as_the_classifier_does(name: str, folder: Path) -> None:
         assert np.array_equal(saved.novelty(x), whole.novelty(x))
         assert np.array_equal(saved.predict(x, 0.3), whole.predict(x, 0.3))
         assert np.array_equal(saved.decision_function(x), whole.decision_function(x))
+
+
+def test_it_is_made_of_a_folder() -> None:
+    with pytest.raises(TypeError, match="path"):
+        SavedClassifier()  # type: ignore[call-arg]
+
+
+def test_a_forked_process_predicts_too(folder: Path) -> None:
+    """Torch's threads are gone in it, and waiting for them would last for ever."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        saved = SavedClassifier.load(folder / "model")
+        saved.predict(X)
+        torch.randn(600, 600) @ torch.randn(600, 600)  # certainly on both
+        child = multiprocessing.get_context("fork").Process(target=saved.predict, args=(X,))
+        child.start()
+        child.join(120)
+        ended = child.exitcode
+        child.kill()
+    finally:
+        torch.set_num_threads(before)
+    assert ended == 0
 
 
 def test_a_table(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_a_damaged_state_falls_back_to_the_one_before(tmp_path: Path, straight: 
     with teaching(tmp_path, SECOND, save_every=0.0) as lesson:
         for _, _ in zip(range(5), lesson, strict=False):
             pass
-    newest = tmp_path / "state.pt"
+    newest = tmp_path / "state.safetensors"
     newest.write_bytes(newest.read_bytes()[:-9])
     with pytest.warns(UserWarning, match="checksum"):
         assert teach(tmp_path, SECOND).resumed
@@ -139,7 +139,7 @@ def test_no_readable_state_is_refused_with_the_remedy(tmp_path: Path) -> None:
     with teaching(tmp_path, SECOND, save_every=0.0) as lesson:
         for _, _ in zip(range(5), lesson, strict=False):
             pass
-    for name in ("state.pt", "state.previous.pt"):
+    for name in ("state.safetensors", "state.previous.safetensors"):
         (tmp_path / name).write_bytes(b"nonsense")
     with (
         pytest.warns(UserWarning, match="not a saved state"),

@@ -220,7 +220,7 @@ def test_a_signal_finishes_the_step_saves_and_tells_how_to_resume(
     assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[kind]
     assert "Repeat the command to resume" in said
     (folder,) = (tmp_path / "runs").iterdir()
-    assert (folder / "state.pt").exists()
+    assert (folder / "state.safetensors").exists()
     assert not (folder / "results.json").exists()
     shown = command("show", folder.name, cwd=tmp_path)
     assert "Not finished" in shown.stdout

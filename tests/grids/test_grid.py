@@ -94,7 +94,7 @@ def test_a_bad_cell_stops_nobody_and_a_stopped_grid_goes_on(tmp_path: Path) -> N
     for _ in grid:
         grid.stop()
     assert [cell.status for cell in cells] == ["stopped"]
-    assert (cells[0].folder / "state.pt").exists()
+    assert (cells[0].folder / "state.safetensors").exists()
     assert RunFolder(plan(wild, tmp_path)[1].folder).results()["seed"] == 0
 
 

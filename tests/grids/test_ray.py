@@ -79,7 +79,7 @@ def test_a_killed_node_loses_only_the_work_since_the_last_save(
         died += [cell.name] if "lost" in cell.reason else []
         running = [c for c in cells if c.status == "running"]
         if not killed and len(running) == 2:
-            until_all_exist([c.folder / "state.pt" for c in running])
+            until_all_exist([c.folder / "state.safetensors" for c in running])
             assert all(holders(c.folder) for c in running), "they ended too soon"
             cluster.remove_node(victim, allow_graceful=False)
             killed = True
@@ -98,7 +98,7 @@ def test_a_local_cluster_is_started_and_a_grid_on_it_can_be_stopped(tmp_path: Pa
     for _ in grid:
         grid.stop()
     assert [cell.status for cell in cells] == ["stopped"]
-    assert (cells[0].folder / "state.pt").exists()
+    assert (cells[0].folder / "state.safetensors").exists()
     assert not holders(cells[0].folder)
     assert not ray.is_initialized()
 

@@ -127,7 +127,7 @@ def _write_memory(folder: Path, rng: np.random.Generator, classes: int) -> None:
     x = torch.from_numpy(rough.repeat(4, axis=2).repeat(4, axis=3))
     y = torch.arange(200) % classes
     state = {"run": {"learner": {"memory": {"x": x, "y": y}}}, "events": 0}
-    (folder / "state.pt").write_bytes(files.seal(state))
+    (folder / "state.safetensors").write_bytes(files.seal(state))
 
 
 def _shares(rng: np.random.Generator, n: int) -> list[float]:

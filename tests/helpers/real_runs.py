@@ -16,7 +16,13 @@ SETTINGS: dict[str, Any] = {
     "memory": 8,
     "training": {"epochs": 2, "batch_size": 10},
 }
-DETERMINISTIC = ("config.toml", "events.jsonl", "model.safetensors", "results.json", "state.pt")
+DETERMINISTIC = (
+    "config.toml",
+    "events.jsonl",
+    "model.safetensors",
+    "results.json",
+    "state.safetensors",
+)
 
 
 def prepared(**changes: Any) -> Prepared:

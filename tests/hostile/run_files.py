@@ -66,10 +66,12 @@ def of_finished(stage: Path) -> dict[str, list[Case]]:
 def of_stopped(stage: Path) -> dict[str, list[Case]]:
     names = (
         "config.toml", "events.jsonl", "timing.jsonl", "environment.json", "digests.json",
-        "lease.1", "state.pt",
+        "lease.1", "state.safetensors",
     )  # fmt: skip
     found = {f"stopped {name}": list(_cases(stage, HALF, name, RESUME)) for name in names}
-    return found | {"contents of state.pt": list(_states(stage, f"runs/{HALF}/state.pt"))}
+    return found | {
+        "contents of state.safetensors": list(_states(stage, f"runs/{HALF}/state.safetensors"))
+    }
 
 
 def of_drawn(stage: Path, file: str) -> dict[str, list[Case]]:
@@ -143,7 +145,7 @@ def _spelled(place: Sequence[str | int]) -> str:
 WRONG_PARTS: dict[str, Any] = {
     "None": None, "text": "x", "negative": -1, "huge": 10**30, "true": True, "NaN": float("nan"),
     "list": [], "table": {}, "empty": torch.zeros(0), "scalar": torch.tensor(1.5),
-    "long": torch.zeros(3, 5, 7), "not finite": torch.full((4,), torch.nan), "bytes": b"\xff",
+    "long": torch.zeros(3, 5, 7), "not finite": torch.full((4,), torch.nan),
     "complex": torch.zeros(4, dtype=torch.complex64),
 }  # fmt: skip
 
@@ -159,7 +161,7 @@ def _states(stage: Path, path: str) -> Iterator[Case]:
         for k in range(3):
             name, value = parts[(3 * i + k) % len(parts)]
             resume.append((f"{_spelled(place)} = {name}", changed(state, place, value)))
-    previous = path.replace("state.pt", "state.previous.pt")
+    previous = path.replace("state.safetensors", "state.previous.safetensors")
     for i, (what, content) in enumerate(resume):
         sealed = files.seal(content)
 
@@ -168,4 +170,4 @@ def _states(stage: Path, path: str) -> Iterator[Case]:
             if both:
                 writing(previous, sealed)(room)
 
-        yield Case(f"state.pt: {what}: resume", words, spoil)
+        yield Case(f"state.safetensors: {what}: resume", words, spoil)

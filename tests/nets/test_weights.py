@@ -61,6 +61,12 @@ def test_a_run_starts_from_the_files_weights(suffix: str, prefix: str, tmp_path:
     assert all(torch.equal(found[name], state[name]) for name in state)
 
 
+def test_tensors_without_values_are_one_line(tmp_path: Path) -> None:
+    torch.save({name: value.to("meta") for name, value in body().items()}, tmp_path / "w.pt")
+    with pytest.raises(ConfigError, match="has a shape and no values"):
+        with_weights(tmp_path / "w.pt").build()
+
+
 def test_a_module_that_is_handed_in_takes_them_too(tmp_path: Path) -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(64, 5))
     torch.save(

@@ -83,7 +83,7 @@ def test_a_folder_without_weights_has_results_and_says_what_is_missing(
     folder: Path, tmp_path: Path
 ) -> None:
     bare = Path(shutil.copytree(folder, tmp_path / folder.name))
-    for name in ("model.safetensors", "state.pt"):
+    for name in ("model.safetensors", "state.safetensors"):
         (bare / name).unlink()
     shutil.rmtree(bare / "snapshots")
     run = linsep.load(bare)

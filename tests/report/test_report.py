@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 
 from linsep.analysis.analyse import table
 from linsep.compare.naming import title
@@ -25,7 +26,6 @@ from linsep.report.canvas import Figure
 from linsep.report.gather import Gathered, gather
 from linsep.report.page import figures, page, sections
 from linsep.report.words import audit, lead
-from linsep.storage import files
 from linsep.storage.store import Store
 from tests.helpers.command import command
 from tests.helpers.made_reports import ANALYSES, HOSTILE, hostile_run, make_full_run
@@ -385,7 +385,7 @@ def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
     deep = b"[" * 100_000
     for name in ("events.jsonl", "timing.jsonl", "environment.json"):
         (folder / name).write_bytes(deep)
-    (folder / "state.pt").write_bytes(files.seal({"run": Evil()}))
+    torch.save({"run": Evil()}, folder / "state.safetensors")
     spectrum = folder / "analysis" / "spectrum.json"
     content = json.loads(spectrum.read_text())
     content["tasks"][0]["task"] = 10**12

@@ -33,7 +33,7 @@ def made(tmp_path: Path) -> Path:
         "git": {"commit": "c0ffee"},
     }
     (folder / "environment.json").write_text(json.dumps([here]))
-    (folder / "state.pt").write_bytes(b"weights and images")
+    (folder / "state.safetensors").write_bytes(b"weights and images")
     return folder
 
 
@@ -138,7 +138,7 @@ def test_a_malicious_name_does_nothing(name: str, problem: str, made: Path, tmp_
 @pytest.mark.parametrize(
     ("file", "problem"),
     [
-        ("state.pt", "which no run has"),
+        ("state.safetensors", "which no run has"),
         ("mine.py", "which no run has"),
         ("analysis/../../x.json", "which no run has"),
         ("origin.json", "which no run has"),

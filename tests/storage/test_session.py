@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
+import linsep
 from linsep.errors import DivergedError, StateError
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
@@ -22,7 +23,7 @@ from linsep.storage.folder import RunFolder, to_json
 from linsep.storage.session import Session
 from linsep.testing import same
 from tests.helpers.command import command
-from tests.helpers.real_runs import contents, interrupted, prepared, straight
+from tests.helpers.real_runs import SETTINGS, contents, interrupted, prepared, straight
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +104,9 @@ def test_what_was_recorded_after_the_last_save_is_cut_off(
 def test_a_damaged_state_falls_back_to_the_one_before(
     hurt: Path, damage: str, expected: dict[str, bytes]
 ) -> None:
-    state = hurt / "state.pt"
+    state = hurt / "state.safetensors"
     content = bytearray(state.read_bytes())
-    assert (hurt / "state.previous.pt").exists()
+    assert (hurt / "state.previous.safetensors").exists()
     match damage:
         case "truncated":
             state.write_bytes(content[: len(content) // 2])
@@ -119,20 +120,20 @@ def test_a_damaged_state_falls_back_to_the_one_before(
     if damage == "missing":  # as after a kill between two renames
         straight(hurt.parent)
     else:
-        with pytest.warns(UserWarning, match=r"state\.pt is (damaged|not a saved state)"):
+        with pytest.warns(UserWarning, match=r"state\.safetensors is damaged"):
             straight(hurt.parent)
     assert contents(hurt) == expected
 
 
 def test_two_damaged_states_are_an_error_and_stay(hurt: Path) -> None:
-    for name in ("state.pt", "state.previous.pt"):
+    for name in ("state.safetensors", "state.previous.safetensors"):
         (hurt / name).write_bytes(b"nonsense")
     with (
         pytest.warns(UserWarning, match="not a saved state"),
         pytest.raises(StateError, match="remove the folder"),
     ):
         straight(hurt.parent)
-    assert (hurt / "state.pt").read_bytes() == b"nonsense"
+    assert (hurt / "state.safetensors").read_bytes() == b"nonsense"
 
 
 @pytest.mark.parametrize(
@@ -158,9 +159,9 @@ def test_a_whole_file_with_a_wrong_state_falls_back_too(
     hurt: Path, spoil: Any, expected: dict[str, bytes]
 ) -> None:
     """Its checksum is right; it was written by other hands, or for another run."""
-    state = files.unseal(hurt / "state.pt")
+    state = files.unseal(hurt / "state.safetensors")
     spoil(state)
-    (hurt / "state.pt").write_bytes(files.seal(state))
+    (hurt / "state.safetensors").write_bytes(files.seal(state))
     with pytest.warns(UserWarning, match=r"state|seed 7"):
         straight(hurt.parent)
     assert contents(hurt) == expected
@@ -199,8 +200,8 @@ def test_the_state_of_another_run_is_refused(tmp_path: Path) -> None:
     with Session(changed, tmp_path / "two") as session:
         next(iter(session))
         session.save()
-    for name in ("state.pt", "state.previous.pt"):
-        (session.folder / name).write_bytes((folder / "state.pt").read_bytes())
+    for name in ("state.safetensors", "state.previous.safetensors"):
+        (session.folder / name).write_bytes((folder / "state.safetensors").read_bytes())
     with (
         pytest.warns(UserWarning, match="state of another run"),
         pytest.raises(StateError, match="no saved state"),
@@ -240,9 +241,9 @@ def test_a_state_that_would_run_code_is_refused(tmp_path: Path) -> None:
         def __reduce__(self) -> tuple[Any, ...]:
             return os.system, ("exit 1",)
 
-    path = tmp_path / "state.pt"
-    path.write_bytes(files.seal({"run": Evil()}))
-    with pytest.raises(StateError, match="something else than a state"):
+    path = tmp_path / "state.safetensors"
+    torch.save({"run": Evil()}, path)
+    with pytest.raises(StateError, match="not a saved state"):
         files.unseal(path)
 
 
@@ -250,7 +251,7 @@ def test_a_full_disk_is_one_error_and_leaves_the_old_state(
     tmp_path: Path, expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = interrupted(tmp_path, 3)
-    before = (folder / "state.pt").read_bytes()
+    before = (folder / "state.safetensors").read_bytes()
 
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -260,7 +261,7 @@ def test_a_full_disk_is_one_error_and_leaves_the_old_state(
         with pytest.raises(StateError, match="No space left on device"):
             session.save()
     monkeypatch.undo()
-    assert (folder / "state.pt").read_bytes() == before
+    assert (folder / "state.safetensors").read_bytes() == before
     assert not list(folder.glob(".*.tmp"))
     assert contents(straight(tmp_path)) == expected
 
@@ -282,6 +283,17 @@ def test_other_threads_on_resume_are_warned_about(tmp_path: Path) -> None:
         torch.set_num_threads(before)
 
 
+def test_a_run_that_is_built_uses_as_many_threads_as_one_in_a_folder() -> None:
+    before = torch.get_num_threads()
+    try:
+        for wanted, used in ((None, 1), (3, 3)):
+            torch.set_num_threads(2)
+            linsep.build(linsep.Config(**SETTINGS, compute={"threads": wanted}))
+            assert torch.get_num_threads() == used
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(
     tmp_path: Path,
 ) -> None:
@@ -292,7 +304,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(
     ):
         for _ in session:
             pass
-    state = session.folder / "state.pt"
+    state = session.folder / "state.safetensors"
     if state.exists():
         net = files.unseal(state)["run"]["learner"]["net"]
         assert all(torch.isfinite(v).all() for v in net.values() if v.is_floating_point())

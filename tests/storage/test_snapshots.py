@@ -59,7 +59,7 @@ def test_what_is_kept_can_be_asked_for_and_changes_no_name(tmp_path: Path) -> No
     assert sorted(names(every)) == sorted(epochs + ends)
     assert names(every)[:3] == ["task01-1-train-epoch001", "task01-1-train-epoch002", "task01"]
     assert last.name == every.name
-    for name in ("events.jsonl", "results.json", "state.pt"):
+    for name in ("events.jsonl", "results.json", "state.safetensors"):
         assert (last / name).read_bytes() == (every / name).read_bytes()
 
 

@@ -87,9 +87,9 @@ def test_a_half_finished_run_is_left_alone(tmp_path: Path) -> None:
     with Session(prepare(from_settings(fresh)), tmp_path) as session:
         next(iter(session))
         session.save()
-    before = (session.folder / "state.pt").read_bytes()
+    before = (session.folder / "state.safetensors").read_bytes()
     assert results.evaluate(fresh, tmp_path, {}).endswith("there already, half-finished")
-    assert (session.folder / "state.pt").read_bytes() == before
+    assert (session.folder / "state.safetensors").read_bytes() == before
 
 
 def test_kept_runs_have_what_pages_need_and_no_more(tmp_path: Path) -> None:

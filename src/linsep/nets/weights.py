@@ -98,6 +98,8 @@ def _tensors(state: Any, path: str) -> dict[str, Tensor]:
         if not isinstance(name, str) or not isinstance(value, Tensor):
             found = type(value).__name__
             raise ConfigError(f"net.weights: {path}: {str(name)[:60]!r} is no tensor, but {found}")
+        if value.is_meta:
+            raise ConfigError(f"net.weights: {path}: {name[:60]!r} has a shape and no values")
     return dict(state)
 
 

@@ -8,8 +8,6 @@
 No images, no paths, no commands. The archive's comment is a digest of all bytes before it, so that
 a change of any byte is noticed. That guards against accidents and careless hands; it cannot tell
 who made the bundle. Runs that were added have an `origin.json`, which says where they come from.
-
-Knows run folders as files. Executes nothing, and reads no weights.
 """
 
 import io
@@ -25,15 +23,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from platform import node
-from typing import Any
+from typing import Literal
 from uuid import uuid4
 
 import tomli_w
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from .. import __version__
 from ..errors import StateError, printable
-from ..settings.signature import problem
 from . import files
 from .folder import CONFIG, COST, ENVIRONMENT, EVENTS, MODEL, ORIGIN, RESULTS, TIMING, RunFolder
 
@@ -161,8 +159,13 @@ def _comment(digest: str) -> bytes:
 
 # --- unpacking -----------------------------------------------------------------------------------
 
-_MANIFEST = TypeAdapter[Any](dict[str, Any])
-_RUNS = TypeAdapter[Any](dict[str, dict[str, str]])
+
+class _Manifest(TypedDict):
+    format: Literal["linsep bundle 1"]
+    runs: dict[str, dict[str, str]]
+
+
+_MANIFEST = TypeAdapter(_Manifest)
 
 
 def _checked(content: bytes, bundle: Path) -> dict[str, dict[str, bytes]]:
@@ -202,13 +205,7 @@ def _read(archive: zipfile.ZipFile, bundle: Path) -> dict[str, dict[str, bytes]]
 
 def _promised(content: bytes, bundle: Path) -> Mapping[str, Mapping[str, str]]:
     """The digests of a manifest, by run and file, if all names are those of runs and their files"""
-    try:
-        manifest = _MANIFEST.validate_json(content)
-        if manifest.get("format") != FORMAT:
-            raise StateError(f"{bundle} is not of the format {FORMAT!r} that this version reads")
-        runs: Mapping[str, Mapping[str, str]] = _RUNS.validate_python(manifest.get("runs"))
-    except ValidationError as error:
-        raise StateError(f"{bundle}: {MANIFEST}: {problem(error)}") from None
+    runs = files.parsed(f"{bundle}: {MANIFEST}", content, _MANIFEST)["runs"]
     for name, inside in runs.items():
         if not NAME.fullmatch(name):
             raise StateError(f"{bundle}: {printable(name)!r} is no name of a run")

@@ -7,9 +7,8 @@ fit is a StateError that names the file and the field. Reading executes no code.
 from __future__ import annotations
 
 import errno
-import io
+import json
 import os
-import pickle
 import stat
 import zlib
 from collections.abc import Iterator, Mapping
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAGIC = b"linsep state 1\n"
-DIGEST = 32
+STATE = "linsep state"
 LARGEST = 64 * 2**20  # bytes of a file that is read whole, unless more is allowed
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
@@ -85,6 +83,11 @@ def parsed(path: Path | str, content: bytes, schema: TypeAdapter[T]) -> T:
 def tensor_bytes(tensors: Mapping[str, Any], metadata: dict[str, str] | None = None) -> bytes:
     """A safetensors file; tensors that share their values are written one by one."""
     from safetensors.torch import save
+
+    return save(_separate(tensors), metadata)
+
+
+def _separate(tensors: Mapping[str, Any]) -> dict[str, Tensor]:
     from torch import Tensor
 
     whole: dict[str, Tensor] = {}
@@ -96,7 +99,7 @@ def tensor_bytes(tensors: Mapping[str, Any], metadata: dict[str, str] | None = N
         place = one.untyped_storage().data_ptr()
         whole[name] = one.clone() if place in places else one
         places.add(place)
-    return save(whole, metadata)
+    return whole
 
 
 def tensors_in(content: bytes, path: Path) -> dict[str, Tensor]:
@@ -157,30 +160,71 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def seal(state: dict[str, Any]) -> bytes:
-    """A state as bytes that know whether they are whole."""
-    import torch
+# --- states: tensors, with everything else as JSON beside them ------------------------------------
 
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    content = buffer.getbuffer()
-    return MAGIC + blake2b(content, digest_size=DIGEST).digest() + content
+
+def seal(state: Mapping[str, Any]) -> bytes:
+    """A state as a safetensors file that knows whether it is whole.
+
+    What is no tensor is its metadata, under one name: several would be written in any order.
+    """
+    tensors: dict[str, Any] = {}
+    plain = _without_tensors(state, "state", tensors)
+    whole = _separate(tensors)
+    told = {"digest": _digest_of(plain, whole), "state": plain}
+    return tensor_bytes(whole, {STATE: json.dumps(told)})
 
 
 def unseal(path: Path) -> dict[str, Any]:
     """The state in a file; StateError if a bit of it is not what was written. Runs no code."""
+    content = read(path, largest=None)
+    try:
+        size = int.from_bytes(content[:8], "little")
+        told = json.loads(json.loads(content[8 : 8 + size])["__metadata__"][STATE])
+        tensors = tensors_in(content, path)
+        whole = _digest_of(told["state"], tensors) == told["digest"]
+        state: dict[str, Any] = _with_tensors(told["state"], tensors)
+    except (StateError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        raise StateError(f"{path} is damaged, or not a saved state") from None
+    if not whole or not isinstance(state, dict):
+        raise StateError(f"{path} is damaged: its checksum does not match")
+    return state
+
+
+def _without_tensors(value: Any, name: str, tensors: dict[str, Any]) -> Any:
+    """JSON of a tree, whose tensors are put aside under their paths."""
+    from torch import Tensor
+
+    if isinstance(value, Tensor):
+        while name in tensors:  # two paths may be spelled alike
+            name += "'"
+        tensors[name] = value
+        return {"tensor": name}
+    if isinstance(value, Mapping):
+        inner = ((k, _without_tensors(v, f"{name}.{k}", tensors)) for k, v in value.items())
+        return {"table": [list(pair) for pair in inner]}
+    if isinstance(value, list | tuple):
+        return [_without_tensors(v, f"{name}.{i}", tensors) for i, v in enumerate(value)]
+    if value is not None and not isinstance(value, str | int | float):
+        raise StateError(f"{name} is a {type(value).__name__}; it cannot be saved")
+    return value
+
+
+def _with_tensors(plain: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if isinstance(plain, list):
+        return [_with_tensors(inner, tensors) for inner in plain]
+    if isinstance(plain, dict):
+        if "tensor" in plain:
+            return tensors[plain["tensor"]]
+        return {key: _with_tensors(inner, tensors) for key, inner in plain["table"]}
+    return plain
+
+
+def _digest_of(plain: Any, tensors: Mapping[str, Tensor]) -> str:
     import torch
 
-    content = memoryview(read(path, largest=None))
-    start = len(MAGIC) + DIGEST
-    if bytes(content[: len(MAGIC)]) != MAGIC:
-        raise StateError(f"{path} is not a saved state, or of another version")
-    if blake2b(content[start:], digest_size=DIGEST).digest() != content[len(MAGIC) : start]:
-        raise StateError(f"{path} is damaged: its checksum does not match")
-    try:
-        state = torch.load(io.BytesIO(content[start:]), map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError):
-        state = None
-    if not isinstance(state, dict):
-        raise StateError(f"{path} holds something else than a state")
-    return state
+    found = blake2b(json.dumps(plain).encode(), digest_size=16)
+    for name, value in sorted(tensors.items()):
+        found.update(f"{name} {value.dtype} {list(value.shape)}".encode())
+        found.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()

@@ -5,7 +5,7 @@
     events.jsonl       what happened, without clock times: equal for equal runs, byte for byte; a
                        run that is kept for the record may have it as events.jsonl.gz
     timing.jsonl       how long it took
-    state.pt           the resumable state, and state.previous.pt the one before
+    state.safetensors  what to resume from, and state.previous.safetensors the one before
     snapshots/         the net at the end of each task, or of the last, for analyses
     model.safetensors  the net's weights, at the end
     digests.json       of snapshots, events and weights, as they were written
@@ -18,8 +18,8 @@
 of that task, which differs in joint training. `session` writes these files. This module imports no
 torch.
 
-In a classifier's folder, `state.pt` and `environment.json` are there while a lesson is under way;
-its other files are described in classifier/saved.py.
+In a classifier's folder, states and `environment.json` are there while a task is being learned; its
+other files are described in classifier/saved.py.
 """
 
 import json
@@ -45,7 +45,7 @@ COST, ORIGIN = "cost.json", "origin.json"
 # What must be equal in two environments for runs to be equal bit for bit.
 DECISIVE = ("torch", "threads", "cpu", "instructions", "device")
 COMPRESSED = {EVENTS: f"{EVENTS}.gz"}  # what may stand in for a file
-STATES = "state.pt", "state.previous.pt"  # the newest first
+STATES = "state.safetensors", "state.previous.safetensors"  # the newest first
 FLOAT32 = 1e39  # no float32 is larger; losses and settings may grow to it
 DEEPEST = 20  # tables and lists within each other in a config
 

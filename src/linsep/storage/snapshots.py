@@ -6,8 +6,6 @@
 A snapshot holds the net that predicts, the rule it predicts by, which classes it has seen and its
 backward projections, and no more: nothing can be resumed from it. Within a task it is the net that
 learns, since none has been made ready to predict. Reading one runs no code.
-
-Knows files and a learner's parts. Knows nothing of when they are kept.
 """
 
 import json
@@ -19,8 +17,6 @@ from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from ..errors import StateError
@@ -71,7 +67,7 @@ def write(
     for prefix, module in _modules(learner, learner.net if epoch else learner.shown):
         state = module.state_dict()
         tensors |= {prefix + name: t for name, t in state.items() if isinstance(t, Tensor)}
-    content = save({name: t.detach().cpu().contiguous().clone() for name, t in tensors.items()})
+    content = files.tensor_bytes(tensors)
     files.write(path, content)
     note(folder, {_entry(path): content})
 
@@ -110,10 +106,7 @@ def restore(snapshot: Snapshot, learner: Learner) -> None:
     whole = files.digest(content)
     if RunFolder(folder).digests().get(_entry(snapshot.path), whole) != whole:
         raise StateError(f"{snapshot.path} is damaged: its digest does not match")
-    try:
-        tensors = load(content)
-    except SafetensorError as error:
-        raise StateError(f"{snapshot.path} is damaged: {error}") from None
+    tensors = files.tensors_in(content, snapshot.path)
     for prefix, module in _modules(learner, learner.shown):
         mine = [name for name in tensors if name.startswith(prefix)]
         try:
