@@ -21,10 +21,10 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from safetensors.torch import save as safetensors_bytes
+from sklearn.metrics import roc_auc_score
 
 from linsep import IncrementalClassifier
 from linsep.classifier.account import calibration_error, probabilities
-from linsep.classifier.novelty import auroc
 from linsep.data.images import Images
 from linsep.data.scenarios import load
 from linsep.randomness import Randomness
@@ -70,7 +70,8 @@ def measured(train: Images, test: Images, seed: int, given: argparse.Namespace) 
             parts = [test.select(range(known)), test.select(range(known, 10))]
             for by, values in novelty.items():
                 strange = [clf.novelty(part.pixels(), by=by) for part in parts]
-                values.append(auroc(*strange))
+                truth = np.repeat([0, 1], list(map(len, strange)))
+                values.append(float(roc_auc_score(truth, np.concatenate(strange))))
     told["accuracy"] = clf.score(test.pixels(), test.y.numpy())
     for by, values in novelty.items():
         told |= {f"auroc {by}": float(np.mean(values))}

@@ -12,7 +12,6 @@ from PIL import Image
 
 from linsep import IncrementalClassifier, LinsepError, SavedClassifier
 from linsep.classifier.manifest import Params
-from linsep.classifier.novelty import shrunk
 from tests.helpers.made_data import noise
 
 X = noise(0, 40, 12, 12, 3)
@@ -96,14 +95,6 @@ print(*sorted({"torch._dynamo", "torch._inductor"} & set(sys.modules)))
     )  # fmt: skip
     assert "one.png" in done.stdout
     assert done.stdout.splitlines()[-2:] == ["", ""]
-
-
-@pytest.mark.parametrize("shape", [(30, 5), (12, 40), (5, 1)])
-def test_shrinking_is_scikit_learns(shape: tuple[int, int]) -> None:
-    from sklearn.covariance import ledoit_wolf
-
-    z = np.random.default_rng(0).normal(size=shape) * np.arange(1, shape[1] + 1)
-    assert np.allclose(shrunk(z), ledoit_wolf(z, assume_centered=True)[0], rtol=1e-10)
 
 
 def test_a_manifest_knows_the_parameters_of_a_classifier() -> None:

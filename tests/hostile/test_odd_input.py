@@ -103,8 +103,9 @@ def test_parameters_out_of_their_range_are_one_line(tmp_path: Path) -> None:
     made.save(tmp_path / "model")
     told = json.loads((tmp_path / "model" / "model.json").read_text())
     entry = told["history"][0]
-    for change in ({"history": []}, {"history": [entry | {"groups": []}]}):
-        (tmp_path / "model" / "model.json").write_text(json.dumps(told | change))
+    for history in ([], [entry | {"groups": []}]):
+        changed = told | {"history": history}
+        (tmp_path / "model" / "model.json").write_text(json.dumps(changed))
         said = command("model", "model", cwd=tmp_path)
         assert said.returncode == 2
         assert "history: should have each lesson" in said.stderr

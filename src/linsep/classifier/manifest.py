@@ -96,15 +96,13 @@ class Front(_Strict):
     augment: Augmentation
 
 
-class OfGroup(_Strict):
+class Change(_Strict):
+    before: Share
+    after: Share
+
+
+class OfGroup(Change):
     classes: list[Label]
-    before: Share
-    after: Share
-
-
-class Error(_Strict):
-    before: Share
-    after: Share
 
 
 class Entry(_Strict):
@@ -116,7 +114,7 @@ class Entry(_Strict):
     new: list[Label]
     groups: list[OfGroup]
     forgotten: Annotated[float, Field(ge=-1, le=1)] | None
-    ece: Error
+    ece: Change
     temperature: Positive
 
 

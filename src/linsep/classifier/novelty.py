@@ -5,8 +5,6 @@ By energy (Liu et al., 2020): minus the log of the summed exponentials of its sc
 covariance for all classes. A method that carries class statistics has both; otherwise they come
 from images of every class, those of the memory and those held out, with the covariance shrunk as
 Ledoit and Wolf do.
-
-Knows scores and features, and no labels.
 """
 
 from collections.abc import Sequence
@@ -87,11 +85,3 @@ def shrunk(z: NDArray[np.float64]) -> NDArray[np.float64]:
     share = min(varies / away, 1.0) if away > 0 else 0.0
     result: NDArray[np.float64] = (1 - share) * found + share * sphere
     return result
-
-
-def auroc(known: NDArray[np.float64], strange: NDArray[np.float64]) -> float:
-    """How probably a strange image is found stranger than a known one; one half is chance."""
-    from sklearn.metrics import roc_auc_score
-
-    labels = np.repeat([0, 1], [len(known), len(strange)])
-    return float(roc_auc_score(labels, np.concatenate([known, strange])))

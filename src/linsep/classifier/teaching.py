@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from ..errors import ConfigError, DivergedError, StateError, printable
+from ..errors import DivergedError, StateError, printable
 from ..learning.run import Event, Run
 from ..storage import files
 from ..storage.folder import ENVIRONMENT, STATES
@@ -94,7 +94,6 @@ class Teaching(Resumable):
         if course is None:
             course, rows = begin(params, given, self.classes, self.net)
         else:
-            _check_classes(course, self.classes)
             rows = course.as_learned(given.rows)
         self.course, self.task = course, (rows, labels)
         self.run = self._build()
@@ -160,8 +159,3 @@ def _check_names(labels: list[Any]) -> None:
     for label in labels:
         if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
             raise StateError(f"the class name {label!r} is not UTF-8; rename it")
-
-
-def _check_classes(course: Course, classes: Sequence[Any] | None) -> None:
-    if classes is not None and (not course.announced or list(classes) != course.labels):
-        raise ConfigError("classes: were announced in the first lesson; leave them out now")

@@ -69,7 +69,9 @@ def restore(
         state["memory"] = _memory(plan, memory, set(course.seen))
         held = [_held(course, g, memory, f"tested.{i}") for i, g in enumerate(groups)]
         course.groups = tuple(held)
-        if strays := memory.keys() - _names(plan, groups):
+        known = {f"memory.{name}" for name in state["memory"]}
+        known |= {f"tested.{i}.{part}" for i in range(len(groups)) for part in "xy"}
+        if strays := memory.keys() - known:
             raise StateError(f"{min(strays)} is none of a memory's tensors")
     course.learner = learner or made.learner_for(columns)
     _load(course.learner, own, state)
@@ -187,11 +189,6 @@ def _held(course: Course, classes: Sequence[int], tensors: Tensors, name: str) -
     if set(y.tolist()) - set(classes):
         raise StateError(f"{name}.y: names classes of another lesson")
     return Group(tuple(classes), Images.of(x, y))
-
-
-def _names(plan: Learner, groups: Sequence[object]) -> set[str]:
-    held = {f"tested.{i}.{part}" for i, _ in enumerate(groups) for part in ("x", "y")}
-    return held | {f"memory.{name}" for name in plan.memory.state_dict()}
 
 
 def _table(course: Course, config: Config, columns: int) -> int:

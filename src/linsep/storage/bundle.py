@@ -12,7 +12,6 @@ who made the bundle. Runs that were added have an `origin.json`, which says wher
 
 import io
 import json
-import os
 import re
 import shutil
 import tomllib
@@ -22,11 +21,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from platform import node
 from typing import Literal
-from uuid import uuid4
 
 import tomli_w
+from filelock import FileLock
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
@@ -39,7 +37,7 @@ MANIFEST = "manifest.json"
 UNPACKING = (
     zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError,
 )  # fmt: skip
-ADDING = ".adding."  # how the folders begin that runs are checked in
+ADDING = ".adding"  # where runs are checked before they get their names
 FORMAT = "linsep bundle 1"
 COMMENT = re.compile(rb"linsep bundle, blake2b of all before: ([0-9a-f]{32})")
 NAME = re.compile(r"[^\W_][\w.+=,-]{0,199}")  # of a run's folder
@@ -88,25 +86,16 @@ def add(bundle: Path, runs: Path) -> list[Added]:
     own = json.dumps(origin, indent=1).encode() + b"\n"
     with files.reporting(f"cannot use {runs}"):
         runs.mkdir(parents=True, exist_ok=True)
-        _remove_remains(runs)
-        part = runs / f"{ADDING}{node()}.{os.getpid()}.{uuid4().hex}"  # nobody else's
-        try:
-            for name, content_of in inside.items():
-                _fill(part / name, content_of | {ORIGIN: own})
-                _check_run(part / name, bundle)
-            return [_moved(path, runs) for path in sorted(part.iterdir())]
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-
-
-def _remove_remains(runs: Path) -> None:
-    """Remove what processes of this machine that were killed left half added."""
-    for path in runs.glob(f"{ADDING}{node()}.*"):
-        with suppress(ValueError, PermissionError):
+        part = runs / ADDING
+        with FileLock(runs / f"{ADDING}.lock"):
+            shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
             try:
-                os.kill(int(path.name.split(".")[-2]), 0)
-            except ProcessLookupError:
-                shutil.rmtree(path, ignore_errors=True)
+                for name, content_of in inside.items():
+                    _fill(part / name, content_of | {ORIGIN: own})
+                    _check_run(part / name, bundle)
+                return [_moved(path, runs) for path in sorted(part.iterdir())]
+            finally:
+                shutil.rmtree(part, ignore_errors=True)
 
 
 def _moved(folder: Path, runs: Path) -> Added:
