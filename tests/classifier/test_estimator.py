@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from linsep import IncrementalClassifier, LinsepError
@@ -66,15 +64,6 @@ def test_check_estimator() -> None:
     assert counts["skipped"] <= 2
 
 
-def test_grid_search_over_methods() -> None:
-    x, y = load_iris(return_X_y=True)
-    grid = {"method": ["er", "derpp+bfp", "icarl"]}
-    search = GridSearchCV(IncrementalClassifier(epochs=2, lr=0.1), grid, cv=2).fit(x, y)
-    assert search.best_params_["method"] in grid["method"]
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_estimator_.course_.config.method == search.best_params_["method"]
-
-
 @pytest.mark.parametrize("ask", ["predict", "predict_proba", "decision_function", "novelty"])
 def test_not_fitted(ask: str) -> None:
     with pytest.raises(NotFittedError):
@@ -115,20 +104,6 @@ def test_labels_come_back_as_they_were(labels: Any) -> None:
     found = clf.predict(table()).tolist()
     assert {type(label) for label in found} == {type(y.tolist()[0])}
     assert set(found) <= set(y.tolist())
-
-
-@pytest.mark.parametrize(
-    ("labels", "reason"),
-    [
-        ([1.5, 2.0], "continuous"),
-        ([b"a", b"b"], "bytes"),
-        (np.array([1, "b"], object), "Unknown label type"),
-        ([1.0, float("nan")], "NaN"),
-    ],
-)
-def test_labels_that_are_refused(labels: Any, reason: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=reason):
-        IncrementalClassifier(epochs=1).fit(table(), np.tile(labels, 10))
 
 
 def test_columns_come_in_order_of_arrival_and_classes_sorted() -> None:
@@ -256,15 +231,6 @@ def test_a_refused_first_call_leaves_nothing_behind() -> None:
     with pytest.raises(NotFittedError):
         clf.predict(images(1))
     assert clf.partial_fit(images(20), [3, 4] * 10).classes_.tolist() == [3, 4]
-
-
-def test_announced_classes() -> None:
-    clf = small().partial_fit(images(20), TWO, classes=["a", "b", "c"])
-    with pytest.raises(LinsepError, match="'d' was not announced"):
-        clf.partial_fit(images(10), ["d"] * 10)
-    assert clf.partial_fit(images(10), ["c"] * 10).classes_.tolist() == ["a", "b", "c"]
-    with pytest.raises(LinsepError, match="each once"):
-        small().partial_fit(images(20), TWO, classes=["a", "b", "a"])
 
 
 # --- what it reports -----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from PIL import Image
 from torch import nn
 from torch.torch_version import TorchVersion
 
-from linsep import IncrementalClassifier, LinsepError
+from linsep import IncrementalClassifier
 from linsep.classifier.export import ONNX_FROM, square
 from linsep.data.sources import reading
 
@@ -129,17 +129,6 @@ print(json.dumps([classes[i] for i in p.argmax(1)]))
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert json.loads(done.stdout) == clf.predict(x).tolist()
-
-
-def test_without_the_packages_the_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clf = taught()
-    monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(LinsepError, match=r"pip install 'linsep\[onnx\]'") as caught:
-        clf.export(tmp_path / "model.onnx")
-    assert "\n" not in str(caught.value)
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("side", [8, 28, 31])

@@ -128,7 +128,7 @@ def test_a_damaged_state_falls_back_to_the_one_before(tmp_path: Path, straight: 
             pass
     newest = tmp_path / "state.safetensors"
     newest.write_bytes(newest.read_bytes()[:-9])
-    with pytest.warns(UserWarning, match="checksum"):
+    with pytest.warns(UserWarning, match="damaged"):
         assert teach(tmp_path, SECOND).resumed
     teach(tmp_path, THIRD)
     assert contents(tmp_path) == straight

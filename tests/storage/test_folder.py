@@ -146,17 +146,6 @@ def test_pipes_and_folders_are_not_read(folder: Path) -> None:
         assert "not a regular file" in str(read(reader))
 
 
-def test_a_message_names_file_field_found_and_expected(folder: Path) -> None:
-    results = json.loads((folder / "results.json").read_text())
-    results["metrics"]["class_il"]["faa"] = True
-    (folder / "results.json").write_text(json.dumps(results))
-    with pytest.raises(StateError) as refused:
-        RunFolder(folder).results()
-    path = folder / "results.json"
-    expected = f"{path}: metrics.class_il.faa: should be a valid number, not True"
-    assert str(refused.value) == expected
-
-
 def test_tables_have_the_shape_of_tasks_and_classes(folder: Path) -> None:
     whole = json.loads((folder / "results.json").read_text())
     for part, rows in (
@@ -223,19 +212,6 @@ def test_a_damaged_folder_is_skipped(words: tuple[str, ...], tmp_path: Path) -> 
     assert "warning: skipped er-" in said.stderr
     if words[0] == "runs":
         assert "er-200-s6" in said.stdout
-
-
-def test_a_file_that_must_not_be_read_is_one_line(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(path: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    for words in (("show", folder.name), ("compare", folder.name)):
-        said = command(*words, cwd=folder.parent.parent)
-        assert (said.returncode, said.stderr.count("\n")) == (2, 1), said.stderr
-    assert "cannot read config.toml: Permission denied" in str(read_facts(folder)["progress"])
 
 
 def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
