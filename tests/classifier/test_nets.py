@@ -90,7 +90,7 @@ def test_features_of_an_untrained_net_are_enough_for_trousers() -> None:
 @pytest.mark.parametrize(
     ("chosen", "reason"),
     [
-        ({"freeze": "head"}, "freeze: should be 'backbone' or None, not 'head'"),
+        ({"freeze": "head"}, "freeze: should be 'backbone', not 'head'"),
         ({"net": "resnet19"}, "unknown net 'resnet19'"),
         ({"net": nn.Identity}, "net"),
         ({"net": nn.Sequential(nn.Flatten(0))}, "must return features"),

@@ -111,7 +111,7 @@ def test_a_module_that_is_missing_or_another_is_one_line(
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        ({"front": None}, "shape: should be that of an image"),
+        ({"front": None}, "is missing"),
         ({"front": {"shape": [3, 12, 12], "augment": None}}, "front.augment"),
         ({"shape": [1, 1, 4]}, "shape: should be that of a row of 32 numbers"),
         ({"front.shape": [2, 12, 12]}, "front.shape: should be that of an image"),

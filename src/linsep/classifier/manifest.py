@@ -31,7 +31,6 @@ from ..storage.folder import MODEL as WEIGHTS
 from ..storage.folder import Number, Place, Text, plain
 
 NAME, MEMORY = "model.json", "memory.safetensors"
-FORMAT = "linsep classifier 1"
 LARGEST = 16 * 2**20  # bytes of a model.json
 MOST_SIDE = 2**15  # of a stored image
 MOST_READ = 1024  # side that a net reads, unless images are stored larger
@@ -119,8 +118,8 @@ class Entry(_Strict):
 
 
 class Manifest(_Strict):
-    format: Literal["linsep classifier 1"] = FORMAT  # type: ignore[assignment]
-    linsep: Text = __version__
+    format: Literal["linsep classifier 1"]
+    linsep: Text
     params: Params
     config: Annotated[dict[str, Any], AfterValidator(plain)]
     labels: Annotated[list[Label], Field(min_length=1, max_length=1_000_000)]  # of the columns
@@ -211,7 +210,8 @@ def read(folder: Path) -> tuple[Manifest, bytes]:
 def written(**fields: Any) -> bytes:
     """A manifest as bytes; StateError if a value is none that JSON keeps."""
     try:
-        return Manifest(**fields).model_dump_json(indent=1).encode() + b"\n"
+        told = Manifest(format="linsep classifier 1", linsep=__version__, **fields)
+        return told.model_dump_json(indent=1).encode() + b"\n"
     except ValidationError as error:
         raise StateError(f"the classifier cannot be saved: {problem(error)}") from None
     except (PydanticSerializationError, LinsepError) as error:
