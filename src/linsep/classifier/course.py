@@ -5,7 +5,7 @@ for each of them from the start, and the tasks of a scenario give the numbers of
 not, the head grows with every task.
 
 A backbone that never learns turns images into features once, and a head learns on these. The
-features stand in for the images from then on, as rows of a table (data/augment.py): they can be neither
+features stand in for the images from then on, as rows of a table (`Columns`): they can be neither
 cropped nor flipped, so nothing is augmented.
 """
 
