@@ -113,7 +113,7 @@ def _events(rng: np.random.Generator, method: str, tasks: int) -> list[dict[str,
 
 def _timing(rng: np.random.Generator, tasks: int) -> list[dict[str, Any]]:
     return [
-        {"event": "EpochEnd", "task": t, "seconds": float(rng.uniform(1, 2)), "images": 1000}
+        {"event": "epoch_end", "task": t, "seconds": float(rng.uniform(1, 2)), "images": 1000}
         for t in range(tasks)
     ]
 
