@@ -15,7 +15,7 @@ from linsep.methods import assemble
 from linsep.methods.backward import bfp
 from linsep.nets.net import Net
 from linsep.prepare import prepare
-from linsep.settings.config import Config, to_toml
+from linsep.settings.config import Config
 
 CHEAP = {
     "every": {"every": 2},
@@ -41,48 +41,6 @@ def test_laws_hold(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["icarl", "lucir", "bic", "fdr", "er_ace", "ft"])
 def test_stored_features_go_with_every_memory(name: str) -> None:
     testing.resumes_exactly(assemble(f"{name}+bfp", {"bfp": {"teacher": "stored"}}))
-
-
-def passes(run: Run, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """Rows through the net that learns and through the frozen one, in each step of task 1."""
-    rows = {"net": 0, "teacher": 0}
-    found = []
-    original = Net.forward
-
-    def counting(self: Net, x: Tensor) -> Any:
-        known = {id(run.learner.net): "net", id(run.learner.teacher): "teacher"}
-        if id(self) in known:
-            rows[known[id(self)]] += len(x)
-        return original(self, x)
-
-    monkeypatch.setattr(Net, "forward", counting)
-    for event in run:
-        if isinstance(event, StepEnd) and event.cursor.task == 1 and event.images == 8:
-            found.append((rows["net"], rows["teacher"]))
-        rows.update(net=0, teacher=0)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("options", "shared", "expected"),
-    [
-        ({}, False, [(8 + 18, 8 + 6)]),  # the stream and three draws of 6; the stream and a draw
-        ({}, True, [(8 + 6, 8 + 6)]),
-        ({"on": "replay"}, False, [(8 + 18, 6)]),
-        ({"on": "stream"}, False, [(8 + 12, 8)]),
-        ({"teacher": "stored"}, False, [(8 + 18, 8)]),
-        ({"teacher": "stored", "on": "replay"}, True, [(8 + 6, 0)]),
-    ],
-)
-def test_what_a_step_passes(
-    options: dict[str, Any],
-    shared: bool,
-    expected: list[tuple[int, int]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    run = toy("derpp+bfp", options, {"draws": "shared"} if shared else None)
-    found = passes(run, monkeypatch)
-    assert found == expected * 2  # an epoch has one whole batch
 
 
 def test_a_step_that_is_sat_out_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,14 +103,3 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:
     config = Config(scenario="blobs", method="er+bfp", net="cnn", options={"bfp": options})
     with pytest.raises(ConfigError, match=said):
         prepare(config)
-
-
-def test_the_key_and_the_file_know_only_what_is_not_the_default() -> None:
-    def made(options: dict[str, Any]) -> Any:
-        return prepare(Config(scenario="blobs", method="er+bfp", options={"bfp": options}))
-
-    plain, spelled = made({}), made({"every": 1, "teacher": "frozen"})
-    assert plain.key == spelled.key
-    assert "every" not in to_toml(spelled.config)
-    assert made({"every": 2}).key != plain.key
-    assert "every = 2" in to_toml(made({"every": 2}).config)

@@ -1,15 +1,11 @@
 """What is kept of the past: which rows, in which proportion, and at what cost."""
 
-import gc
 import io
-import sys
-import tracemalloc
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 from math import comb
-from types import FrameType
 from typing import Any, Literal
 
 import numpy as np
@@ -19,12 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from linsep.data.images import Images
 from linsep.learning.memory import BalancedReservoir, LossAware, Memory, Reservoir
-from linsep.methods import assemble
-from linsep.testing import same, toy_run
+from linsep.testing import same
 
 SHAPE = (1, 1, 4)
 CLASSES = 5
@@ -146,18 +140,6 @@ def test_a_balanced_reservoir_follows_algorithm_2(evict: Evict, batches: tuple[i
     assert fits(found, expected) > 1e-3
 
 
-def test_the_two_ways_to_break_a_tie_differ() -> None:
-    """Two classes of two rows: the text evicts from the first of them, the program from either."""
-    labels = [0, 1, 0, 1, 2]
-    victims: dict[str, set[int]] = {}
-    for evict in ("all_largest", "one_largest"):
-        found = kept(
-            lambda evict=evict: BalancedReservoir(SHAPE, CLASSES, 4, evict=evict), labels, [5], 200
-        )
-        victims[evict] = {i for state in found for i in set(range(5)) - state if i != 4}
-    assert victims == {"all_largest": {0, 1, 2, 3}, "one_largest": {0, 2}}
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.integers(0, CLASSES - 1), min_size=1, max_size=60),
@@ -183,42 +165,6 @@ def test_only_a_largest_class_loses_a_row(
             assert after - before == {n}
         if n < capacity:
             assert after == before | {n}
-
-
-@pytest.mark.parametrize("evict", ["all_largest", "one_largest"])
-def test_plentiful_classes_come_into_balance(evict: Evict) -> None:
-    """Once every class has had its chance, counts differ by at most one, or for a moment by two.
-
-    Two is what Algorithm 2 does: of counts (3, 3, 2) the first class loses a row to a newcomer of
-    the second, and they are (2, 4, 2). Then the newest row's class is the only one on top, and the
-    next row to be accepted takes from it.
-    """
-    task_rows, capacity = 300, 23
-    memory = BalancedReservoir(SHAPE, CLASSES, capacity, evict=evict)
-    rng, labels = np.random.default_rng(0), list[int]()
-    for classes in ([0, 1], [2, 3], [4]):
-        labels += rng.permutation(np.repeat(classes, task_rows // len(classes))).tolist()
-    spread, newest = set(), 0
-    for n, label in enumerate(labels):
-        before = set(numbers(memory))
-        memory.observe(*rows_of([label], n), rng)
-        newest = label if set(numbers(memory)) != before else newest
-        seen = sorted(set(labels[: n + 1]))
-        counts = {c: int((memory.y[: memory.size] == c).sum()) for c in seen}
-        if n % task_rows > task_rows * 0.8:
-            spread.add(max(counts.values()) - min(counts.values()))
-            if max(counts.values()) - min(counts.values()) == 2:
-                assert [c for c in seen if counts[c] == max(counts.values())] == [newest]
-    assert spread <= {0, 1, 2}
-    assert min(spread) <= 1
-
-
-def test_a_plain_reservoir_does_not_balance() -> None:
-    """It keeps classes as they come: of 90 % of the stream about 90 % of the rows."""
-    labels = [0] * 900 + [1] * 100
-    memory = Reservoir(SHAPE, CLASSES, 100)
-    offer(memory, labels, [50] * 20, np.random.default_rng(0))
-    assert 80 <= int((memory.y == 0).sum()) <= 97
 
 
 # --- hard rows stay ------------------------------------------------------------------------------
@@ -260,14 +206,6 @@ def test_rows_compete_by_their_latest_losses() -> None:
     assert lost == {0}
 
 
-def test_rows_of_one_batch_compete_too() -> None:
-    """Of three rows that come together into a room for one, the last is never the only rival."""
-    for seed in range(200):
-        memory, rng = LossAware(SHAPE, CLASSES, 2), np.random.default_rng(seed)
-        memory.observe(rows_of([0] * 4)[0], hardness([1, 9, 1, 1], [0] * 4), rng)
-        assert 1 in numbers(memory)  # the hardest of its class at every moment
-
-
 def test_the_rows_that_are_kept_are_balanced_and_harder() -> None:
     """Four classes come one after another, in 3 epochs; each row has a hardness of its own."""
     per_class, capacity, rng = 400, 160, np.random.default_rng(0)
@@ -288,27 +226,6 @@ def test_the_rows_that_are_kept_are_balanced_and_harder() -> None:
     assert stats.mannwhitneyu(kept, hard, alternative="greater").pvalue < 1e-3
     assert kept.mean() > usual.mean()
     assert stats.kstest(usual, hard).pvalue > 1e-3  # without losses, hardness does not matter
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    st.lists(st.integers(0, CLASSES - 1), min_size=1, max_size=60),
-    st.integers(1, 12),
-    st.integers(0, 2**32),
-)
-def test_only_a_largest_class_loses_a_row_of_those_that_are_not_its_hardest(
-    labels: list[int], capacity: int, seed: int
-) -> None:
-    memory, rng = LossAware(SHAPE, CLASSES, capacity), np.random.default_rng(seed)
-    losses = rng.random(len(labels)) + 0.1
-    for n, label in enumerate(labels):
-        before = set(numbers(memory))
-        memory.observe(rows_of([label], n)[0], hardness([losses[n]], [label]), rng)
-        for lost in before - set(numbers(memory)):
-            count = Counter(labels[i] for i in before)
-            assert count[labels[lost]] == max(count.values())
-            rivals = [losses[i] for i in before if labels[i] == labels[lost]]
-            assert losses[lost] < max(rivals) or len(rivals) == 1
 
 
 # --- the table -----------------------------------------------------------------------------------
@@ -363,39 +280,6 @@ def test_what_is_stored_is_a_copy() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_logits_are_stored_only_when_asked_for(kind: type[Reservoir]) -> None:
-    plain, asked = kind(SHAPE, CLASSES, 4), kind(SHAPE, CLASSES, 4, ("logits",))
-    for memory in (plain, asked):
-        offer(memory, [0, 1, 2, 3, 4, 0], [6], np.random.default_rng(0))
-    assert plain.logits is None
-    assert "logits" not in plain.state_dict()
-    assert numbers(plain) == numbers(asked)  # and the choice of rows does not depend on it
-
-
-@pytest.mark.parametrize(
-    ("method", "options", "stored"),
-    [
-        ("er", {}, False),
-        ("er+bfp", {}, False),
-        ("der", {}, True),
-        ("derpp", {"target": "stored"}, True),
-        ("derpp", {"target": "old_net", "first_task": True}, True),  # the first task has no old net
-        ("derpp", {"target": "old_net", "first_task": False}, False),
-    ],
-)
-def test_terms_say_whether_logits_are_stored(
-    method: str, options: dict[str, object], stored: bool
-) -> None:
-    run = toy_run(assemble(method, {method.split("+")[0]: options}))
-    assert (run.learner.memory.logits is not None) == stored
-
-
-def test_a_method_without_replay_keeps_no_table() -> None:
-    memory = toy_run(assemble("ft+bfp", {})).learner.memory
-    assert memory.capacity == len(memory) == memory.x.numel() == 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cut", [0, 5, 20, 60])
 def test_a_state_goes_on_as_if_nothing_had_happened(kind: type[Reservoir], cut: int) -> None:
     """From a file, into a fresh table or into one that was used for something else."""
@@ -418,17 +302,6 @@ def test_a_state_goes_on_as_if_nothing_had_happened(kind: type[Reservoir], cut: 
         assert same(other.state_dict(), straight.state_dict())
         draws = [m.sample(5, np.random.default_rng(2)) for m in (straight, other)]
         assert torch.equal(*draws)
-
-
-def test_a_state_is_not_tied_to_the_table() -> None:
-    memory = BalancedReservoir(SHAPE, CLASSES, 3)
-    offer(memory, [0, 1, 2], [3], np.random.default_rng(0))
-    state = memory.state_dict()
-    before = {k: v.clone() if isinstance(v, Tensor) else v for k, v in state.items()}
-    for first in range(3, 30):
-        memory.observe(*rows_of([3], first), np.random.default_rng(first))
-    assert not same(memory.state_dict(), before)
-    assert same(state, before)
 
 
 # --- drawing -------------------------------------------------------------------------------------
@@ -457,98 +330,4 @@ def test_every_draw_of_two_rows_is_equally_likely() -> None:
     assert stats.chisquare(list(found.values())).pvalue > 1e-3
 
 
-def test_images_are_a_view_of_the_filled_rows() -> None:
-    memory = Reservoir(SHAPE, CLASSES, 8)
-    offer(memory, [0, 1, 2], [3], np.random.default_rng(0))
-    images = memory.images()
-    assert images.sources[0] is memory.x
-    assert images.y.tolist() == [0, 1, 2]
-    assert torch.equal(images.pixels(), memory.x[:3])
-
-
 # --- the cost of an insertion --------------------------------------------------------------------
-
-
-class Accepting:
-    """A generator of nothing but zeros: every row is accepted, whatever the capacity."""
-
-    def __init__(self) -> None:
-        self.numbers = 0
-
-    def integers(self, low: Any, high: Any = None, *_: Any, **__: Any) -> Any:
-        size = np.broadcast(low, 0 if high is None else high).shape
-        self.numbers += int(np.prod(size))
-        return np.zeros(size, np.int64) if size else 0
-
-
-class Sizes(TorchDispatchMode):
-    """The operations that torch is asked for, with the sizes of all they make or read.
-
-    An operation in place on the table is told by its index: the table's own size does not count.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: list[tuple[str, list[int]]] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        name = str(func)
-        table = {id(args[0])} if args and name.split(".")[1].endswith("_") else set()
-        flat: list[Any] = []
-        for value in (*args, result):
-            flat += value if isinstance(value, list | tuple) else [value]
-        sizes = [v.numel() for v in flat if isinstance(v, Tensor) and id(v) not in table]
-        self.seen.append((name, sizes))
-        return result
-
-
-def work(kind: type[Reservoir], capacity: int, batch: int) -> tuple[int, int, list[Any], int]:
-    """Of one insertion into a full table: bytecodes, random numbers, torch's work, memory."""
-    memory = kind(SHAPE, CLASSES, capacity, ("logits",))
-    rng = np.random.default_rng(0)
-    memory.observe(*rows_of([i % CLASSES for i in range(capacity)]), rng)
-    assert len(memory) == capacity
-    images, logits = rows_of([i % CLASSES for i in range(batch)], capacity)
-    accepting, sizes, bytecodes = Accepting(), Sizes(), 0
-
-    def trace(frame: FrameType, event: str, arg: Any) -> Any:
-        nonlocal bytecodes
-        if "linsep" not in frame.f_code.co_filename:
-            return None
-        frame.f_trace_opcodes = True
-        bytecodes += event == "opcode"
-        return trace
-
-    def insert() -> None:
-        memory.observe(images, logits, accepting)  # type: ignore[arg-type]
-
-    before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # else Python 3.12 counts none the first time
-    sys.settrace(trace)
-    try:
-        insert()
-    finally:
-        sys.settrace(before)
-    drawn = accepting.numbers
-    with sizes:
-        insert()
-    gc.collect()
-    tracemalloc.start()
-    try:
-        insert()
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    return bytecodes, drawn, sizes.seen, peak
-
-
-@pytest.mark.parametrize("kind", [Reservoir, BalancedReservoir])
-def test_the_work_of_an_insertion_does_not_depend_on_the_capacity(kind: type[Reservoir]) -> None:
-    """Bytecodes, random numbers and torch operations are counted; no clock is read."""
-    small, large = (work(kind, capacity, batch=10) for capacity in (200, 100_000))
-    assert small[0] > 100
-    assert small[:3] == large[:3]
-    assert large[3] < 100_000  # bytes at the same time: no numpy array of the table's length
-    twice = work(kind, 200, batch=20)
-    assert twice[0] <= 2 * small[0]

@@ -1,7 +1,6 @@
 """BackwardProjection in anyone's loop, and the term that chooses which rows it looks at."""
 
 import copy
-import doctest
 from types import SimpleNamespace
 from typing import Any, cast, get_args
 
@@ -14,7 +13,6 @@ import linsep
 from linsep.data.images import Images
 from linsep.data.tasks import Task
 from linsep.errors import ConfigError, DataError
-from linsep.learning import projection
 from linsep.learning.projection import BackwardFeatures, BackwardProjection, Init, Kind
 from linsep.learning.terms import On, Step
 from linsep.nets.net import Spec
@@ -31,13 +29,6 @@ def keyed(make: Any, seed: int = 0) -> Any:
 
 
 # --- alone ---------------------------------------------------------------------------------------
-
-
-def test_the_docstrings_examples_run() -> None:
-    with torch.random.fork_rng():
-        found = doctest.testmod(projection)
-    assert found.attempted >= 5
-    assert found.failed == 0
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))
@@ -86,15 +77,6 @@ def test_the_optimiser_is_the_papers() -> None:
     assert other.param_groups[0]["lr"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("kind", "shapes"),
-    [("identity", []), ("linear", [(3, 3), (3,)]), ("mlp", [(3, 3), (3,), (3, 3), (3,)])],
-)
-def test_kinds_have_the_papers_layers(kind: Kind, shapes: list[tuple[int, ...]]) -> None:
-    found = [tuple(p.shape) for p in BackwardProjection(3, kind).parameters()]
-    assert found == shapes
-
-
 def test_it_is_affine_the_identity_or_two_layers() -> None:
     z = torch.randn(2, 5, 3, generator=generator())
     for kind in get_args(Kind):
@@ -102,25 +84,6 @@ def test_it_is_affine_the_identity_or_two_layers() -> None:
         middle, ends = p((z[0] + z[1]) / 2), (p(z[0]) + p(z[1])) / 2
         assert torch.allclose(middle, ends, atol=1e-6) == (kind != "mlp")
         assert torch.equal(p(z[0]), z[0]) == (kind == "identity")
-
-
-@pytest.mark.parametrize("kind", ["linear", "mlp"])
-def test_inits(kind: Kind) -> None:
-    eye = torch.eye(4)
-    made = {i: keyed(lambda i=i: BackwardProjection(4, kind, i)) for i in get_args(Init)}
-    for name, bfp in made.items():
-        layers = [m for m in bfp.modules() if isinstance(m, nn.Linear)]
-        assert layers
-        for layer in layers:
-            w = layer.weight.detach()
-            assert torch.equal(w, eye) == (name == "identity")
-            assert torch.allclose(w @ w.T, eye, atol=1e-5) == (name != "default")
-            assert bool(layer.bias.any()) == (name == "default")
-    reference = keyed(lambda: nn.Linear(4, 4))  # torch's own, from the same generator
-    bound = 4**-0.5
-    for p in made["default"].parameters():
-        assert (p.abs() <= bound).all()
-        assert p.std() > 0.3 * reference.weight.std()
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
@@ -143,11 +106,6 @@ def test_reset_forgets_what_was_learned_in_place(kind: Kind, init: Init) -> None
     first = [p.detach().clone() for p in bfp.parameters()]
     keyed(bfp.reset, seed=2)
     assert all(map(torch.equal, bfp.parameters(), first))
-
-
-def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(ConfigError, match="kind 'quadratic': linear, identity or mlp"):
-        BackwardProjection(3, cast(Kind, "quadratic"))
 
 
 @pytest.mark.parametrize("field", ["init", "scale"])
@@ -224,18 +182,6 @@ def test_which_rows_enter(on: On) -> None:
     }[on]  # fmt: skip
 
 
-@pytest.mark.parametrize("on", get_args(On))
-def test_nothing_stored_yet(on: On) -> None:
-    """Without a draw the stream alone speaks, or nobody."""
-    term = BackwardFeatures(SPEC, kind="identity", on=on)
-    stream = FakePass(STREAM, 1)
-    loss = term(a_step(a_task(1), stream, None))
-    if on == "replay":
-        assert loss is None
-    else:
-        assert_close(loss.detach(), distance(stream.rows()))
-
-
 def test_a_draw_without_old_classes_says_nothing() -> None:
     term = BackwardFeatures(SPEC, kind="identity", on="replay")
     assert term(a_step(a_task(1), FakePass(STREAM, 1), FakePass([2, 3], 2))) is None
@@ -248,13 +194,6 @@ def test_silent_in_the_first_task(kind: Kind, on: On) -> None:
     step = a_step(a_task(0), FakePass([0, 1], 1, before=False), FakePass([0], 2, before=False))
     assert term(step) is None
     assert not term.needs(a_task(0))
-
-
-@pytest.mark.parametrize("on", get_args(On))
-def test_needs_of_later_tasks(on: On) -> None:
-    term = BackwardFeatures(SPEC, on=on, layers=("low",))
-    assert term.needs(a_task(1)) == ({"before"} if on == "stream" else {"before", "replay"})
-    assert term.taps == ("low",)
 
 
 def test_new_features_and_map_both_get_a_gradient() -> None:
@@ -283,24 +222,6 @@ def test_several_layers_are_averaged_each_with_a_map_of_its_own(kind: Kind) -> N
     assert each[0] != each[1]
 
 
-def test_the_order_of_layers_is_nothing_to_their_mean() -> None:
-    stream = FakePass(STREAM, 1)
-    found = [
-        BackwardFeatures(SPEC, kind="identity", layers=layers)(a_step(a_task(1), stream, None))
-        for layers in (("low", "features"), ("features", "low"))
-    ]
-    assert_close(*(f.detach() for f in found))
-
-
-def test_the_scale_reaches_the_maps() -> None:
-    stream = FakePass(STREAM, 1)
-    plain, rooted = (
-        BackwardFeatures(SPEC, kind="identity", scale=s)(a_step(a_task(1), stream, None)).detach()
-        for s in ("none", "root_d")
-    )
-    assert_close(plain, rooted * 3**0.5)
-
-
 def test_the_maps_start_afresh_each_task_unless_told_otherwise() -> None:
     for reset in (True, False):
         term = keyed(lambda reset=reset: BackwardFeatures(SPEC, reset=reset))
@@ -310,23 +231,9 @@ def test_the_maps_start_afresh_each_task_unless_told_otherwise() -> None:
         assert changed == [reset] * 2
 
 
-def test_the_optimiser_of_the_term() -> None:
-    assert BackwardFeatures(SPEC, kind="identity").optimizer() is None
-    term = BackwardFeatures(SPEC, layers=("low", "features"), lr=0.2, momentum=0.5)
-    optimizer = term.optimizer()
-    assert isinstance(optimizer, torch.optim.SGD)
-    (group,) = optimizer.param_groups
-    assert (group["lr"], group["momentum"], len(group["params"])) == (0.2, 0.5, 4)
-
-
 def test_a_layer_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"'feature'.*Did you mean 'features'\?"):
         BackwardFeatures(SPEC, layers=("feature",))
-
-
-def test_no_layer_at_all_is_refused() -> None:
-    with pytest.raises(ConfigError, match="layers"):
-        BackwardFeatures(SPEC, layers=())
 
 
 def test_no_rows_are_refused_and_not_nan() -> None:

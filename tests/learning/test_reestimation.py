@@ -61,19 +61,3 @@ def test_a_net_without_batchnorm_is_left_alone() -> None:
     reestimate(net, [torch.randn(4, 1, 4, 4)])
     assert same(dict(net.state_dict()), dict(before))
     assert not net.training
-
-
-def test_a_state_of_a_time_without_a_stand_in_resumes_with_the_same_numbers() -> None:
-    """Also one that was saved while a task was tested."""
-    straight = toy_run(assemble("icarl", {}), evaluation=REESTIMATED)
-    states = []
-    for _ in straight:
-        state = copy.deepcopy(straight.state_dict())
-        del state["learner"]["stand_in"]
-        states.append(state)
-    for state in states:
-        again = toy_run(assemble("icarl", {}), evaluation=REESTIMATED)
-        again.load_state_dict(state)
-        for _ in again:
-            pass
-        assert same(again.class_il, straight.class_il)

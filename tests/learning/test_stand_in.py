@@ -88,17 +88,6 @@ def test_training_does_not_notice(name: str) -> None:
     assert not torch.equal(weights(shown), weights(averaged.learner.net))
 
 
-@pytest.mark.parametrize("name", ["er+bfp", "icarl", "derpp+wa"])
-def test_without_decay_it_is_the_net_with_statistics_estimated_anew(name: str) -> None:
-    anew, averaged = both(name, 0.0, evaluation={"batchnorm": "reestimated"})
-    for a, b in zip(anew, averaged, strict=True):
-        assert type(a) is type(b)
-        if isinstance(b, TaskEnd):
-            assert a == b
-            assert torch.equal(weights(averaged.learner.shown), weights(averaged.learner.net))
-    assert testing.same(anew.class_il, averaged.class_il)
-
-
 def test_the_average_of_a_run_is_that_of_its_steps() -> None:
     """Written out as one weighted sum; the stages of all tasks count."""
     run = testing.toy_run(assemble("er+ema", {"ema": {"decay": 0.5}}))

@@ -14,22 +14,19 @@ from torch.testing import assert_close
 import linsep
 from linsep import testing
 from linsep.data.images import Images
-from linsep.errors import ConfigError, DivergedError
+from linsep.errors import ConfigError
 from linsep.learning.method import Method
 from linsep.learning.predictors import Aligned, Refitted
-from linsep.learning.run import EpochEnd, Run, StepEnd, TaskEnd
+from linsep.learning.run import Run, StepEnd, TaskEnd
 from linsep.learning.terms import Step
 from linsep.methods import METHODS, TERMS, assemble
-from linsep.methods.added_losses import START, Between, WorstCase, moved, perturbable
+from linsep.methods.added_losses import START, WorstCase, moved, perturbable
 from linsep.nets.heads import LinearHead
-from linsep.nets.net import Net, Output, Spec, untracked
+from linsep.nets.net import Net, Output, Spec
 from linsep.testing import same, toy_run
 
 from .test_steps import LR, NEW, SEEN, Scene, agree, ce, said, scene, stepped
 from .test_steps import moved as descended
-
-OTHERS = [name for name in TERMS if name not in testing.BACKWARD]
-
 
 # --- the laws, over all methods ------------------------------------------------------------------
 
@@ -58,13 +55,6 @@ def test_laws_hold_for_each_alone(name: str) -> None:
         law(assemble(name, {}))
 
 
-def test_every_other_addition_was_on_the_way() -> None:
-    assert OTHERS == ["ser", "lode", "star", "ema", "wa", "refit", "transport"]
-    made = testing.with_others(assemble("derpp", {}))
-    assert {s.name for s in made.summands} >= {"ser", "star", "lode_within", "lode_between"}
-    assert made.predictor is Aligned
-
-
 @pytest.mark.parametrize("base", ["er", "lwf", "icarl", "gdumb", "fdr", "agem"])
 @pytest.mark.parametrize("law", testing.BACKWARD_LAWS, ids=lambda law: law.__name__)
 def test_ser_keeps_the_laws_of_backward_terms(law: Any, base: str) -> None:
@@ -83,18 +73,6 @@ def test_star_of_weight_0_changes_nothing(base: str, on: str) -> None:
     testing.ignores_a_term_of_weight_zero(assemble(base, {}), star, taught)
     steps = [e for e in taught(assemble(base, {}) + star) if isinstance(e, StepEnd)]
     assert sum(float(e.losses.get("star", 0.0)) > 0 for e in steps) > 3
-
-
-@pytest.mark.parametrize("on", ["replay", "stream"])
-def test_star_can_wait_for_the_second_task(on: str) -> None:
-    star = TERMS["star"].recipe(on=on, first_task=False)
-    testing.is_silent_in_the_first_task(assemble("er", {}), star)
-
-
-def test_star_resumes_where_rows_are_right() -> None:
-    """The laws' own toy seldom has any."""
-    testing.resumes_exactly(assemble("er+star", {}), taught)
-    testing.steps_purely(assemble("er+star", {}), taught)
 
 
 @pytest.mark.parametrize(
@@ -198,23 +176,6 @@ def test_lode_leaves_rows_of_old_classes_alone() -> None:
     agree(s.run.learner.net, expected)
 
 
-@pytest.mark.parametrize(("scale", "factor"), [("new_over_old", 2 / 4), ("none", 1.0)])
-def test_lode_presses_less_on_more_old_classes(scale: Any, factor: float) -> None:
-    """In the third task of two classes each."""
-    task = toy_run(assemble("er", {})).scenario.tasks[2]
-    logits, y = torch.randn(5, 6), torch.tensor([4, 5, 5, 4, 4])
-    stream: Any = SimpleNamespace(
-        batch=SimpleNamespace(y=y), out=Output(logits, torch.zeros(5, 2), {})
-    )
-    spec = Spec((1, 8, 8), (1, 6, 6), 6, {"features": 2})
-    method = assemble("er+lode", {"lode": {"scale": scale}})
-    term = method.summands[1].build(spec)
-    assert isinstance(term, Between)
-    net: Any = None
-    found = term(Step(task, net, stream, None))
-    assert_close(found, factor * lode_by_hand(logits, y, [4, 5], [*range(6)])[0])
-
-
 @pytest.mark.parametrize("base", ["derpp", "gdumb"])
 def test_lode_of_weights_1_is_the_cross_entropy(base: str) -> None:
     even = {"lode": {"between": 1.0, "within": 1.0, "scale": "none"}}
@@ -223,28 +184,6 @@ def test_lode_of_weights_1_is_the_cross_entropy(base: str) -> None:
         pass
     for a, b in zip(plain.learner.net.parameters(), split.learner.net.parameters(), strict=True):
         assert_close(a, b, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("base", ["derpp", "si", "gdumb"])
-def test_the_first_task_is_learned_as_without_lode(base: str) -> None:
-    plain, split = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+lode", {}))
-    for a, b in zip(plain, split, strict=True):
-        if plain.cursor.task:
-            break
-        assert same(dict(plain.learner.net.state_dict()), dict(split.learner.net.state_dict()))
-        if isinstance(a, StepEnd) and isinstance(b, StepEnd):
-            assert torch.equal(a.losses["ce"], b.losses["lode_within"])
-            assert "lode_between" not in b.losses
-
-
-def test_lode_acts_in_the_main_stage_alone() -> None:
-    ends = [e for e in toy_run(assemble("lucir+lode", {})) if isinstance(e, EpochEnd)]
-    in_fit = {name for e in ends if e.stage == "fit" for name in e.losses}
-    assert "ce" in in_fit
-    assert not in_fit & {"lode_within", "lode_between"}
-    in_train = {name for e in ends if e.stage == "train" for name in e.losses}
-    assert in_train >= {"lode_within", "lode_between"}
-    assert "ce" not in in_train
 
 
 # --- STAR ----------------------------------------------------------------------------------------
@@ -314,23 +253,6 @@ def test_star() -> None:
     assert int(term.key) == key + 1
 
 
-def test_star_reads_the_net_and_changes_nothing_in_it() -> None:
-    s, term = star_scene(radius=0.2, weight=1.0)
-    net = s.run.learner.net
-    net.train_only(("backbone", "head"))
-    before = copy.deepcopy(net.state_dict())
-    own = s.draws["star"]
-    with untracked(net):
-        out = net(own.x)
-    replay: Any = SimpleNamespace(batch=own, out=out)
-    stream: Any = None
-    found = term(Step(s.run.scenario.tasks[1], net, stream, replay))
-    assert found.requires_grad
-    assert float(found.detach()) > 0
-    assert same(dict(before), dict(net.state_dict()))
-    assert all(p.grad is None for p in net.parameters())
-
-
 def test_the_worst_direction_is_worse_than_random_ones() -> None:
     s, term = star_scene(radius=0.1, weight=1.0)
     x, net, far = s.draws["star"].x, s.net, []
@@ -362,12 +284,6 @@ def test_a_layer_moves_by_the_radius_times_its_length() -> None:
     for name, w in moved(weights, directions, 0.3).items():
         length = 0.0 if name == first else 0.3
         assert_close((w - weights[name]).norm(), length * weights[name].norm())
-
-
-def test_modules_that_do_not_learn_are_not_perturbed() -> None:
-    run = toy_run(assemble("er+star", {}), train=("block2", "head"))
-    run.learner.net.train_only(("backbone", "head"))
-    assert not any("block1" in name for name in perturbable(run.learner.net))
 
 
 def test_rows_that_are_wrong_do_not_matter_to_star() -> None:
@@ -476,17 +392,6 @@ def test_the_refitted_head_is_scikit_learn_s_on_standardised_features(c: float) 
     assert_close(new @ weight.T + bias, scores)
 
 
-def test_a_refitted_head_of_one_class_prefers_it() -> None:
-    z = torch.randn(3, 2)
-    assert refitted(z, [1, 1, 1], 0.1)(Output(z, z, {})).argmax(1).tolist() == [1, 1, 1]
-
-
-def test_features_that_are_no_numbers_are_a_divergence() -> None:
-    z = torch.tensor([[1.0, 2.0], [torch.nan, 0.0], [0.0, 1.0]])
-    with pytest.raises(DivergedError, match=r"features of stored rows .* a smaller training\.lr"):
-        refitted(z, [0, 1, 3], 0.1)
-
-
 @pytest.mark.parametrize("base", ["derpp", "bic", "gdumb"])
 def test_training_does_not_notice_a_refitted_head(base: str) -> None:
     for plain, fitted, task in unnoticed(base, "refit"):
@@ -530,29 +435,6 @@ def test_if_too_many_classes_lack_rows_the_trained_head_predicts(
     scores = rule(Output(z, z, {}))
     assert torch.allclose(scores, head(z)) == trained
     assert trained or (scores.argmax(1) != 1).all()
-
-
-def test_a_refitted_head_does_not_lean_to_the_newest_classes() -> None:
-    """To the trained head all stored rows look new; the other one still tells them apart."""
-    config = linsep.Config(scenario="blobs", method="er+refit", memory=40, training={"epochs": 2})
-    run = linsep.build(config)
-    for _ in run:
-        pass
-    learner, new = run.learner, list(run.scenario.tasks[-1].classes)
-    head, stored = learner.net.head, learner.memory.images()
-    assert isinstance(head, LinearHead)
-    with torch.no_grad():
-        head.bias[new] += 100.0
-    assert torch.isin(learner.look(stored).logits.argmax(1), torch.tensor(new)).all()
-    assert (learner.predict(stored).argmax(1) == stored.y).float().mean() > 0.9
-
-
-def test_a_method_is_not_changed_by_what_is_added_to_it() -> None:
-    method = assemble("derpp", {})
-    before = copy.copy(method)
-    for name in TERMS:
-        assert isinstance(method + TERMS[name].recipe(), Method)
-    assert method == before
 
 
 def test_an_addition_of_ones_own_may_change_more_than_the_sum() -> None:

@@ -108,10 +108,6 @@ def test_raw_herding_compares_features_as_they_are() -> None:
     assert brute_force(z, 8) != brute_force(F.normalize(z), 8)
 
 
-def test_herding_takes_what_there_is() -> None:
-    assert sorted(herd(torch.randn(3, 2), 9).tolist()) == [0, 1, 2]
-
-
 def test_nearest_mean_by_hand() -> None:
     """Class 0 has exemplars at 0 and 90 degrees, class 1 at 180: their lengths do not matter."""
     z = torch.tensor([[1.0, 0.0], [0.0, 5.0], [-2.0, 0.0]])
@@ -142,19 +138,6 @@ def test_task_shares_are_equal_and_keep_the_outputs_of_their_own_time() -> None:
         new = label in task(2).classes
         expected = [row + 100.0, label + 100.0] if new else before[label, row]
         assert stored == expected
-
-
-def test_rows_of_a_task_are_a_random_choice() -> None:
-    """Over many seeds every row of the task is kept equally often (4 sigma)."""
-    counts: Counter[tuple[int, int]] = Counter()
-    for seed in range(400):
-        memory = TaskShares(SHAPE, 2, 8)
-        memory.consolidate(task(0), look, fresh(seed))
-        counts.update(rows(memory))
-    share = 8 / (2 * PER_CLASS)
-    spread = 4 * (400 * share * (1 - share)) ** 0.5
-    assert len(counts) == 2 * PER_CLASS
-    assert all(abs(n - 400 * share) < spread for n in counts.values())
 
 
 @given(st.lists(st.integers(0, 4), max_size=60), st.integers(5, 20), st.integers(0, 3))
@@ -211,23 +194,3 @@ def test_a_class_with_one_image_is_trained_on() -> None:
     kept, held = hold_out(rows, np.random.default_rng(0))
     assert kept.y.tolist().count(0) == 1
     assert held.y.tolist() == [1]
-
-
-def test_one_row_a_class_leaves_none_to_hold_out() -> None:
-    memory = filled(HeldOut, 2, 4)
-    assert isinstance(memory, HeldOut)
-    assert [len(part) for part in memory.parts()] == [4, 0]
-
-
-@pytest.mark.parametrize("kind", [Herding, TaskShares, Greedy, HeldOut])
-def test_a_state_goes_on_as_if_nothing_had_happened(kind: type[Memory]) -> None:
-    columns = ("logits",) if kind is TaskShares else ()
-    straight = kind(SHAPE, 2, 13, columns)
-    for t in range(4):
-        reborn = kind(SHAPE, 2, 13, columns)
-        reborn.load_state_dict(straight.state_dict())
-        for memory in (straight, reborn):
-            memory.consolidate(task(t), look, fresh(t))
-        a, b = straight.state_dict(), reborn.state_dict()
-        assert a.keys() == b.keys()
-        assert all(torch.equal(a[k], b[k]) for k in a)

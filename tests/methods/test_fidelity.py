@@ -13,8 +13,6 @@ from linsep.learning.run import Run, StepEnd
 from linsep.learning.terms import Step
 from linsep.methods import assemble
 from linsep.nets.heads import CorrectedHead
-from linsep.resolve import resolve
-from linsep.settings.config import Config
 from linsep.settings.sections import Evaluation
 from linsep.testing import same, toy_run
 
@@ -102,17 +100,3 @@ def test_lucir_as_the_authors_ran_it() -> None:
     at = run.learner.bind(run.scenario.tasks[0], method.stages[0])
     losses, _ = run.learner.step(at, batch, {}, 0)
     assert_close(losses["ce"], expected.detach())
-
-
-def test_icarl_herds_features_as_they_are_for_the_authors() -> None:
-    assert assemble("icarl", {}).memories == ("herding",)
-    assert assemble("icarl", {"icarl": {"herd_by": "feature"}}).memories == ("raw_herding",)
-
-
-def test_icarls_rate_is_a_multiple_of_the_scenarios() -> None:
-    """Its loss is a mean over classes; what the user gives stays as given."""
-    scenario = {"scenario": {"name": "fashion-mini"}, "memory": 20}
-    plain = resolve(Config.model_validate({"method": "er", **scenario})).training.lr
-    assert resolve(Config.model_validate({"method": "icarl", **scenario})).training.lr == 5 * plain
-    given = Config.model_validate({"method": "icarl", "training": {"lr": 0.3}, **scenario})
-    assert resolve(given).training.lr == 0.3

@@ -14,8 +14,7 @@ from linsep.data.images import Dataset, Images, Tasks, join
 from linsep.data.tasks import streamed
 from linsep.errors import ConfigError
 from linsep.learning.exemplars import HeldOut
-from linsep.learning.method import Method
-from linsep.learning.run import EpochEnd, Run, StepEnd
+from linsep.learning.run import Run, StepEnd
 from linsep.methods import METHODS, assemble
 from linsep.methods.baselines import with_restarts
 from linsep.methods.lucir import imprint, release
@@ -103,12 +102,6 @@ def test_bic_trains_on_nine_tenths_and_fits_on_balanced_rest() -> None:
 
 def _pixels(images: Images) -> set[bytes]:
     return {bytes(image) for image in images.pixels().flatten(1).numpy()}
-
-
-def test_bic_has_nothing_to_correct_in_its_first_task() -> None:
-    ended = [e for e in toy_run(assemble("bic", {})) if isinstance(e, EpochEnd)]
-    fitted = [e.cursor.task for e in ended if e.stage == "bias"]
-    assert fitted == [1, 2]
 
 
 def test_the_old_net_of_bic_carries_its_correction() -> None:
@@ -308,25 +301,6 @@ def test_a_term_on_draws_needs_a_method_that_makes_them(term: str) -> None:
 def test_a_term_on_draws_needs_a_memory(base: str) -> None:
     with pytest.raises(ConfigError, match="keeps no memory"):
         assemble(f"{base}+bfp", {"bfp": {"on": "replay"}})
-
-
-def test_a_method_names_its_terms_once() -> None:
-    method: Method = assemble("ewc", {})
-    with pytest.raises(ConfigError, match="already has a term named 'ce'"):
-        _ = method + method.summands[0]
-
-
-def test_every_method_says_where_it_comes_from() -> None:
-    for name, about in METHODS.items():
-        assert about.line
-        assert about.recipe.__doc__, name
-        assert name in ("ft", "jt") or about.source[-4:].isdigit()
-
-
-def test_what_methods_suggest() -> None:
-    assert assemble("icarl", {}).suggests == {"weight_decay": 1e-5}
-    assert assemble("lucir", {}).suggests == {"momentum": 0.9}
-    assert assemble("lucir", {}).net_options == {"last_relu": False}
 
 
 # --- classes that come again ---------------------------------------------------------------------

@@ -4,7 +4,6 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.error import URLError
@@ -17,7 +16,6 @@ from torch.testing import assert_close
 from linsep import optional
 from linsep.data.images import Dataset, Images
 from linsep.errors import ConfigError
-from linsep.methods import assemble
 from linsep.nets import backbones
 from linsep.nets.backbones import Wrapped
 from linsep.nets.heads import LinearHead
@@ -27,14 +25,12 @@ from linsep.nets.net import (
     cnn,
     frozen,
     mlp,
-    pooled,
     resnet18,
     untracked,
 )
 from linsep.prepare import prepare
 from linsep.settings.catalogue import LIBRARIES, NETS
 from linsep.settings.config import from_settings
-from linsep.testing import toy_run
 from tests.helpers.operators import OPERATORS
 
 
@@ -66,12 +62,6 @@ def test_the_stem_follows_the_size(side: int, sides: list[int]) -> None:
     assert [z.shape[1] for z in maps] == [1, 1, 2, 4, 8]
 
 
-def test_the_stem_can_be_chosen() -> None:
-    """The same weights elsewhere, so the difference is the stem's: 3 * 2 * (49 - 9)."""
-    small, large = (resnet18((3, 32, 32), width=2, stem=s) for s in ("cifar", "imagenet"))
-    assert count(large) - count(small) == 240
-
-
 SHAPES: list[Shape] = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 8, 12)]
 MAKERS: list[tuple[str, Shape]] = [(name, shape) for name in NETS for shape in SHAPES]
 MAKERS.append(("resnet18", (3, 224, 224)))
@@ -92,16 +82,6 @@ def test_outputs_and_taps_have_the_widths_of_the_spec(name: str, shape: Shape) -
     assert torch.equal(net.head(out.features), out.logits)  # the very input of the head
 
 
-@pytest.mark.parametrize(("name", "shape"), MAKERS[:-1], ids=str)
-def test_every_parameter_learns(name: str, shape: Shape) -> None:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        backbone = backbones.make(name, shape, {"width": 4}, ())
-        out = backbone(torch.rand(6, *shape))["features"]
-        out.square().sum().backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in backbone.parameters())
-
-
 @pytest.mark.parametrize("make", [mlp, cnn, resnet18])
 def test_without_the_last_relu_features_may_be_negative(make: Callable[..., Any]) -> None:
     x = torch.rand(8, 1, 8, 8)
@@ -111,30 +91,6 @@ def test_without_the_last_relu_features_may_be_negative(make: Callable[..., Any]
         whole = make((1, 8, 8), width=4, last_relu=False)(x)["features"]
     assert (cut >= 0).all()
     assert (whole < 0).any()
-
-
-def test_pooling_averages_height_and_width() -> None:
-    z = torch.arange(16.0).view(1, 2, 2, 4)
-    assert pooled(z).tolist() == [[3.5, 11.5]]
-    assert pooled(z[:, :, 0, 0]).tolist() == [[0.0, 8.0]]
-
-
-def test_a_net_taps_what_it_is_asked_for() -> None:
-    backbone = cnn((1, 8, 8), width=2)
-    x = torch.rand(4, 1, 8, 8)
-    net = Net(backbone, LinearHead(8, 3), ("block2",)).eval()
-    out = net(x)
-    assert list(out.taps) == ["block2"]
-    assert_close(out.taps["block2"], backbone(x)["block2"].mean((2, 3)))
-
-
-def test_layers_of_a_term_reach_the_net() -> None:
-    layers = ("block1", "features")
-    run = toy_run(assemble("er+bfp", {"bfp": {"layers": layers}}))
-    assert set(run.learner.net.taps) == set(layers)
-    shapes = [tuple(v.shape) for v in run.learner.state_dict()["terms"]["bfp"].values()]
-    widths = [run.learner.spec.widths[layer] for layer in layers]
-    assert shapes == [s for w in widths for s in ((w, w), (w,))]
 
 
 # --- BatchNorm -----------------------------------------------------------------------------------
@@ -175,15 +131,6 @@ def test_untracked_gives_the_same_gradients() -> None:
     assert all(map(torch.equal, *found))
 
 
-def test_untracked_ends_also_after_an_error() -> None:
-    net = Net(cnn((1, 8, 8), width=2), LinearHead(8, 3)).train()
-    with pytest.raises(ZeroDivisionError), untracked(net):
-        raise ZeroDivisionError
-    before = statistics(net)
-    net(torch.rand(5, 1, 8, 8))
-    assert all(not torch.equal(v, before[name]) for name, v in net.named_buffers())
-
-
 # --- parts ---------------------------------------------------------------------------------------
 
 
@@ -200,13 +147,6 @@ def test_only_the_named_parts_train() -> None:
     net(x).logits.sum().backward()
     assert all(p.grad is not None for p in net.parameters())
     assert not any(torch.equal(v, before[name]) for name, v in net.named_buffers())
-
-
-def test_parts_are_whole_and_in_order() -> None:
-    net = Net(cnn((1, 8, 8), width=2), LinearHead(8, 3))
-    both = net.parts(["head", "backbone"])
-    assert [id(p) for p in both] == [id(p) for p in net.parameters()]
-    assert [id(p) for p in net.parts(["head"])] == [id(p) for p in net.head.parameters()]
 
 
 def test_a_frozen_copy_shares_nothing() -> None:
@@ -354,29 +294,6 @@ def test_a_library_that_is_absent_or_broken_is_one_line(
         backbones.make(f"{library}/resnet18", (3, 32, 32), {}, ())
     assert str(caught.value).startswith("net.name: ")
     assert "\n" not in str(caught.value)
-
-
-def test_the_package_that_fails_is_named_and_not_the_one_that_imports_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, source in {
-        "timm": "import torchvision",
-        "torchvision": "raise RuntimeError('operator torchvision::nms does not exist')",
-    }.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(source)
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(ConfigError) as caught:
-        backbones.make("timm/resnet18", (3, 32, 32), {}, ())
-    assert str(caught.value) == (
-        "net.name: timm/resnet18 needs timm, which needs torchvision, which fails to import "
-        "(operator torchvision::nms does not exist): reinstall it to fit your torch: "
-        "pip install -U 'linsep[torchvision]'"
-    )
-    (tmp_path / "timm" / "__init__.py").write_text("import huggingface_hub_of_a_test")
-    with pytest.raises(ConfigError, match=r"needs huggingface_hub_of_a_test: .*linsep\[timm\]'$"):
-        backbones.make("timm/resnet18", (3, 32, 32), {}, ())
 
 
 def test_weights_that_cannot_be_fetched_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from linsep import testing
+from linsep import Config, testing
 from linsep.errors import ConfigError
 from linsep.learning.run import Run, TaskEnd
 from linsep.methods import assemble
@@ -25,7 +25,6 @@ from linsep.nets.net import (
     tracking,
 )
 from linsep.prepare import prepare
-from linsep.settings.config import Config, to_toml
 
 KINDS = get_args(get_args(Norm)[0])
 SHAPE = (3, 8, 8)
@@ -77,25 +76,6 @@ def test_continual_statistics_are_of_images_normalised_by_themselves() -> None:
     torch.testing.assert_close(one, (inner[:1] - layer.running_mean.view(-1, 1, 1)) / scale)
 
 
-@pytest.mark.parametrize(
-    ("channels", "expected"),
-    [(1, 1), (3, 1), (6, 1), (8, 2), (16, 4), (20, 5), (32, 8), (64, 16), (128, 32), (512, 32)],
-)
-def test_groups_are_equal_and_not_too_small(channels: int, expected: int) -> None:
-    assert groups(channels) == expected
-    assert channels % groups(channels) == 0
-
-
-@pytest.mark.parametrize("make", [cnn, resnet18])
-def test_names_are_those_of_batchnorm(make: Any) -> None:
-    states = {kind: make(SHAPE, width=8, norm=kind).state_dict() for kind in KINDS}
-    assert states["continual"].keys() == states["batch"].keys()
-    parameters = {n for n in states["batch"] if "running" not in n and "tracked" not in n}
-    assert states["group"].keys() == parameters
-    layers = [m for m in make(SHAPE, norm="group").modules() if isinstance(m, nn.GroupNorm)]
-    assert len(layers) == sum(name.endswith("running_mean") for name in states["batch"])
-
-
 def toy(norm: str, **more: Any) -> Run:
     return _toy(norm, assemble("derpp+bfp", {}), **more)
 
@@ -119,18 +99,6 @@ def trained(norm: str, evaluation: dict[str, Any] | None = None, **training: Any
     for _ in run:
         pass
     return run
-
-
-def test_settings_of_statistics_do_nothing_where_there_are_none() -> None:
-    plain, others = (
-        trained("group"),
-        [trained("group", REESTIMATED), trained("group", bn_updates="stream")],
-    )
-    assert not tracking(plain.learner.net)
-    for other in others:
-        for net in (other.learner.net, other.learner.shown):
-            assert testing.same(dict(plain.learner.net.state_dict()), dict(net.state_dict()))
-        assert testing.same([plain.class_il, plain.task_il], [other.class_il, other.task_il])
 
 
 def test_settings_of_statistics_work_with_continual_normalisation() -> None:
@@ -166,18 +134,9 @@ def test_channels_last_is_the_same_net(make: Any, norm: str) -> None:
     assert all(map(close, again, gradients))
 
 
-def config(norm: str | None, **net: Any) -> Config:
-    chosen = {"name": "cnn", "width": 8, **net} | ({} if norm is None else {"norm": norm})
+def config(norm: str, **net: Any) -> Config:
+    chosen = {"name": "cnn", "width": 8, "norm": norm, **net}
     return Config(scenario="blobs", method="er", net=chosen, training={"epochs": 1})
-
-
-def test_keys_and_files_know_the_norm_only_where_it_is_another() -> None:
-    plain = prepare(config(None))
-    assert prepare(config("batch")).key == plain.key
-    assert "norm" not in to_toml(prepare(config("batch")).config)
-    keys = {prepare(config(norm)).key for norm in KINDS}
-    assert len(keys) == len(KINDS)
-    assert 'norm = "group"' in to_toml(prepare(config("group")).config)
 
 
 def test_a_norm_that_is_not_there_is_refused() -> None:

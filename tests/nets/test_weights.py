@@ -23,7 +23,6 @@ from linsep.prepare import Prepared, prepare
 from linsep.resolve import resolve
 from linsep.settings.config import from_settings
 from linsep.storage.session import Session
-from linsep.storage.store import Store
 from tests.helpers.command import command
 
 SETTINGS: dict[str, Any] = {
@@ -189,17 +188,6 @@ def test_frozen_modules_keep_weights_and_statistics_and_the_others_learn(method:
         assert {name.partition(".")[0] for name in moved} == {"backbone", "head"}
 
 
-def test_all_named_is_as_if_nothing_were_frozen() -> None:
-    net = {"name": "cnn", "width": 4}
-    run = prepare(from_settings(SETTINGS | {"net": net})).build()
-    every = net | {"train": ["block1", "block2", "block3", "head"]}
-    same = prepare(from_settings(SETTINGS | {"net": every})).build()
-    for _ in zip(run, same, strict=True):
-        pass
-    for name, value in run.learner.net.state_dict().items():
-        assert torch.equal(value, same.learner.net.state_dict()[name])
-
-
 @pytest.mark.parametrize(
     ("train", "message"),
     [
@@ -215,13 +203,6 @@ def test_unknown_modules_are_refused_with_those_there_are(train: list[str], mess
     assert message in str(caught.value)
 
 
-def test_a_net_that_cannot_be_made_leaves_no_run_behind(tmp_path: Path) -> None:
-    wrong = SETTINGS | {"net": {"name": "cnn", "train": ["block9", "head"]}}
-    with pytest.raises(ConfigError), Session(prepare(from_settings(wrong)), tmp_path):
-        pass
-    assert not Store(tmp_path).records()
-
-
 def test_names_of_a_wrapped_module_are_its_own() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 6))
     config = linsep.Config(**SETTINGS, net={"name": "cnn", "train": ("3", "head")})
@@ -234,23 +215,6 @@ def test_names_of_a_wrapped_module_are_its_own() -> None:
 
 
 # --- AdamW, and images as a pretrained net wants them --------------------------------------------
-
-
-def test_adamw_has_its_own_rate_and_no_momentum() -> None:
-    def training(method: str, **given: Any) -> Any:
-        chosen = {"optimizer": "adamw", **given}
-        return resolve(from_settings(SETTINGS | {"method": method, "training": chosen})).training
-
-    assert training("lucir").model_dump(include={"lr", "momentum"}) == {"lr": 1e-3, "momentum": 0.0}
-    assert training("er", lr=0.01).lr == 0.01
-    with pytest.raises(ConfigError, match=r"training\.momentum: AdamW has its own"):
-        training("er", momentum=0.9)
-    adamw = {"optimizer": "adamw", "weight_decay": 0.02}
-    run = prepare(from_settings(SETTINGS | {"training": adamw})).build()
-    (optimizer,) = run.learner.optimizers.values()
-    assert isinstance(optimizer, torch.optim.AdamW)
-    assert optimizer.param_groups[0]["weight_decay"] == 0.02
-    assert optimizer.param_groups[0]["betas"] == (0.9, 0.999)
 
 
 def test_a_pretrained_net_gets_the_images_it_was_trained_on(
