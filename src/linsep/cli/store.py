@@ -53,7 +53,6 @@ AtEqual = Annotated[
 ]
 Caption = Annotated[str | None, typer.Option(help="Caption of the table.")]
 Label = Annotated[str | None, typer.Option(help="Label of the table in LaTeX: tab:main")]
-STATUS = 20  # characters of a status before it folds
 FORMATS = ("terminal", "markdown", "csv", "latex", "json")
 
 
@@ -93,36 +92,12 @@ def runs(
         return
     keys = short_keys(Store(runs).records())  # of all, so that each of them finds its run
     table = listing(found, extra)
+    columns = ["key", *table.columns]
     rows = [[keys.get(r.folder, r.key), *row] for r, row in zip(found, table.rows, strict=True)]
-    table = replace(table, columns=["key", *table.columns], rows=rows)
-    if format_ == "terminal" and output is None:
-        _list(table, all(record.finished for record in found))
-    else:
-        publish([table], [], format_, output)
-
-
-def _list(table: Table, done: bool) -> None:
-    """Draw a list of runs; what else tells of them is left out where there is no room for it."""
-    from ..compare.tables import draw
-
-    console, gone = wide_console(), list[str]()
-    for name in ("run", *["status"] * done, "Task-IL FAA", "FF", "passes"):
-        if name in table.columns and _width(table) > console.width:
-            table, gone = table.without(name), [*gone, name]
-    draw(table, console)
-    if gone:
-        say(console, f"Left out to fit {console.width} columns: {', '.join(gone)}.", "dim")
-
-
-def _width(table: Table) -> int:
-    """Of the table when drawn, if a status that is longer than others folds."""
-    drawn = table.to_rich()
-    widths = [max(len(str(text)) for text in (c.header, *c.cells)) for c in drawn.columns]
-    folds = [
-        STATUS if name == "status" else width
-        for name, width in zip(table.columns, widths, strict=True)
-    ]
-    return sum(map(min, widths, folds)) + 2 * len(widths) + 1
+    done = all(record.finished for record in found)
+    names = ("run", *["status"] * done, "Task-IL FAA", "FF", "passes")
+    spare = [[name] for name in names if name in columns]  # where a terminal is narrow
+    publish([replace(table, columns=columns, rows=rows, spare=spare)], [], format_, output)
 
 
 def compare(

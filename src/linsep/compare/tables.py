@@ -202,18 +202,18 @@ class Table:
 
 
 def draw(table: Table, console: "Console") -> None:
-    """By rich, with as many columns as there is room for; a long table plainly, since rich takes
-    seconds."""
-    if len(table.rows) <= LONG:
-        parts, gone = fitted(table, console)
-        for part in parts:
-            console.print(part.to_rich())
-        if gone:
-            text = f"Left out to fit {console.width} columns: {', '.join(gone)}."
-            console.print(text, style="dim", highlight=False, markup=False)
-        return
+    """Print a table with as many columns as there is room for; a long one without rich, which
+    would take seconds."""
+    parts, gone = fitted(table, console)
     bold = ("\033[1m", "\033[0m") if console.is_terminal else ("", "")
-    console.file.write(table.to_text(bold))
+    for part in parts:
+        if len(part.rows) > LONG:
+            console.file.write(part.to_text(bold))
+        else:
+            console.print(part.to_rich())
+    if gone:
+        text = f"Left out to fit {console.width} columns: {', '.join(gone)}."
+        console.print(text, style="dim", highlight=False, markup=False)
 
 
 def fitted(table: Table, console: "Console") -> tuple[list[Table], list[str]]:
@@ -222,9 +222,13 @@ def fitted(table: Table, console: "Console") -> tuple[list[Table], list[str]]:
 
     endless = console.options.update_width(WIDEST)  # else all would be said to fit
 
+    def width(part: Table) -> int:
+        if len(part.rows) > LONG:
+            return max(map(len, part.to_text().splitlines()))
+        return Measurement.get(console, endless, part.to_rich()).maximum
+
     def fits(parts: list[Table]) -> bool:
-        drawn = [Measurement.get(console, endless, part.to_rich()) for part in parts]
-        return all(one.maximum <= console.width for one in drawn)
+        return all(width(part) <= console.width for part in parts)
 
     parts, gone, steps = [table], list[str](), list(table.spare)
     while steps and not fits(parts):
