@@ -173,19 +173,13 @@ class Runs:
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
 def test_a_malicious_pickle_runs_nothing(tmp_path: Path, protocol: int) -> None:
     mark = tmp_path / "owned"
-    for bad in (Runs(os.system, f"touch {mark}"), Runs(eval, "1"), Runs(Path, "x")):
+    calls = (Runs(os.system, f"touch {mark}"), Runs(eval, "1"), Runs(np.load, "file.npy"))
+    for bad in calls:
         write_pickle(tmp_path / "bad", {b"data": bad}, protocol)
         with pytest.raises(DataError, match="only arrays and plain containers are allowed"):
             load_arrays(tmp_path / "bad")
     assert not mark.exists()
-
-
-def test_numpy_itself_is_not_reachable(tmp_path: Path) -> None:
-    """`numpy.f2py`, `numpy.load` and the like are as dangerous as os.system."""
-    write_pickle(tmp_path / "bad", {b"data": Runs(np.load, "file.npy")})
-    with pytest.raises(DataError, match="asks for numpy"):
-        load_arrays(tmp_path / "bad")
-    write_pickle(tmp_path / "bad", {b"data": np.array([object, None])})
+    write_pickle(tmp_path / "bad", {b"data": np.array([object, None])}, protocol)
     with pytest.raises(DataError):
         load_arrays(tmp_path / "bad")
 
