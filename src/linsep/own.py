@@ -5,7 +5,6 @@
 
 `load` is the only place where a user's file is executed, and it is called only for what the user
 has named. A part is known by a digest of its source, so that a run notices when it was changed.
-Knows files and modules. Knows nothing of methods, nets or data.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import inspect
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from errno import ENOENT
 from functools import lru_cache
@@ -24,7 +23,7 @@ from hashlib import blake2b
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from .errors import ConfigError, LinsepError, unknown
 
@@ -126,27 +125,44 @@ def described(made: Callable[..., Any], where: str) -> Part:
     return Part(made, f"{NO_FILE}:{name}", _digest([text.encode()]))
 
 
-def find(
-    group: Group, named: str, source: str, digest: str, held: Callable[..., Any] | None, where: str
-) -> Part | None:
-    """Return the part that a name stands for, or None; one that has changed is refused.
+class Known(Protocol):
+    """What a config remembers of a part: where it is, and the digest of its source."""
 
-    `named` is a reference or a bare name. For a bare name, `source` and `digest` are what is known
-    of it from before, and `held` is the function itself if it was handed over in Python.
+    source: str
+    digest: str
+
+
+def find(
+    group: Group,
+    named: str,
+    known: Mapping[str, Known],
+    held: Mapping[str, Any],
+    where: str,
+    ours: Iterable[str],
+) -> Part:
+    """Return the user's part that a name stands for; one that has changed is refused.
+
+    `named` is a reference or a bare name. Of a bare name, `known` has what a config remembers, and
+    `held` the function itself if it was handed over in Python. `ours` are names that linsep has.
     """
-    if held is not None:
-        return Part(held, source, digest)
+    before = known.get(named)
+    source, digest = (before.source, before.digest) if before else ("", "")
+    if named in held:
+        return Part(held[named], source, digest)
     if is_reference(named):
         return load(named, where)
     found = take(group, named, where)
-    if found is None and source:
+    if found is None and not source:
+        wrong = unknown(group[:-1], named, [*ours, *offered(group)])
+        raise ConfigError(f"{where}{wrong}, or your own: file.py:function")
+    if found is None:
         if source.startswith(NO_FILE):
             raise ConfigError(f"{where}{named} was handed over in Python and is in no file")
         if offered_by_package(source):
             package = source.partition(": ")[0]
             raise ConfigError(f"{where}{named} is a part of {package}, which is not installed")
         found = load(source, where)
-    if found is not None and digest and digest != found.digest:
+    if digest and digest != found.digest:
         raise ConfigError(
             f"{where}{found.source} was changed since this run was planned or begun (its digest "
             f"is {found.digest}, not {digest}); restore it, or start a new run with it"
@@ -322,8 +338,3 @@ def _reason(error: BaseException) -> str:
     lines = {id(at): number for at, number in frames}
     place = f"line {lines[id(own[-1])]}: " if own else ""
     return f"{place}{kind}: {text}" if text else f"{place}{kind}"
-
-
-def refused(group: Group, kind: str, name: str, known: list[str]) -> str:
-    """The message for a name that stands for nothing, with what there is."""
-    return f"{unknown(kind, name, [*known, *offered(group)])}, or your own: file.py:function"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .data.scenarios import Opened
     from .learning.cost import Workload
     from .learning.learner import Learner
+    from .learning.method import Method
     from .learning.run import Run
     from .nets.net import Backbone
 
@@ -51,6 +52,14 @@ class Prepared:
         memory = f"-m{c.memory.rows}" if c.memory.rows else ""
         return f"{c.scenario.name}-{c.method}{memory}-s{c.seed}-{self.key}"
 
+    @property
+    def method(self) -> Method:
+        """The method, newly assembled from its parts."""
+        from .methods import parts
+
+        c = self.config
+        return parts(c.method, c.own, c.held).assemble(c.options)
+
     def build(self) -> Run:
         from .learning.run import Run
 
@@ -62,14 +71,13 @@ class Prepared:
         there will be.
         """
         from .learning.learner import Learner
-        from .methods import parts
         from .nets.heads import ByRow
         from .randomness import Randomness
 
         c = self.config
         if c.compute.device == "cuda":
             set_deterministic(c.compute.deterministic)
-        method = parts(c.method, c.own, c.held).assemble(c.options)
+        method = self.method
         if growing:
             method = replace(method, head=ByRow(method.head))
         return Learner(
@@ -80,10 +88,8 @@ class Prepared:
     def workload(self) -> Workload:
         """How much there is to do, without building anything."""
         from .learning.cost import Workload
-        from .methods import parts
 
-        c = self.config
-        method = parts(c.method, c.own, c.held).assemble(c.options)
+        c, method = self.config, self.method
         return Workload.of(method, method.curriculum(self.data.scenario), c.training, c.memory.rows)
 
     def _backbone(self) -> Backbone:

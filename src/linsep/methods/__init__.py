@@ -72,17 +72,10 @@ def parts(
         if named in registry:
             recipes[named] = registry[named].recipe
             continue
-        before = (known or {}).get(named, _UNKNOWN)
-        pinned = before.source, before.digest, (held or {}).get(named)
-        part = own.find(group, named, *pinned, "method: ")
-        if part is None:
-            raise ConfigError(f"method: {own.refused(group, group[:-1], named, [*registry])}")
+        part = own.find(group, named, known or {}, held or {}, "method: ", registry)
         _check(short, part)
         recipes[short], mine[short] = part.make, Own(source=part.source, digest=part.digest)
     return Parts(recipes, mine)
-
-
-_UNKNOWN = Own(source="")
 
 
 def _check(name: str, part: own.Part) -> None:

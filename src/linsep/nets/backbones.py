@@ -185,12 +185,8 @@ def find(
         return Architecture(name, _timm if library == "timm" else _torchvision)
     if name in NETS:
         return Architecture(name, NETS[name].recipe)
-    before = (known or {}).get(name, Own(source=""))
-    pinned = before.source, before.digest, (held or {}).get(name)
-    part = own.find("nets", name, *pinned, "net.name: ")
-    if part is None:
-        there = [*NETS, *(f"{library}/<model>" for library in LIBRARIES)]
-        raise ConfigError(f"net.name: {own.refused('nets', 'net', name, there)}")
+    there = [*NETS, *(f"{library}/<model>" for library in LIBRARIES)]
+    part = own.find("nets", name, known or {}, held or {}, "net.name: ", there)
     short = own.name_of(name)
     if short in NETS:
         raise ConfigError(f"net.name: {part.source}: linsep has its own {short!r}; rename yours")
