@@ -174,7 +174,7 @@ def _without(settings: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
     for table in VARIED:
         given = flat(nested(table, result.pop(table, {})))
         kept = {name: value for name, value in given.items() if _bare(name) not in names}
-        result = merged(result, *(nested(name, value) for name, value in kept.items()))
+        result = merged(result, kept)
     return result
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigError, LinsepError, StateError, unknown
 from ..prepare import prepare
 from ..settings.config import from_settings, gathered
-from ..settings.layers import flat, full_name, merged, nested, parsed, short_name, split
+from ..settings.layers import flat, full_name, merged, parsed, short_name, split
 from ..storage.folder import RunFolder
 from .worker import Report, Status
 
@@ -55,8 +55,8 @@ def expand(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
         raise ConfigError(f"over: {count} combinations; a grid has at most {MOST}")
     found, methods = [], lists.get("method", ())
     for combination in itertools.product(*lists.values()):
-        chosen = [nested(name, value) for name, value in zip(lists, combination, strict=True)]
-        found.append(gathered(merged(fixed, *chosen), methods))
+        chosen = dict(zip(lists, combination, strict=True))
+        found.append(gathered(merged(fixed, chosen), methods))
     return found
 
 

@@ -17,7 +17,7 @@ from ..cli.terminal import Stop, open_console
 from ..errors import ConfigError, shortened, unknown
 from ..prepare import prepare
 from ..settings.config import Config, from_settings
-from ..settings.layers import full_name, merged, nested, read
+from ..settings.layers import merged, read
 from ..settings.sections import Keep
 from ..storage.environment import threads
 from ..storage.resumable import SAVE_EVERY
@@ -77,13 +77,9 @@ def configured(config: Settings) -> Config:
     if isinstance(config, Config):
         return config
     if isinstance(config, Mapping):
-        layers = [
-            nested(str(name) if isinstance(value, Mapping) else full_name(str(name)), value)
-            for name, value in config.items()
-        ]
-        settings, where = merged(*layers), "config"
+        settings, where = merged({str(name): value for name, value in config.items()}), "config"
     elif isinstance(config, str | PathLike):
-        settings, where = merged(read(Path(config))), str(config)
+        settings, where = read(Path(config)), str(config)
     else:
         raise ConfigError(
             f"config: should be a linsep.Config, a dict or the path of a TOML file, "

@@ -186,7 +186,7 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spelled_out(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """{"lr": 0.1} -> {"training": {"lr": 0.1}}; refuse a setting that is there twice.
+    """{"lr": 0.1} and {"training.lr": 0.1} -> {"training": {"lr": 0.1}}; refuse one that is twice.
 
     A name with a table is a section, and not short for anything: `memory = {rows = 200}`.
     """
@@ -196,7 +196,8 @@ def spelled_out(settings: Mapping[str, Any]) -> dict[str, Any]:
         if name in VARIED and isinstance(value, Mapping):
             value = spelled_out(value)
         short = name in SHORT and not isinstance(value, Mapping)
-        layer = nested(SHORT[name], value) if short else {name: value}
+        dotted = name if str(name).count(".") < DEEPEST else ""
+        layer = nested(SHORT[name] if short else dotted, value) if dotted else {name: value}
         for field in flat(layer):
             now, before = name if short else field, written.get(full_name(field))
             if before is not None:
