@@ -1,7 +1,6 @@
 """Terminal output, a sign of life until there is any, and stopping on Ctrl-C or SIGTERM.
 
-Knows signals and the console. Knows nothing of runs. Imports nothing heavy: it is there before
-everything else.
+It is there before everything else, so it imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ TURNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 class Spinner:
     """Turns on a terminal from the start of a command until the first thing is printed.
 
-    Importing torch and opening data take seconds. Whatever is written to standard output or error
-    meanwhile, by whomever, clears the spinner first; there is nothing to remember elsewhere.
+    Importing torch and opening data take seconds. Anything that is written to standard output or
+    error in the meantime clears the spinner first, so no other code needs to know about it.
     """
 
     def __init__(self, text: str, shown: bool = True) -> None:

@@ -1,8 +1,8 @@
 """The configuration's sections: fields, types, limits and defaults.
 
-Types are strict: a boolean or a text is no number, but an integer may stand for a float. Knows no
-torch, no files, and no recipe: `prepare.resolve` fills in what the user left open with what the
-scenario and the method suggest, before these defaults.
+Types are strict: a boolean or a text is no number, but an integer may stand for a float. What the
+user leaves open is filled in by `resolve`: what the scenario and the method suggest comes before
+these defaults.
 """
 
 from typing import Annotated, Any, Literal
