@@ -1,5 +1,6 @@
 """The command line as a person meets it."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -8,13 +9,14 @@ import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pytest
 from typer import Option, Typer
 from typer.testing import CliRunner
 
 import linsep
+from linsep import optional
 from linsep.cli import explained
 from linsep.cli.flags import grouped
 from linsep.errors import ConfigError
@@ -224,3 +226,34 @@ def test_a_signal_finishes_the_step_saves_and_tells_how_to_resume(
     assert not (folder / "results.json").exists()
     shown = command("show", folder.name, cwd=tmp_path)
     assert "Not finished" in shown.stdout
+
+
+# The package that is missing, the words that need it, and the extra that has it.
+NEEDING = [
+    ("optuna", ("search", "--scenario", "blobs", "--over-range", "lr=0.1..1"), "search"),
+    ("matplotlib", ("report",), "plot"),
+    ("ray", ("grid", "--scenario", "split-cifar10", "--over", "seed=0,1", "--on", "ray"), "ray"),
+    ("submitit", ("grid", "--over", "seed=0,1", "--on", "slurm"), "slurm"),
+    ("wandb", ("run", "--scenario", "split-cifar10", "--log", "wandb"), "wandb"),
+]
+
+
+@pytest.mark.parametrize(("package", "words", "extra"), NEEDING, ids=lambda value: str(value)[:20])
+def test_a_missing_extra_is_named_before_any_work(
+    package: str,
+    words: tuple[str, ...],
+    extra: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without(module: str) -> Any:
+        if module.partition(".")[0] == package:
+            raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+        return importlib.import_module(module)
+
+    monkeypatch.setattr(optional, "import_module", without)
+    said = command(*words, cwd=tmp_path)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.endswith(f"needs {package}: pip install 'linsep[{extra}]'\n")
+    assert said.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from linsep.methods import METHODS, TERMS, recipe
+from linsep.methods import METHODS, TERMS
 from linsep.settings.signature import options_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -68,4 +68,5 @@ def _options(page: Path) -> dict[str, str]:
 
 
 def _written(name: str) -> dict[str, str]:
-    return {option: json.dumps(default) for option, default in options_of(recipe(name)).items()}
+    found = options_of((METHODS | TERMS)[name].recipe)
+    return {option: json.dumps(default) for option, default in found.items()}

@@ -88,10 +88,6 @@ def _check(name: str, part: own.Part) -> None:
         raise ConfigError(f"method: {part.source}: {should}")
 
 
-def recipe(part: str) -> Callable[..., Any]:
-    return (METHODS | TERMS)[part].recipe
-
-
 def assemble(name: str, options: Mapping[str, Mapping[str, object]]) -> Method:
     """The sum that a name stands for: each part called with its options."""
     return parts(name).assemble(options)
