@@ -2,18 +2,23 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from linsep.classifier import manifest
+from linsep.classifier.manifest import Params
+from linsep.classifier.teaching import Teaching
 from linsep.storage.folder import RunFolder
-from linsep.storage.session import Session
-from tests.helpers.real_runs import contents, prepared, straight
+from linsep.storage.resumable import Resumable
+from tests.helpers.made_data import noise
+from tests.helpers.real_runs import contents, straight
 
 CUTS = 20
+IMAGES, LABELS = noise(0, 20, 8, 8), ["ant", "bee"] * 10
 WAYS = ("old names", "new names")
 
 
@@ -36,14 +41,14 @@ class Disk:
 
     @contextmanager
     def recording(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-        replace, save = os.replace, Session.save
+        replace, save = os.replace, Resumable.save
 
         def noted_replace(source: Any, target: Any) -> None:
             self._moment()
             replace(source, target)
             self._moment()
 
-        def noted_save(session: Session) -> None:
+        def noted_save(session: Resumable) -> None:
             save(session)
             self.saves += 1
             self._moment()
@@ -51,7 +56,7 @@ class Disk:
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", self._fsync)
             patch.setattr(os, "replace", noted_replace)
-            patch.setattr(Session, "save", noted_save)
+            patch.setattr(Resumable, "save", noted_save)
             yield
         for handle in self._handles:
             os.close(handle)
@@ -85,8 +90,31 @@ class Disk:
                 (image / name).write_bytes(self._bytes.get(inode, b""))
 
 
+def run(place: Path) -> tuple[Path, dict[str, Any]]:
+    folder = straight(place)
+    return folder, contents(folder)
+
+
+def lesson(place: Path) -> tuple[Path, dict[str, Any]]:
+    """One more task for a classifier, with a save at every event."""
+    params = Params(method="er", net="mlp", memory=4, epochs=2, batch_size=8)
+    with Teaching(place / "model", IMAGES, LABELS, new=params, save_every=0.0) as teaching:
+        for _ in teaching:
+            pass
+    told = manifest.read(place / "model")[0].model_dump()
+    for entry in told["history"]:
+        del entry["when"]
+    tensors = {p.name: p.read_bytes() for p in (place / "model").glob("*.safetensors")}
+    return place / "model", tensors | {manifest.NAME: told}
+
+
 @pytest.mark.slow
-def test_a_run_survives_power_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("work", [run, lesson])
+def test_a_run_and_a_lesson_survive_power_cuts(
+    work: Callable[[Path], tuple[Path, dict[str, Any]]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def disk(name: str) -> Disk:
         for part in ("runs", "images"):
             (tmp_path / name / part).mkdir(parents=True)
@@ -94,17 +122,17 @@ def test_a_run_survives_power_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     counted = disk("counted")
     with counted.recording(monkeypatch):
-        expected = contents(straight(counted.root))
+        folder, expected = work(counted.root)
     cut = disk("cut")
     cut.wanted = {counted.moments * i // CUTS for i in range(1, CUTS + 1)}
     with cut.recording(monkeypatch):
-        straight(cut.root)
+        work(cut.root)
     assert len(cut.taken) == CUTS * len(WAYS)
     for image, saves in cut.taken:
-        folder = RunFolder(image / prepared().name)
-        begun = folder.begun or folder.finished
+        found = RunFolder(image / folder.name)
+        begun = found.begun or found.finished or found.has(manifest.NAME)
         assert begun >= (saves > 0), f"{image.name}: {saves} saves are lost"
-        assert contents(straight(image)) == expected, image.name
+        assert work(image)[1] == expected, image.name
 
 
 def test_a_state_repairs_the_events(tmp_path: Path) -> None:
