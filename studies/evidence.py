@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import Any, Literal, get_args
 
 from linsep.analysis.analyse import stored
-from linsep.compare.statistics import Paired, all_paired, holm
+from linsep.compare.statistics import Paired, holm, paired
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand, in_parts
 from linsep.paper.tables import at
@@ -74,14 +74,14 @@ def findings(claims: Sequence[Claim], records: Iterable[Record]) -> list[Finding
     contrasts = [contrast for claim in claims for contrast in claim.contrasts]
     sides = [runs.sides(contrast) for contrast in contrasts]
     there = [i for i, (a, b) in enumerate(sides) if a.keys() & b.keys()]
-    paired = dict(zip(there, all_paired([sides[i] for i in there]), strict=True))
+    pairs = {i: paired(*sides[i]) for i in there}
     claim_of = [claim for claim in claims for _ in claim.contrasts]
     chances: dict[int, float] = {}
     for family in get_args(Family):
-        tested = [i for i in there if claim_of[i].family == family and paired[i].p is not None]
-        chances |= zip(tested, holm([float(paired[i].p or 0.0) for i in tested]), strict=True)
+        tested = [i for i in there if claim_of[i].family == family and pairs[i].p is not None]
+        chances |= zip(tested, holm([float(pairs[i].p or 0.0) for i in tested]), strict=True)
     outcomes = iter(
-        _outcome(claim_of[i], contrast, runs.expected(contrast), paired.get(i), chances.get(i))
+        _outcome(claim_of[i], contrast, runs.expected(contrast), pairs.get(i), chances.get(i))
         for i, contrast in enumerate(contrasts)
     )
     return [Finding(claim, tuple(next(outcomes) for _ in claim.contrasts)) for claim in claims]

@@ -17,7 +17,7 @@ from typing import Any
 
 from linsep.compare import tradeoffs
 from linsep.compare.naming import is_bound, title
-from linsep.compare.statistics import Paired, Summary, all_paired, holm, summarise
+from linsep.compare.statistics import Paired, Summary, holm, paired, summarise
 from linsep.settings.layers import flat
 from linsep.storage.folder import RunFolder
 from linsep.storage.store import Record
@@ -241,7 +241,7 @@ def _confirmed(runs: Runs, *sides: tuple[str, Collection[str]]) -> Confirmed | N
             return None
         values.append({n: float(r.facts["class_il.faa"] or 0.0) for n, r in found.items() if r})
     later = [{seed: side[seed] for seed in LATER} for side in values]
-    first, second = all_paired([(later[0], later[1]), (values[0], values[1])])
+    first, second = paired(later[0], later[1]), paired(values[0], values[1])
     return first, second
 
 
@@ -267,7 +267,7 @@ def _words(words: str, settings: Mapping[str, Any]) -> str:
 
 def _compared(tests: Sequence[tuple[Sum, Sum]]) -> list[Compared]:
     sides = [(a.values("class_il.faa"), b.values("class_il.faa")) for a, b in tests]
-    pairs = all_paired(sides) if sides else []
+    pairs = [paired(*both) for both in sides]
     chances = holm([float(pair.p or 0.0) for pair in pairs])
     found = zip(tests, pairs, chances, strict=True)
     return [Compared(*test, pair, chance) for test, pair, chance in found]

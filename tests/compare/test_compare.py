@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,20 @@ def test_the_natural_order_has_no_seed(tmp_path: Path) -> None:
     found = compared(tmp_path)
     assert [len(arm.runs) for arm in found.arms] == [1]
     assert notes(found) == ["1 with the settings and seed of another, left out: er-200-s0-None-2"]
+
+
+def test_a_damaged_run_does_not_cost_the_grid_its_table(tmp_path: Path) -> None:
+    from linsep.cli.store import show_arms
+
+    good, bad = (make_run(tmp_path, "er", seed, 50.0) for seed in (0, 1))
+    (bad / "results.json").write_text("{")
+    out = io.StringIO()
+    with (
+        redirect_stdout(out),
+        pytest.warns(UserWarning, match="left out of the table: .*er-200-s1"),
+    ):
+        show_arms([good, bad])
+    assert "50.00" in out.getvalue()
 
 
 # --- renderings ----------------------------------------------------------------------------------

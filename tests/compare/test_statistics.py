@@ -66,7 +66,7 @@ def test_intervals_and_p_obey_students_distribution(n: int) -> None:
 
 @given(st.lists(st.integers(-40, 40).map(lambda x: x / 8), min_size=1, max_size=8))
 def test_exact_sign_flips_count_every_pattern(differences: list[float]) -> None:
-    (found,) = statistics.sign_flips([differences])
+    found = statistics.sign_flip(differences)
     assert found.exact
     assert found.p == pytest.approx(flipped(differences), rel=1e-12)
 
@@ -75,24 +75,18 @@ def test_sign_flips_by_hand() -> None:
     # |±1 ±2 ±3| is at least 4 for +++, ---, and the two patterns that flip only the 1
     samples = [[-1.0, 2.0, 3.0], [1.0] * 5, [0.0, 0.0], [2.0]]
     # five seeds cannot give less than 2 / 32
-    assert [test.p for test in statistics.sign_flips(samples)] == [4 / 8, 2 / 32, 1.0, 1.0]
+    assert [statistics.sign_flip(sample).p for sample in samples] == [4 / 8, 2 / 32, 1.0, 1.0]
 
 
 def test_sampled_sign_flips_near_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = np.random.default_rng(3).normal(0.4, 1, size=12).tolist()
-    (exact,) = statistics.sign_flips([differences])
+    exact = statistics.sign_flip(differences)
     monkeypatch.setattr(statistics, "EXACT_UP_TO", 0)
     monkeypatch.setattr(statistics, "DRAWS", 4_000)  # fewer than there are patterns
-    (sampled,) = statistics.sign_flips([differences])
+    sampled = statistics.sign_flip(differences)
     assert not sampled.exact
     assert sampled.p == pytest.approx(exact.p, abs=0.03)
-    assert [sampled] == statistics.sign_flips([differences])
-
-
-@given(st.lists(st.lists(accuracies, min_size=1, max_size=5), min_size=2, max_size=4))
-def test_many_at_once_are_each_alone(rows: list[list[float]]) -> None:
-    sides = [(by_seed(row), by_seed([50.0] * len(row))) for row in rows]
-    assert statistics.all_paired(sides) == [statistics.paired(a, b) for a, b in sides]
+    assert sampled == statistics.sign_flip(differences)
 
 
 def test_one_value_has_no_spread() -> None:
@@ -130,4 +124,4 @@ def test_bad_values_are_refused(values: list[float]) -> None:
         with pytest.raises(DataError, match="statistics need"):
             function(values)
     with pytest.raises(DataError, match="statistics need"):
-        statistics.sign_flips([values])
+        statistics.sign_flip(values)

@@ -10,6 +10,7 @@ the method and is reported.
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, NamedTuple
 
 from ..errors import ConfigError, unknown
@@ -19,7 +20,7 @@ from ..storage.store import Record, Value
 from .naming import DATA, arm_titles, data_title, setting_words, telling
 from .naming import Fields as Fields
 from .naming import shown as shown
-from .statistics import Paired, Summary, all_paired, mean, summarise
+from .statistics import Paired, Summary, mean, paired, summarise
 
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
 # Fields that never tell arms apart: no number depends on them, or they identify a run in its arm.
@@ -251,11 +252,11 @@ def _rival(arm: Arm, arms: Sequence[Arm], against: str | None) -> Arm | None:
 
 
 def _estimates(arm: Arm, rival: Arm | None) -> list[Estimate]:
-    found = [Estimate(arm, s, m, arm.summary(s, m)) for s in SETTINGS for m in REPORTED]
-    if rival is None:
-        return found
-    sides = [(arm.values(e.setting, e.metric), rival.values(e.setting, e.metric)) for e in found]
-    shared = [i for i, (mine, theirs) in enumerate(sides) if mine.keys() & theirs.keys()]
-    for i, pairs in zip(shared, all_paired([sides[i] for i in shared]), strict=True):
-        found[i] = replace(found[i], against=rival, pairs=pairs)
+    found = []
+    for setting, metric in product(SETTINGS, REPORTED):
+        one = Estimate(arm, setting, metric, arm.summary(setting, metric))
+        mine, theirs = arm.values(setting, metric), rival.values(setting, metric) if rival else {}
+        if mine.keys() & theirs.keys():
+            one = replace(one, against=rival, pairs=paired(mine, theirs))
+        found.append(one)
     return found

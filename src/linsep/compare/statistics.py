@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -86,43 +87,29 @@ def summarise(values: Sequence[float], level: float = 0.95, noise: float = 0.0) 
 
 def paired(a: Mapping[Any, float], b: Mapping[Any, float], level: float = 0.95) -> Paired:
     """Compare two methods pair by pair: {seed: value} each; what only one has is left out."""
-    return all_paired([(a, b)], level)[0]
+    keys = tuple(sorted(a.keys() & b.keys()))
+    if not keys:
+        raise DataError(f"no seed in common: {sorted(a)} and {sorted(b)}")
+    left, right = _checked([a[k] for k in keys]), _checked([b[k] for k in keys])
+    noise = _rounding(np.concatenate([left, right]))
+    gaps = [0.0 if abs(d) <= noise else float(d) for d in left - right]
+    difference = summarise(gaps, level, noise)
+    signs = [sum(d > 0 for d in gaps), sum(d < 0 for d in gaps), sum(d == 0 for d in gaps)]
+    return Paired(keys, difference, *_paired_t(difference), sign_flip(gaps), *signs)
 
 
-def all_paired(
-    sides: Sequence[tuple[Mapping[Any, float], Mapping[Any, float]]], level: float = 0.95
-) -> list[Paired]:
-    """`paired` for several metrics at once, which is faster: the same signs flip in all of them."""
-    gaps, found = [], []
-    for a, b in sides:
-        keys = tuple(sorted(a.keys() & b.keys()))
-        if not keys:
-            raise DataError(f"no seed in common: {sorted(a)} and {sorted(b)}")
-        left, right = _checked([a[k] for k in keys]), _checked([b[k] for k in keys])
-        noise = _rounding(np.concatenate([left, right]))
-        gaps.append((keys, [0.0 if abs(d) <= noise else float(d) for d in left - right], noise))
-    tests = sign_flips([gap for _, gap, _ in gaps])
-    for (keys, gap, noise), test in zip(gaps, tests, strict=True):
-        difference = summarise(gap, level, noise)
-        signs = [sum(d > 0 for d in gap), sum(d < 0 for d in gap), sum(d == 0 for d in gap)]
-        found.append(Paired(keys, difference, *_paired_t(difference), test, *signs))
-    return found
-
-
-def sign_flips(samples: Sequence[Sequence[float]]) -> list[SignFlip]:
-    """Two-sided tests that differences are symmetric about 0, one for each sample.
+def sign_flip(differences: Sequence[float]) -> SignFlip:
+    """A two-sided test that differences are symmetric about 0.
 
     The p-value is how often a sum with random signs is at least as far from 0 as the one seen. It
     is exact up to 16 differences and sampled beyond, with the same signs each time.
     """
-    arrays = [_checked(sample) for sample in samples]
-    found: dict[int, SignFlip] = {}
-    for n in {len(array) for array in arrays}:
-        alike = [i for i, array in enumerate(arrays) if len(array) == n]
-        exact = n <= EXACT_UP_TO
-        for i, p in zip(alike, _flip_p([arrays[i] for i in alike], exact), strict=True):
-            found[i] = SignFlip(float(p), exact)
-    return [found[i] for i in range(len(arrays))]
+    array = _checked(differences)
+    array = array / (abs(array).sum() or 1.0)
+    if len(array) > EXACT_UP_TO:
+        return SignFlip(_sampled_p(array), exact=False)
+    sums = (_signs(len(array)) @ array).round(12)  # sums that differ by rounding only are equal
+    return SignFlip(float((abs(sums) >= abs(array.sum().round(12))).mean()), exact=True)
 
 
 def holm(chances: Sequence[float]) -> list[float]:
@@ -138,23 +125,23 @@ def holm(chances: Sequence[float]) -> list[float]:
     return found
 
 
-def _flip_p(arrays: Sequence[NDArray[np.float64]], exact: bool) -> NDArray[np.float64]:
-    rows = np.stack(arrays)  # (samples, n)
-    if rows.shape[1] == 1:
-        return np.ones(len(rows))  # both signs are equally far from 0
+@cache
+def _signs(n: int) -> NDArray[np.float64]:
+    """Every pattern of n signs, (2^n, n)."""
+    return np.array(list(product((1.0, -1.0), repeat=n)))
+
+
+def _sampled_p(array: NDArray[np.float64]) -> float:
     from scipy.stats import permutation_test
 
-    scale = abs(rows).sum(axis=1, keepdims=True)
-    rows = rows / np.where(scale, scale, 1)
-
     def total(x: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        return x.sum(axis=axis).round(12)  # sums that differ by rounding only are equal
+        return x.sum(axis=axis).round(12)
 
     test = permutation_test(
-        (rows,), total, permutation_type="samples", vectorized=True, axis=1, batch=TOGETHER,
-        n_resamples=np.inf if exact else DRAWS, rng=np.random.default_rng(0),
+        (array,), total, permutation_type="samples", vectorized=True, batch=TOGETHER,
+        n_resamples=DRAWS, rng=np.random.default_rng(0),
     )  # fmt: skip
-    return np.asarray(test.pvalue)
+    return float(test.pvalue)
 
 
 @cache

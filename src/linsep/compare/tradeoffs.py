@@ -16,7 +16,7 @@ from ..errors import ConfigError, unknown
 from ..learning.metrics import COSTS, METRICS, REPORTED, SETTINGS
 from .arms import Arm, Comparison, Fields, matching, ranks, spelled
 from .naming import MEMORY, is_bound, option_name, option_words, setting_words, telling, title
-from .statistics import all_paired
+from .statistics import paired
 from .summaries import BEST, BUDGETS, caption, counted, located, remarks, spread
 from .tables import Best, Interval, Table, Value
 
@@ -142,14 +142,14 @@ def _within(place: str, spenders: Sequence[Spender], against: str) -> list[Group
 
 
 def _table(comparison: Comparison, groups: Sequence[Group], measure: str) -> Table:
-    runs, paired = counted(comparison.arms), any(group.rival for group in groups)
-    gaps = ["difference"] * paired
+    runs, rivals = counted(comparison.arms), any(group.rival for group in groups)
+    gaps = ["difference"] * rivals
     rows, bounds = list[list[Value]](), list[int]()
     for group in groups:
         for one in sorted(group.spenders, key=lambda spender: -spender.accuracy):
             bounds += [len(rows)] if is_bound(one.arm.method) else []
             found = [spread(one.arm.summary(*metric)) for metric in SHOWN.values()]
-            gap = [_gap(one, group.rival)] if paired else []
+            gap = [_gap(one, group.rival)] if rivals else []
             head: list[Value] = [_budget(group, measure), one.title, len(one.arm.runs)]
             rows.append([*head, _shown(one.cost, measure), *found, *gap])
     columns = ["budget", "method", runs, measure, *SHOWN, *gaps]
@@ -177,7 +177,7 @@ def _gap(one: Spender, rival: Spender | None) -> Interval | None:
     sides = one.arm.values("class_il", "faa"), rival.arm.values("class_il", "faa")
     if not sides[0].keys() & sides[1].keys():
         return None
-    found = all_paired([sides])[0].difference
+    found = paired(*sides).difference
     return Interval(found.mean, found.low, found.high)
 
 
