@@ -68,7 +68,7 @@ class Arm:
 
     @property
     def by_name(self) -> bool:
-        """Whether the title is the name that the user gave, which need not tell the method."""
+        """Whether the title is the name that the user gave, which may not name the method."""
         return {run.given_name for run in self.runs.values()} == {self.title}
 
     @property
@@ -160,7 +160,7 @@ def named(arms: Sequence[Arm], by_data: bool = True) -> list[Arm]:
 
 
 def data_names(arms: Sequence[Arm]) -> dict[Fields, str]:
-    """What each data set is called, by the first of its runs that has a name for it."""
+    """The title of each data set, from the first of its runs that has a name for it."""
     runs = [(arm.data, run.facts) for arm in arms for run in arm.runs.values()]
     runs.sort(key=lambda pair: not pair[1].get("scenario.data_name"))
     return {data: data_title(facts) for data, facts in reversed(runs)}

@@ -162,7 +162,7 @@ def located(setting: str, place: str) -> str:
 
 
 def caption(comparison: Comparison) -> str:
-    """What the data is called, if all runs have the same."""
+    """The title of the data set, if all runs have the same."""
     names = set(data_names(comparison.arms).values())
     return names.pop() if len(names) == 1 else ""
 

@@ -4,8 +4,8 @@
     at_equal(comparison, "passes", "derpp+bfp")  what costs no more than DER++ w/ BFP
     tradeoff(comparison)                         metrics over the weight of an added term
 
-At equal cost, training settings may differ within a group, for they are a way to spend; so may the
-memory's rows where bytes are the measure.
+Training settings may differ within a group of equal cost, since epochs are a way to spend; so may
+the memory's size where bytes are the measure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -233,7 +233,7 @@ class Curve:
 
     @property
     def weight(self) -> str:
-        """What the weight is called: γ."""
+        """The symbol or name of the weight: γ."""
         return option_name(self.method, self.field)
 
     @property

@@ -44,7 +44,7 @@ class Spot:
 
 
 class Canvas:
-    """A matplotlib figure that has so much room, so many inches high, and its spots."""
+    """A matplotlib figure and its spots; `room` sets its width, and `height` is in inches."""
 
     def __init__(self, room: Room, height: float) -> None:
         from matplotlib.figure import Figure as Drawing
@@ -57,7 +57,7 @@ class Canvas:
     def panels(
         self, titles: Collection[str] = ("",), columns: int = 0, *, share: Share = ""
     ) -> list[Axes]:
-        """Axes with these titles, in rows of so many columns, or all in one; `share` is 'xy'."""
+        """Axes with these titles, in rows of `columns` panels, or all in one row."""
         columns = columns or len(titles)
         shape = math.ceil(len(titles) / columns), columns
         sharing = {"sharex": "x" in share, "sharey": "y" in share}

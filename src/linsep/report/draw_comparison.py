@@ -19,7 +19,7 @@ from .words import called, spread
 
 # --- gains: each method minus the one it extends, seed by seed -----------------------------------
 
-LABEL = 40  # letters
+LABEL = 40  # characters
 TOO_FEW = 2  # pairs: their interval is so wide that others could not be seen beside it
 
 
@@ -167,8 +167,8 @@ WIDE = 8.0  # times the smallest cost: beyond it the axis is logarithmic
 NEAR, APART = 0.005, 0.02  # costs that are almost equal, and how far apart they are drawn
 CAPTION = (
     "Each method at the images that it passes through the nets, as a multiple of fine-tuning's: up "
-    "and to the left is better. The line is the frontier: the best mean accuracy that can be had "
-    "for so many passes, bounds left out. Methods of equal cost are drawn side by side."
+    "and to the left is better. The line is the frontier: the best mean accuracy for at most "
+    "that many passes, bounds left out. Methods of equal cost are drawn side by side."
 )
 
 

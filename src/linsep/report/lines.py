@@ -183,7 +183,7 @@ def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 6) -> None:
     for one in axes:
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
-    room = int(13 * canvas.drawing.get_figwidth())  # letters, of the legend's size
+    room = int(13 * canvas.drawing.get_figwidth())  # characters of the legend's size
     columns = max(1, min(columns, len(found), room // (max(map(len, found), default=0) + 8)))
     place = {"loc": "outside lower center", "ncols": columns, "handlelength": 2.8}
     made = canvas.drawing.legend(list(found.values()), list(found), **place)

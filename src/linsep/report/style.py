@@ -144,7 +144,7 @@ def clean(text: str, longest: int = 60) -> str:
 def slug(*texts: str) -> str:
     """A file's name, of letters, digits, '+', '-' and '_' only; at most 60 of each text.
 
-    What is left of two different texts may be alike: whoever names files adds a number then.
+    Two different texts may give the same name, to which `numbered` then adds a number.
     """
     parts = (re.sub(r"[^A-Za-z0-9+_]+", "-", text).strip("-")[:60] for text in texts)
     return "-".join(filter(None, parts))

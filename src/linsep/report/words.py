@@ -27,7 +27,7 @@ MOST_PAIRS = 6  # that are spelled out; the table has them all
 
 @dataclass(frozen=True)
 class Answer:
-    """What a reader came for, about one block: who is ahead, and what each term gains."""
+    """The answer about one block: which method is ahead, and what each added term gains."""
 
     text: str
     gains: Sequence[str]
