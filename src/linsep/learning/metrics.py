@@ -150,26 +150,19 @@ def summary(matrix: Tensor) -> dict[str, float | None]:
     return {name: metric.of(matrix) for name, metric in METRICS.items()}
 
 
-@dataclass(frozen=True)
-class Flaw:
-    """A combination of reported figures that no accuracy matrix can have."""
-
-    text: str
-
-
-def audit(metrics: Mapping[str, float | None], tasks: int) -> list[Flaw]:
-    """Whether reported figures can come from one accuracy matrix of so many tasks."""
+def audit(metrics: Mapping[str, float | None], tasks: int) -> list[str]:
+    """Combinations of reported figures that no accuracy matrix of so many tasks can have."""
     flaws = []
     for name in ("faa", "ala", "aia", "mean_peak"):
         value = metrics.get(name)
         if value is not None and not 0 <= value <= 100:
-            flaws.append(Flaw(f"{name.upper()} = {value:.2f} is not between 0 and 100"))
+            flaws.append(f"{name.upper()} = {value:.2f} is not between 0 and 100")
     faa, ff = metrics.get("faa"), metrics.get("ff")
     if faa is not None and ff is not None:
         peak = faa + (tasks - 1) / tasks * ff
         if peak > 100 + 1e-6:
             text = f"FAA + (T-1)/T FF = {faa:.2f} + {tasks - 1}/{tasks} * {ff:.2f} = {peak:.2f}"
-            flaws.append(Flaw(f"{text}: a mean peak accuracy above 100"))
+            flaws.append(f"{text}: a mean peak accuracy above 100")
     return flaws
 
 

@@ -150,17 +150,22 @@ class Refitted(LinearRule):
         if len(labels) < 2:  # nothing to tell apart
             self.decide_by(labels, torch.zeros_like(self.weight[labels]), torch.zeros(len(labels)))
             return
-        z = moment.look(exemplars).features.cpu().double()  # (n, d)
-        if not z.isfinite().all():
-            raise DivergedError(
-                f"the features of stored rows are no longer numbers after task {task.index + 1}; "
-                "try a smaller training.lr or a smaller weight"
-            )
+        z = finite(moment.look(exemplars).features, task).double()  # (n, d)
         mean, deviation = mean_and_deviation(z)
         x = (z - mean) / deviation
         found = fit_logistic(x, target, len(labels), c=self.c, gap=1e-10)
         weight = found.weight / deviation  # (K, d), of the features as they are
         self.decide_by(labels, weight, found.bias - weight @ mean)
+
+
+def finite(features: Tensor, task: Task) -> Tensor:
+    """The features on the host; DivergedError if they are no longer numbers."""
+    if not features.isfinite().all():
+        raise DivergedError(
+            f"the features are no longer numbers after task {task.index + 1}; try a smaller "
+            "training.lr or a smaller weight"
+        )
+    return features.cpu()
 
 
 def _shows_all(task: Task) -> bool:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from ..data.images import Images
-from ..errors import ConfigError, DivergedError
+from ..errors import ConfigError
 from ..nets.heads import DecidesLinearly
 from ..nets.net import Output, Spec
-from .predictors import LinearRule
+from .predictors import LinearRule, finite
 from .projection import BackwardFeatures
 from .statistics import (
     Displacement,
@@ -186,19 +186,10 @@ def _host(values: Tensor) -> Tensor:
 def _looked_at(moment: Moment, images: Images) -> Iterator[tuple[Images, Tensor]]:
     """The images chunk by chunk, with the present network's features."""
     for part in images.chunks(CHUNK) if len(images) else ():
-        yield part, _checked(moment, moment.look(part).features)
+        yield part, finite(moment.look(part).features, moment.task)
 
 
 def _before(moment: Moment, images: Images) -> Tensor:
     """The previous network's features."""
     assert moment.before is not None
-    return _checked(moment, moment.before(images).features)
-
-
-def _checked(moment: Moment, features: Tensor) -> Tensor:
-    if not features.isfinite().all():
-        raise DivergedError(
-            f"the features are no longer numbers after task {moment.task.index + 1}; try a smaller "
-            "training.lr or a smaller weight"
-        )
-    return features.cpu()
+    return finite(moment.before(images).features, moment.task)

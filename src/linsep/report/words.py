@@ -194,7 +194,7 @@ def audit(gathered: Gathered) -> list[str]:
             continue
         for setting, label in SETTINGS.items():
             metrics = run.results["metrics"][setting]
-            texts = [flaw.text for flaw in flaws(metrics, tasks)]
+            texts = flaws(metrics, tasks)
             faa, ff, peak = (metrics.get(name) for name in ("faa", "ff", "mean_peak"))
             if None not in (faa, ff, peak):
                 gap = abs(faa + (tasks - 1) / tasks * ff - peak)

@@ -20,8 +20,8 @@ from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.layers import decides
 from ..settings.sections import Keep
-from . import costs, files, snapshots
-from .folder import CONFIG, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line, to_json
+from . import files, snapshots
+from .folder import CONFIG, COST, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line, to_json
 from .lease import release_dead
 from .resumable import SAVE_EVERY, Resumable
 from .store import Value, flat, labels_in, relabel
@@ -157,9 +157,16 @@ class Session(Resumable):
         for name, content in whole.items():
             self._write(name, content)
         snapshots.note(self.folder, whole)
-        costs.write(self.prepared, self.run, self.files)
+        self._write(COST, to_json(self._cost(self.run)))
         self._write(RESULTS, to_json(final_results(self.prepared, self.run)))
         (self.folder / STATES[1]).unlink(missing_ok=True)
+
+    def _cost(self, run: Run) -> dict[str, Any]:
+        """Passes and bytes, and the epochs' CPU time, or on an accelerator their time."""
+        name = "cpu" if run.learner.device.type == "cpu" else "seconds"
+        epochs = [line for line in self.files.timing() if line["event"] == "epoch_end"]
+        seconds = round(float(sum(line.get(name, 0.0) for line in epochs)), 3)
+        return run.meter.facts(run.scenario, self.prepared.data.scenario) | {"seconds": seconds}
 
 
 def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
@@ -180,7 +187,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
         "metrics": metrics,
         "matrices": {name: _plain(matrix.tolist()) for name, matrix in settings.items()},
         "confusion": run.confusion.tolist(),
-        "audit": [f"{name}: {flaw.text}" for name, found in flaws.items() for flaw in found],
+        "audit": [f"{name}: {flaw}" for name, found in flaws.items() for flaw in found],
     }
 
 
