@@ -172,7 +172,7 @@ def test_what_can_be_read_in_two_ways_names_both() -> None:
     ("given", "reason"),
     [
         (Image.fromarray(colour()[0]), "is one picture; give a list"),
-        (np.zeros((4, 10, 10, 5), np.uint8), "neither 1 nor 3 channels"),
+        (np.zeros((4, 10, 10, 5), np.uint8), "must have 1 or 3 channels"),
         (np.zeros((4, 10, 10, 3)) + 300, "floats must be 0 to 1"),
         (np.full((4, 10, 10, 3), np.nan), "floats must be 0 to 1"),
         (np.zeros((4, 10, 10, 3), np.int64), "expected uint8"),

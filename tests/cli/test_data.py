@@ -130,7 +130,7 @@ def test_a_picture_that_cannot_be_written_is_one_line(tmp_path: Path, place: str
         (("check", "folder"), ConfigError, r"scenario.data is missing \(--data\)"),
         (("check", "cifar10", "--size", 3), ConfigError, "size"),
         (("get", "imagenet100"), DataError, "cannot be fetched"),
-        (("get", "folder"), DataError, "yours to bring"),
+        (("get", "folder"), DataError, "reads your own files"),
         (("show", "cifar10", "-o", "x.jpg"), ConfigError, "call it x.png"),
     ],
 )

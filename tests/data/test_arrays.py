@@ -85,11 +85,11 @@ def test_a_share_is_held_out_of_every_class_without_copying() -> None:
         (lambda: from_arrays(X, Y + 0.5), "labels are float64"),
         (lambda: from_arrays(X.astype(np.float32), Y), "floats must be 0 to 1"),
         (lambda: from_arrays(np.full((2, 4, 4), np.nan), [0, 1]), "floats must be 0 to 1"),
-        (lambda: from_arrays(noise(0, 4, 6, 5, 2), Y[:4]), "neither 1 nor 3 channels"),
+        (lambda: from_arrays(noise(0, 4, 6, 5, 2), Y[:4]), "must have 1 or 3 channels"),
         (lambda: from_arrays(X, Y, names=("a", "b")), "do not fit 2 names"),
         (lambda: from_arrays(X, Y.astype(str), names=("a", "b", "c")), "labels <U.* do not fit 3"),
         (lambda: from_arrays(X, Y, X, Y.astype(str)), "training labels are int64, test labels <U"),
-        (lambda: from_arrays(X, [0, [1]] * 6), "labels of no one kind"),
+        (lambda: from_arrays(X, [0, [1]] * 6), "labels of mixed types"),
         (lambda: from_arrays(X, Y, X[:2], Y[:2]), "class '2' has no test image"),
         (lambda: from_arrays(X[:4], Y[:4]), "has one image"),
         (lambda: from_arrays(X, Y, X[:3, :5], Y[:3]), "training images .* test"),
@@ -114,7 +114,7 @@ def test_pixels_and_labels_of_the_wrong_kind(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("shape", [(), (12,), (0, 6, 5, 3), (12, 6, 5, 0)])
 @pytest.mark.parametrize("kind", ["u1", "f4"])
 def test_arrays_of_the_wrong_shape(shape: tuple[int, ...], kind: str) -> None:
-    with pytest.raises(DataError, match=r"images of shape|labels of shape|one kind"):
+    with pytest.raises(DataError, match=r"images of shape|labels of shape|mixed types"):
         from_arrays(np.zeros(shape, kind), Y)
 
 

@@ -226,7 +226,7 @@ def test_table_with_tasks_and_splits(tmp_path: Path) -> None:
     assert found.test.y.tolist() == [0, 1, 0, 1]
     for given in ({"order": "shuffled"}, {"per_task": 1}):  # would override them
         config = linsep.Config(scenario={"name": "table", "data": str(path), **given}, method="ft")
-        with pytest.raises(ConfigError, match=f"scenario.{next(iter(given))}: the data name"):
+        with pytest.raises(ConfigError, match=f"scenario.{next(iter(given))}: the data already"):
             linsep.build(config)
 
 
@@ -256,7 +256,7 @@ def test_labels_are_ordered_by_number_and_may_be_any_text(tmp_path: Path) -> Non
     ("text", "message"),
     [
         ("", "no column 'file'; its columns, separated by commas, are: none"),
-        ("file,label\n", "has a header and no lines"),
+        ("file,label\n", "has a header but no rows"),
         ("file,lable\nim/0.png,a\n", "no column 'label'.*file, lable.*scenario.label=lable"),
         ("file,label\nim/0.png,a\nim/77.png,a\n", "line 3: there is no file"),
         ("file,label\nim/0.png,\n", "line 2: 'label' is empty"),

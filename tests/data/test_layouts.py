@@ -214,7 +214,7 @@ def test_imagenet100_is_the_list_of_seed_1993(tmp_path: Path) -> None:
     assert len(set(imagenet.CLASSES)) == 100
     assert sha256("\n".join(imagenet.CLASSES).encode()).hexdigest() == SHA256
     assert imagenet.CLASSES[list(drawn).index(7)] == "n01514668"  # 7: the cock
-    with pytest.raises(DataError, match=r"imagenet100 is not in .*asks for an account"):
+    with pytest.raises(DataError, match=r"imagenet100 is not in .*requires an account"):
         imagenet.imagenet100(tmp_path)
 
 

@@ -201,7 +201,7 @@ def hold_out(
     for group, members in rows.items():
         if len(members) < 2:
             raise DataError(
-                f"{where}: {group!r} has one image; it takes two to train on one and test on one"
+                f"{where}: {group!r} has one image; it needs at least two, one of them to test on"
             )
         count = min(max(1, round(share * len(members))), len(members) - 1)
         key = int.from_bytes(blake2b(repr(group).encode(), digest_size=8).digest())

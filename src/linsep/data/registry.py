@@ -167,6 +167,6 @@ def get(name: str, root: Path, progress: Progress | None = None) -> tuple[Path, 
     if not wanted.layout:
         raise DataError(f"{name} needs no files: there is nothing to fetch")
     if wanted.published is None or not wanted.published.remotes:
-        how = "its publisher asks for an account" if wanted.published else "it is yours to bring"
+        how = "its publisher requires an account" if wanted.published else "it reads your own files"
         raise DataError(f"{name} cannot be fetched: {how}. Expected: {wanted.layout}")
     return wanted.published.get(root, progress)

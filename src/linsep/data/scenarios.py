@@ -84,7 +84,9 @@ def _in_own_tasks(data: Dataset, tasks: Tasks, wanted: sections.Scenario) -> Sce
     given = ("per_task", "first_task", "per_class", "test_per_class", "validation")
     stated = [name for name in given if getattr(wanted, name)]
     for name in [*stated, *(["order"] if wanted.order == "shuffled" else [])]:
-        raise ConfigError(f"scenario.{name}: the data name the task of every image; leave it out")
+        raise ConfigError(
+            f"scenario.{name}: the data already assign every image to a task; leave it out"
+        )
     return streamed(wanted.name, data, tasks)
 
 
@@ -94,7 +96,7 @@ def _check_tasks(scenario: Scenario, names: tuple[str, ...]) -> None:
         called = f"task {names[task.index]!r}" if names else f"task {task.index + 1}"
         if len(task.train) < 2:
             raise DataError(
-                f"{called} has {len(task.train)} training images; it takes at least 2 to train on"
+                f"{called} has {len(task.train)} training images; at least 2 are needed to train on"
             )
         if not len(group.test):
             message = f"{called} has no test images: its accuracy, and any mean over it, is unknown"
@@ -177,7 +179,7 @@ def _counts(wanted: sections.Scenario, found: Source, classes: int) -> list[int]
     per_task = wanted.per_task or found.per_task
     if per_task is None:
         raise ConfigError(
-            f"scenario.per_task is missing: there are {classes} classes; how many come in a task? "
+            f"scenario.per_task is missing: there are {classes} classes; how many per task? "
             "(run: --set scenario.per_task=2; data show: --per-task 2)"
         )
     first = wanted.first_task or per_task

@@ -98,7 +98,7 @@ def from_arrays(
 
 
 def _flat(labels: Array | Sequence[Any], count: int, where: str) -> NDArray[Any]:
-    with reading(where, "has labels of no one kind"):
+    with reading(where, "has labels of mixed types"):
         y = np.asarray(labels)
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.shape != (count,):

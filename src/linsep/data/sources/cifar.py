@@ -131,7 +131,7 @@ def _names(file: Path, layout: Layout) -> tuple[str, ...]:
 
 def load_arrays(path: Path, largest: int = LARGEST) -> dict[str, Any]:
     """Read the dict in a pickle file: numpy arrays, keys as str, other values as they are."""
-    with reading(path, "is broken or not what it should be"):
+    with reading(path, "is damaged or not the expected file"):
         size = path.stat().st_size
         if size > largest:
             raise DataError(f"{path} has {size} bytes; a file of this set has at most {largest}")

@@ -69,7 +69,7 @@ def list_folder(root: Path, test_share: float = 0.2, seed: int = 0) -> Listing:
         return Listing("folder", root, names, *(tuple(files[i] for i in part) for part in rows))
     for name in class_folders(test):
         if name not in names:
-            raise DataError(f"{test / name}: there is no training folder of that class")
+            raise DataError(f"{test / name}: there is no training folder for that class")
     return Listing("folder", root, names, files, labelled(test / name for name in names))
 
 
@@ -130,7 +130,7 @@ def read_rows(path: Path, columns: Mapping[str, str] = COLUMNS) -> list[Row]:
         used = _found(path, reader.fieldnames or (), columns)
         rows = [_row(path, reader.line_num, entry, used) for entry in reader]
     if not rows:
-        raise DataError(f"{path} has a header and no lines")
+        raise DataError(f"{path} has a header but no rows")
     return rows
 
 

@@ -108,7 +108,7 @@ class Published(NamedTuple):
     def advice(self, root: Path) -> str:
         """Say how to get the files, in one line."""
         if not self.remotes:
-            return "It cannot be fetched: its publisher asks for an account"
+            return "It cannot be fetched: its publisher requires an account"
         by_hand = self.remotes[0].advice(self._into(root))
         more = f"; likewise its other {len(self.remotes) - 1} files" if self.remotes[1:] else ""
         return f"`linsep data get {self.name}` fetches it. {by_hand}{more}"
@@ -233,7 +233,7 @@ def unpack(archive: Path, target: Path, limits: Limits) -> Path:
                 extract = _unzip if zipfile.is_zipfile(archive) else _untar
                 extract(archive, part, limits)
                 if not (part / target.name).is_dir():
-                    raise DataError(f"{archive} is another archive: it has no {target.name}/")
+                    raise DataError(f"{archive} is the wrong archive: it has no {target.name}/")
                 os.replace(part / target.name, target)
             finally:
                 shutil.rmtree(part, ignore_errors=True)

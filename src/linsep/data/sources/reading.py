@@ -177,12 +177,12 @@ def pixels_of(found: Array, where: str) -> Tensor:
         x = x.unsqueeze(1)
     if x.ndim != 4 or not x.numel():
         raise DataError(
-            f"{where}: images of shape {tuple(x.shape)}; expected (n, h, w, c) or alike"
+            f"{where}: images of shape {tuple(x.shape)}; expected (n, h, w, c) or similar"
         )
     if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
         x = x.permute(0, 3, 1, 2)
     if x.shape[1] not in (1, 3):
-        raise DataError(f"{where}: images of shape {tuple(x.shape)} have neither 1 nor 3 channels")
+        raise DataError(f"{where}: images of shape {tuple(x.shape)} must have 1 or 3 channels")
     if x.is_floating_point():
         low, high = float(x.min()), float(x.max())
         if not (low >= 0 and high <= 1):  # NaN is neither
