@@ -9,7 +9,6 @@ By what follows the three backticks:
     nothing   commands, a line each, of which a backslash joins two; so are indented blocks
 
 A block that starts with "# mine.py" or "# blobs.toml" is also a file that later commands find.
-Knows Markdown and shell words. Knows nothing of linsep.
 """
 
 import re

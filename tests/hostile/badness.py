@@ -1,4 +1,4 @@
-"""The ways in which a value, a field or a file can be bad. Knows nothing of linsep.
+"""The ways in which a value, a field or a file can be bad.
 
 Values are kept as text, so that what no Python object can express is among them: numbers of 5 000
 digits, lists nested deeper than a parser follows.

@@ -6,7 +6,7 @@
 
 A logger consumes records as events.jsonl holds them, so a log written while a run is under way and
 one replayed from its folder hold the same scalars. The libraries are imported when they are asked
-for. Knows records and these libraries' doors. Knows no torch and nothing of learning.
+for.
 """
 
 import os
