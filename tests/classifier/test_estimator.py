@@ -14,9 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from linsep import IncrementalClassifier, LinsepError
 from linsep.data.sources.mnist import fashion_mini
-from linsep.errors import ConfigError
 from linsep.methods import METHODS
-from tests.helpers.made_data import noise
 
 EXPECTED_FAILURES = {
     "check_methods_subset_invariance": "float32 products round differently for other batch sizes",
@@ -255,13 +253,3 @@ def test_the_report() -> None:
     test = clf.course_.groups[0].test
     right = np.mean(clf.predict(test.pixels().numpy()) == np.array(clf.columns_)[test.y])
     assert report["groups"][0]["after"] == pytest.approx(right)
-
-
-def test_settings_are_those_of_a_config_file() -> None:
-    """A part's options are a table of its own name there, and a part that is not there is named."""
-    x, y = noise(3, 20, 8, 8), ["ant", "bee"] * 10
-    strong = {"net": {"width": 8}, "bfp": {"weight": 7.0}}
-    made = IncrementalClassifier("er+bfp", "cnn", epochs=1, memory=4, settings=strong).fit(x, y)
-    assert made.course_.config.options["bfp"]["weight"] == 7.0
-    with pytest.raises(ConfigError, match="bfp: is no part of the method 'er'"):
-        IncrementalClassifier("er", "cnn", epochs=1, memory=4, settings=strong).fit(x, y)

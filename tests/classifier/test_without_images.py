@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from linsep import IncrementalClassifier, SavedClassifier
 from linsep.errors import ConfigError
-from tests.helpers.command import command
 
 SIDE, EACH = 12, 30
 PIECE = 24  # bytes of an image that would not be in a file by chance
@@ -122,21 +121,3 @@ def test_a_frozen_backbone_is_streaming_discriminant_analysis() -> None:
 def test_a_method_that_replays_is_refused_without_a_memory() -> None:
     with pytest.raises(ConfigError, match="memory"):
         IncrementalClassifier(method="derpp", memory=0).fit(*photographs([0, 1]))
-
-
-def test_on_the_command_line(tmp_path: Path) -> None:
-    from PIL import Image
-
-    for lesson, classes in (("january", [0, 1]), ("february", [2])):
-        x, y = photographs(classes)
-        for number, (image, label) in enumerate(zip(x, y, strict=True)):
-            path = tmp_path / lesson / label / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(path)
-    flags = ("--memory", "0", "--net", "cnn", "--epochs", "2", "--quiet")
-    command("learn", "shop", "january", *flags, cwd=tmp_path)
-    command("learn", "shop", "february", cwd=tmp_path)
-    told = json.loads((tmp_path / "shop" / "model.json").read_text())
-    assert told["config"]["method"] == "ft+fd+transport"
-    assert told["labels"] == ["class 0", "class 1", "class 2"]
-    command("predict", "shop", "january", cwd=tmp_path)

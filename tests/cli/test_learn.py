@@ -91,17 +91,6 @@ def test_a_table_of_files(photos: Path, tmp_path: Path) -> None:
     assert a["model.safetensors"] == b["model.safetensors"]
 
 
-def test_the_same_command_twice_learns_once(photos: Path, tmp_path: Path) -> None:
-    learn(tmp_path / "model", photos, "january")
-    before = contents(tmp_path / "model")
-    said = learn(tmp_path / "model", photos, "january")
-    assert said.returncode == 0
-    assert "has learned" in said.stdout
-    assert contents(tmp_path / "model") == before
-    assert learn(tmp_path / "model", photos, "january", "--again").returncode == 0
-    assert len(contents(tmp_path / "model")["model.json"]["history"]) == 2
-
-
 def test_names_that_are_not_utf_8(photos: Path, tmp_path: Path) -> None:
     odd = tmp_path / "fotos \udce4\n"
     odd.symlink_to(photos / "january")
@@ -110,24 +99,6 @@ def test_names_that_are_not_utf_8(photos: Path, tmp_path: Path) -> None:
     said = command("predict", "m\udcff", str(odd / "ant" / "1.png"), cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert r"\udce4\n" in said.stdout
-
-
-def test_an_unsure_class_is_left_open(photos: Path, tmp_path: Path) -> None:
-    learn(tmp_path / "model", photos, "january")
-    words = ("predict", str(tmp_path / "model"), str(photos / "march"))
-    said = command(*words, "--unknown-below", "1", "--format", "csv", cwd=tmp_path)
-    assert said.returncode == 0
-    cells = [line.split(",") for line in said.stdout.splitlines()[1:]]
-    assert all(row[1] == "" for row in cells if float(row[2]) < 1)
-
-
-def test_a_copy_without_memory_says_so_and_learns_if_asked(photos: Path, tmp_path: Path) -> None:
-    learn(tmp_path / "model", photos, "january")
-    IncrementalClassifier.load(tmp_path / "model").save(tmp_path / "copy", memory=False)
-    assert "none in this copy" in command("model", "copy", cwd=tmp_path).stdout
-    assert learn(tmp_path / "copy", photos, "february").returncode == 2
-    assert learn(tmp_path / "copy", photos, "february", "--empty-memory").returncode == 0
-    assert "knows 4 classes" in learn(tmp_path / "copy", photos, "february").stdout
 
 
 def test_a_model_is_shown_without_torch(photos: Path, tmp_path: Path) -> None:
