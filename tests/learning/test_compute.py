@@ -74,6 +74,7 @@ def test_a_compiled_net_learns_the_same_and_saves_the_same_names() -> None:
         for run in (plain, compiled)
     ]
     torch.testing.assert_close(*found, rtol=1e-2, atol=1e-3)
+    assert plain.meter.run == compiled.meter.run
     names = [set(run.learner.net.state_dict()) for run in (plain, compiled)]
     assert names[0] == names[1]
 

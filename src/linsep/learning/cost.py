@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,11 +96,11 @@ class Meter:
 
         def passed(x: Tensor, out: Output) -> None:
             self.run["forward"] += len(x)
-            if out.features.requires_grad:
-                out.features.register_hook(returned)
+            if (node := out.features.grad_fn) is not None:  # of a compiled net, that of all outputs
+                node.register_prehook(partial(returned, len(x)))
 
-        def returned(gradient: Tensor) -> None:
-            self.run["backward"] += len(gradient)
+        def returned(rows: int, gradients: object) -> None:
+            self.run["backward"] += rows
 
         def predicted(x: Tensor, out: Output) -> None:
             if not any(module.training for module in shown.modules()):  # else it is made ready
