@@ -17,7 +17,7 @@ Rounds = Annotated[int, typer.Option("--repeats", min=1, help="Timed rounds; the
 
 @app.command("step")
 def step(rounds: Rounds = 9) -> None:
-    """Compare a DER++ w/ BFP step with its bare passes, and a large memory with a small one."""
+    """Compare a DER++ + BFP step with its bare passes, and a large memory with a small one."""
     from .step import measure, table
 
     show(table(measure(rounds)).to_rich())

@@ -33,7 +33,7 @@ from linsep.settings.sections import Scenario
 from .timing import least
 
 PER_CLASS, PER_CALL, WIDTH = 100, 2, 8
-SETTINGS = {"net": {"options": {"width": WIDTH}}}
+PROTOCOLS = {"net": {"options": {"width": WIDTH}}}
 
 
 def main() -> None:
@@ -91,7 +91,7 @@ def few(train: Images, seed: int) -> Images:
 
 def classifier(method: str, seed: int, given: argparse.Namespace) -> IncrementalClassifier:
     return IncrementalClassifier(
-        method, "resnet18", memory=given.memory, epochs=given.epochs, settings=SETTINGS,
+        method, "resnet18", memory=given.memory, epochs=given.epochs, settings=PROTOCOLS,
         random_state=seed, device="cpu", lr=given.lr,
     )  # fmt: skip
 

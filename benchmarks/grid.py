@@ -24,7 +24,7 @@ from .timing import Times
 
 FIELDS = {
     "scenario.name": "fashion-mini", "scenario.per_class": 100, "method": "derpp+bfp",
-    "memory.rows": 100, "training.epochs": 4, "compute.threads": 1, "compute.device": "cpu",
+    "memory.size": 100, "training.epochs": 4, "compute.threads": 1, "compute.device": "cpu",
 }  # fmt: skip
 MAIN = "import sys; sys.argv[0] = 'linsep'; from linsep.cli import main; main()"
 LINSEP = [sys.executable, "-c", MAIN]

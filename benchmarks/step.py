@@ -1,6 +1,6 @@
 """What a training step costs: beside its bare passes, with a large memory, with a cheaper BFP.
 
-The step is DER++ w/ BFP in the authors' form: the stream's batch and three draws through the net,
+The step is DER++ + BFP in the authors' form: the stream's batch and three draws through the net,
 the old net on one draw and on the 64 rows of feature matching. The bare passes are the same
 forwards and backwards on tensors that lie ready, and one SGD step. CPU time, in one process, on one
 thread; rounds of the two take turns, and the least of each counts.
@@ -25,10 +25,10 @@ from .timing import Times, least
 ROWS = 32
 CHEAPER: Mapping[str, Mapping[str, Any]] = {
     "bfp.every=2": {"every": 2},
-    "bfp.teacher=stored": {"teacher": "stored"},
-    "a shared draw": {"draws": "shared"},
-    "a shared draw, bfp.on=replay, bfp.teacher=stored": {
-        "draws": "shared", "on": "replay", "teacher": "stored",
+    "bfp.target=stored": {"teacher": "stored"},
+    "a shared draw": {"replay_batches": "shared"},
+    "a shared draw, bfp.on=replay, bfp.target=stored": {
+        "replay_batches": "shared", "on": "replay", "teacher": "stored",
     },
 }  # fmt: skip
 
@@ -99,7 +99,7 @@ def _warm_run(
     config = linsep.Config(
         scenario={"name": "blobs", "classes": 4, "train": 320, "size": 32, "channels": 3},
         net={"name": net, "width": width}, training={"epochs": 1000, "lr": 1e-4},
-        method="derpp+bfp", preset="authors", memory={"rows": rows, "draws": draws},
+        method="derpp+bfp", preset="authors", memory={"size": rows, "draws": draws},
         options={"bfp": bfp},
     )  # fmt: skip
     run = linsep.build(config)

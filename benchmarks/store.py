@@ -15,10 +15,10 @@ from typing import Any
 
 from rich.console import Console
 
-from linsep.compare.arms import compare
 from linsep.compare.summaries import differences, listing, summary
 from linsep.compare.tables import Table, draw
-from linsep.learning.metrics import METRICS, SETTINGS
+from linsep.compare.variants import compare
+from linsep.learning.metrics import METRICS, PROTOCOLS
 from linsep.resolve import resolve
 from linsep.settings.config import Config, to_toml
 from linsep.storage.folder import CONFIG, RESULTS
@@ -64,18 +64,18 @@ def make(runs: Path, count: int) -> None:
         size, method = divmod(rest, len(METHODS))
         memory = known[method].memory.model_copy(update={"rows": 100 * (size + 1)})
         config = known[method].model_copy(update={"seed": seed, "memory": memory})
-        folder = runs / f"split-cifar10-{config.method}-m{memory.rows}-s{seed}-{number:010x}"
+        folder = runs / f"split-cifar10-{config.method}-m{memory.size}-s{seed}-{number:010x}"
         folder.mkdir()
         (folder / CONFIG).write_text(to_toml(config), encoding="utf-8")
         (folder / RESULTS).write_text(json.dumps(_results(config, number, rng), indent=1))
 
 
 def _results(config: Config, number: int, rng: random.Random) -> dict[str, Any]:
-    metrics = {il: {name: rng.uniform(0, 100) for name in METRICS} for il in SETTINGS}
+    metrics = {il: {name: rng.uniform(0, 100) for name in METRICS} for il in PROTOCOLS}
     matrix = [[rng.random() for _ in range(5)] for _ in range(5)]
     return {
         "key": f"{number:010x}", "scenario": config.scenario.name, "data": "0" * 32,
-        "method": config.method, "memory": config.memory.rows, "seed": config.seed,
+        "method": config.method, "memory": config.memory.size, "seed": config.seed,
         "metrics": metrics, "matrices": {"class_il": matrix, "task_il": matrix}, "audit": [],
     }  # fmt: skip
 

@@ -29,7 +29,7 @@ import entrance_figure
 import step_figure
 from watched_step import watch
 
-from linsep.methods import METHODS, TERMS
+from linsep.methods import ADDONS, METHODS
 from linsep.storage.store import Record, Store
 from studies.claims import EVERY_CLAIM
 from studies.evidence import Finding, findings
@@ -61,7 +61,7 @@ def renewed() -> Iterator[tuple[Path, str]]:
     records = Store(RESULTS).records()
     yield FIGURES / "forgetting.svg", entrance_figure.draw(records)
     plain, decided, tuned = watch(CARRIER), Decided(records), Tuned()
-    parts = {about.page or name for name, about in TERMS.items()}
+    parts = {about.page or name for name, about in ADDONS.items()}
     for page in [*METHODS, *sorted(parts)]:
         added = page in parts
         facts = watch(f"{CARRIER}+{page}" if added else page)
@@ -69,7 +69,7 @@ def renewed() -> Iterator[tuple[Path, str]]:
         path = PAGES / f"{page}.md"
         image = f"![{step_figure.short(facts)}](../figures/methods/{page}.svg)"
         text = with_figure(path.read_text("utf-8"), image)
-        names = [name for name, about in TERMS.items() if page in (name, about.page)]
+        names = [name for name, about in ADDONS.items() if page in (name, about.page)]
         yield path, replaced(text, tuned.about(page) + decided.about(names or [page]))
     yield PAGES / "README.md", tuned.filled((PAGES / "README.md").read_text("utf-8"))
     results = ROOT / "docs" / "results.md"
@@ -155,7 +155,7 @@ def _grouped(found: Sequence[Finding]) -> Iterator[str]:
 
 
 def _methods(finding: Finding) -> set[str]:
-    sides = [(o.contrast.arm, o.contrast.against) for o in finding.outcomes]
+    sides = [(o.contrast.variant, o.contrast.against) for o in finding.outcomes]
     return {side.method for pair in sides for side in pair}
 
 

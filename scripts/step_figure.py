@@ -60,7 +60,7 @@ def short(facts: Facts) -> str:
     said = f"One training step of {facts.title}: {_batches(main, main.lanes)} through the network"
     if old := [lane for lane in main.lanes if lane.frozen]:
         said += f", {_batches(main, old)} also through the frozen old one"
-    return f"{said}; loss {' + '.join(map(_summand, main.losses))}"
+    return f"{said}; loss {' + '.join(map(_weighted_term, main.losses))}"
 
 
 def long(facts: Facts) -> str:
@@ -74,7 +74,7 @@ def long(facts: Facts) -> str:
             what = "The batch" if lane.draw is None else f"A draw for {lane.draw}"
             nets = "the network and the frozen old one" if lane.frozen else "the network"
             said.append(f"{what} ({', '.join(lane.carries)}) passes {nets}.")
-        said += [f"{_summand(loss)}: {', '.join(_details(loss))}." for loss in panel.losses]
+        said += [f"{_weighted_term(loss)}: {', '.join(_details(loss))}." for loss in panel.losses]
         said.append(panel.update)
     return " ".join([*said, "Prediction:", *facts.predicts])
 
@@ -96,7 +96,7 @@ def _stores(kept: Kept) -> str:
     return f"stores {CAPACITY} rows ({', '.join(kept.columns)}), policy {kept.policy},"
 
 
-def _summand(loss: Loss) -> str:
+def _weighted_term(loss: Loss) -> str:
     return f"{loss.weight:g} × {loss.name}" if loss.weight != 1 else loss.name
 
 
@@ -213,7 +213,7 @@ class _Drawing:
                 found[number] = y
                 dot = f'cx="{_middle(number):g}" cy="{y:g}" r="4"'
                 self.parts.append(f'<circle class="d{" h" * new}" {dot}/>')
-            self.write(_summand(loss), "b", x, new)
+            self.write(_weighted_term(loss), "b", x, new)
             self.write("; ".join(_details(loss)), "s", x)
             self.y += 8
         return found

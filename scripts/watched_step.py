@@ -27,8 +27,8 @@ from linsep.methods import assemble
 from linsep.nets.heads import LinearHead
 from linsep.settings import sections
 
-BATCH, DRAW = sections.Training().batch_size, sections.Memory().draw
-CAPACITY = sections.Memory().rows
+BATCH, DRAW = sections.Training().batch_size, sections.Memory().replay_batch_size
+CAPACITY = sections.Memory().size
 # What a term can read of a step, and how it is called; in the order in which it is shown.
 WORDS = {
     ("out", "logits"): "logits", ("out", "features"): "features", ("out", "taps"): "features",
@@ -55,7 +55,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Loss:
-    """A summand: which batches it reads, and what of them."""
+    """A weighted_term: which batches it reads, and what of them."""
 
     name: str
     weight: float
@@ -138,7 +138,7 @@ def _panel(run: Run, task: Task, stage: Stage) -> Panel:
     first, *others = lanes
     lanes = [first, *sorted(others, key=lambda lane: not lane.frozen)]  # old net's side by side
     update = f"A step {learner.method.rule.line} moves the {' and '.join(stage.trains)}."
-    begins = ["The network starts anew."] if stage.fresh else []
+    begins = ["The network starts anew."] if stage.reinitialise else []
     if stage.begin is not nothing_to_do and stage.begin.__doc__:
         begins.append(_first_line(stage.begin))
     sources = _sources(learner, task, stage)
@@ -150,7 +150,7 @@ def _losses(run: Run, at: BoundStage) -> list[Loss]:
     learner = run.learner
     learner.net.train_only(at.stage.trains)
     batch = learner.batch(at.rows, "augment", run.cursor, augmented=at.stage.augmented)
-    teacher = learner.teacher if at.task.earlier else None
+    teacher = learner.previous_net if at.task.earlier else None
     stream = Pass(batch, learner.net, teacher)
     drawn = learner.draw(at, run.cursor)
     passes = {name: Pass(draw, learner.net, teacher) for name, draw in drawn.items()}
@@ -159,7 +159,7 @@ def _losses(run: Run, at: BoundStage) -> list[Loss]:
         noted = set[Path]()
         step = Step(at.task, learner.net, stream, passes.get(at.draws.get(name, "")))
         again = _passed(run, term, cast(Step, Watched(step, noted)))
-        ended = _passed(run, copy.deepcopy(term).end_task, learner.moment(at.task))
+        ended = _passed(run, copy.deepcopy(term).end_task, learner.context(at.task))
         rows = len((step.replay or stream).batch.y)
         notes = tuple(_notes(term, noted, learner.spec.parameters, again / rows, ended))
         reads = _reads(noted, at.draws.get(name))
@@ -225,7 +225,7 @@ def _kept(learner: Learner) -> Kept | None:
     columns = tuple(word for name, word in COLUMNS.items() if name in memory.columns)
     if type(memory).observe is not Memory.observe:
         filled = "filled from the stream after each step"
-    elif settled := [stage for stage in method.stages if stage.settled]:
+    elif settled := [stage for stage in method.stages if stage.consolidate_first]:
         place = "training" if settled[0] is method.stages[0] else f"the stage {settled[0].name!r}"
         filled = f"filled from each task before {place}"
     else:

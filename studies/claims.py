@@ -27,9 +27,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One paired comparison, `arm` minus `against`, and the paper's own figures for both."""
+    """One paired comparison, `variant` minus `against`, and the paper's own figures for both."""
 
-    arm: Side
+    variant: Side
     against: Side
     measure: str  # a setting and a metric, or an analysis and a value
     wanted: Wanted
@@ -59,17 +59,17 @@ FAA, FF, ALA, TASK = "class_il.faa", "class_il.ff", "class_il.ala", "task_il.faa
 
 
 def _gain(
-    arm: str, against: str, measure: str = FAA, wanted: Wanted = "higher", *, part: str = "main"
+    variant: str, against: str, measure: str = FAA, wanted: Wanted = "higher", *, part: str = "main"
 ) -> Contrast:
     """A comparison within one part, with the printed numbers if the tables have both."""
-    setting, _, metric = measure.partition(".")
+    protocol, _, metric = measure.partition(".")
     where = {"main": ("split-cifar10", 200), "ablation": ("split-cifar10", 200)}
     where |= {"cifar100": ("split-cifar100", 500)}
     base = "main" if part == "ablation" else part
-    sides = [Side(base if m in MAIN else part, m) for m in (arm, against)]
+    sides = [Side(base if m in MAIN else part, m) for m in (variant, against)]
     printed = None
     if part in where and metric != "ala":
-        first, second = (Place(*where[part], m, metric, setting) for m in (arm, against))
+        first, second = (Place(*where[part], m, metric, protocol) for m in (variant, against))
         printed = first, second
     return Contrast(sides[0], sides[1], measure, wanted, printed)
 
@@ -84,7 +84,7 @@ def _batch_alone(method: str) -> Contrast:
 
 CARRIED_NAME = "carried "
 PILOT = (2,)  # the seed that showed that statistics can be carried
-PRIMARY = ("er", "derpp", "control", "batch", "reestimated")  # eight tests
+PRIMARY = ("er", "derpp", "control", "batch", "recalibrated")  # eight tests
 MAIN = ("er", "er+bfp", "derpp", "derpp+bfp")
 PAIRS = (("er+bfp", "er"), ("derpp+bfp", "derpp"))
 REMAINS = "What remains is the scale: a smaller network and fewer epochs."
@@ -124,9 +124,9 @@ CLAIMS = (
         "the previous network normalises replayed images by them too.",
     ),
     Claim(
-        "reestimated",
+        "recalibrated",
         "The gain remains when BatchNorm's statistics are recalibrated before evaluation.",
-        tuple(_gain(*pair, part="reestimated") for pair in PAIRS),
+        tuple(_gain(*pair, part="recalibrated") for pair in PAIRS),
         "Training is the same as in the main comparison; only the statistics for prediction are "
         "averages over as many images of each class seen. The plain methods gain most from that.",
     ),
@@ -154,7 +154,7 @@ CLAIMS = (
         tuple(_gain(*pair, part="cifar100") for pair in PAIRS),
         floor="Old tasks are near the floor for every method (5 % on average), so there is little "
         "to keep. Recalibrated statistics do not lift plain ER and DER++ there either (part "
-        "`cifar100 re-estimated`).",
+        "`cifar100 recalibrated`).",
     ),
     Claim(
         "probe",
@@ -192,9 +192,11 @@ CLAIMS = (
 )
 
 
-def _carried(name: str, text: str, against: Side, arm: Side | None = None) -> Claim:
-    arm = arm or Side("transport", "ft+bfp+transport")
-    return Claim(CARRIED_NAME + name, text, (Contrast(arm, against, FAA, "higher", without=PILOT),))
+def _carried(name: str, text: str, against: Side, variant: Side | None = None) -> Claim:
+    variant = variant or Side("transport", "ft+bfp+transport")
+    return Claim(
+        CARRIED_NAME + name, text, (Contrast(variant, against, FAA, "higher", without=PILOT),)
+    )
 
 
 # About `+transport`: six tests that were fixed before their seeds were run.

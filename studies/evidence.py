@@ -109,20 +109,20 @@ class Runs:
 
     def expected(self, contrast: Contrast) -> int:
         """The number of pairs that the protocol has for a test."""
-        sides = (self.wanted(contrast.arm), self.wanted(contrast.against))
+        sides = (self.wanted(contrast.variant), self.wanted(contrast.against))
         pairs = set.intersection(*({_pair(settings) for settings in side} for side in sides))
         return len([pair for pair in pairs if pair[0] not in contrast.without])
 
     def sides(self, contrast: Contrast) -> tuple[dict[Pair, float], dict[Pair, float]]:
         """What was measured on either side of a test."""
-        arm, against = (
+        variant, against = (
             {pair: v for pair, v in found.items() if pair[0] not in contrast.without}
             for found in (
-                self.values(contrast.arm, contrast.measure),
+                self.values(contrast.variant, contrast.measure),
                 self.values(contrast.against, contrast.measure),
             )
         )
-        return arm, against
+        return variant, against
 
     def run(self, settings: Mapping[str, Any]) -> Record | None:
         """The finished run with these settings, on whichever data it was made."""
@@ -185,10 +185,10 @@ def _printed(contrast: Contrast) -> float | None:
     if contrast.printed is None:
         return None
     try:
-        arm, against = (at(place).mean for place in contrast.printed)
+        variant, against = (at(place).mean for place in contrast.printed)
     except ConfigError:  # the paper does not print one of them
         return None
-    return arm - against
+    return variant - against
 
 
 def verdict_on(

@@ -33,7 +33,7 @@ MEASURES = {
 }  # fmt: skip
 PLAIN = f", {MEASURES['class_il.faa']}"  # what a label need not say
 WHERE = {
-    "stream": "BatchNorm by current-task batches", "reestimated": "BatchNorm recalibrated",
+    "stream": "BatchNorm by current-task batches", "recalibrated": "BatchNorm recalibrated",
     "cifar100": "Split CIFAR-100", "shuffled": "shuffled classes", "resnet": "ResNet-18",
 }  # fmt: skip
 SHOWN = (
@@ -73,7 +73,7 @@ def page(found: Sequence[Finding], runs: Runs) -> str:
 
 def _headline(found: Sequence[Finding]) -> dict[str, str]:
     """The effects that the page opens with, by claim and method: '+2.76 (+2.16 to +3.36)'."""
-    named = {"batch": "batch", "control": "loss", "reestimated": "recalibrated"}
+    named = {"batch": "batch", "control": "loss", "recalibrated": "recalibrated"}
     return {
         f"{named[finding.claim.name]}_{method}": _gap(outcome)
         for finding in found
@@ -84,7 +84,7 @@ def _headline(found: Sequence[Finding]) -> dict[str, str]:
 
 def block(found: Sequence[Finding]) -> str:
     """The table of the main comparison, for README.md."""
-    names = ("er", "derpp", "batch", "reestimated")
+    names = ("er", "derpp", "batch", "recalibrated")
     rows = [o for f in found if f.claim.name in names for o in f.outcomes]
     head = "| Class-IL final average accuracy | linsep | seeds | paper |\n|---|---:|---:|---:|\n"
     lines = [f"| {' | '.join([contrast_title(o), *_ours(o)])} |" for o in rows]
@@ -121,7 +121,7 @@ def _tests(found: Sequence[Finding]) -> str:
     lines = []
     for finding in found:
         rows = [[*_cells(one), one.verdict] for one in finding.outcomes]
-        sides = [s for o in finding.outcomes for s in (o.contrast.arm, o.contrast.against)]
+        sides = [s for o in finding.outcomes for s in (o.contrast.variant, o.contrast.against)]
         parts = " ".join(dict.fromkeys(f"--part {quote(side.part)}" for side in sides))
         lines += [f"**{finding.claim.text}** {finding.verdict.capitalize()}. Runs: `{parts}`.\n"]
         lines += [Table(heads, rows).to_markdown()]
@@ -222,25 +222,25 @@ def _digits(value: float | None) -> str | None:
 
 
 def side_title(side: Side) -> str:
-    """'DER++ w/ BFP', 'DER++ w/ BFP at weight 0'."""
+    """'DER++ + BFP', 'DER++ + BFP at weight 0'."""
     weight = 0 if side.part == "control" else side.fields.get("bfp.weight")
     return title(side.method) + (f" at weight {weight:g}" if weight is not None else "")
 
 
 def contrast_title(outcome: Outcome) -> str:
-    """'DER++ w/ BFP − DER++, Class-IL FAA'."""
+    """'DER++ + BFP − DER++, Class-IL FAA'."""
     contrast = outcome.contrast
-    where = WHERE.get(contrast.arm.part) or WHERE.get(contrast.against.part)
+    where = WHERE.get(contrast.variant.part) or WHERE.get(contrast.against.part)
     parts = [_sides(contrast), MEASURES[contrast.measure], where]
     return ", ".join(filter(None, parts))
 
 
 def _sides(contrast: Contrast) -> str:
-    arm, against = contrast.arm, contrast.against
-    if arm.fields and arm.method == against.method:
-        high, low = (side.fields["bfp.weight"] for side in (arm, against))
-        return f"{title(arm.method)} at weight {high:g} − at weight {low:g}"
-    return f"{side_title(arm)} − {side_title(against)}"
+    variant, against = contrast.variant, contrast.against
+    if variant.fields and variant.method == against.method:
+        high, low = (side.fields["bfp.weight"] for side in (variant, against))
+        return f"{title(variant.method)} at weight {high:g} − at weight {low:g}"
+    return f"{side_title(variant)} − {side_title(against)}"
 
 
 # --- carried statistics --------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def carried_block(runs: Runs) -> str:
 
 
 def _carried_label(settings: Mapping[str, Any]) -> str:
-    """'FT w/ FD, Transport, fd.weight = 3.0', and the data set if it is another one."""
+    """'FT + FD + Transport, fd.weight = 3.0', and the data set if it is another one."""
     scenario = settings["scenario"]
     options = flat(settings.get("options", {}))
     said = [title(settings["method"]), *(f"{name} = {value}" for name, value in options.items())]
@@ -283,9 +283,9 @@ def _carried_label(settings: Mapping[str, Any]) -> str:
 
 def _measured(records: list[Record]) -> Iterator[Value]:
     yield len(records)
-    yield int(records[0].facts.get("memory.rows") or 0)
+    yield int(records[0].facts.get("memory.size") or 0)
     yield round(fmean(_fact(record, "cost.bytes") for record in records) / 1000)
-    yield fmean(_fact(record, "cost.passes") for record in records)
+    yield fmean(_fact(record, "cost.compute") for record in records)
     for fact in ("class_il.faa", "class_il.ff", "task_il.faa"):
         yield _spread([_fact(record, fact) for record in records])
     last = [RunFolder(r.folder).results()["matrices"]["class_il"][-1] for r in records]

@@ -1,7 +1,7 @@
 """What happens to the features: figures 2, 4 and 5 of the paper, from the protocol's runs.
 
 Fine-tuning and DER++, each plain, with feature distillation and with BFP, and joint training, on
-the seeds that every part of the protocol has; and DER++ w/ BFP over the weight of BFP.
+the seeds that every part of the protocol has; and DER++ + BFP over the weight of BFP.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +138,7 @@ def projections(several: Sequence[Analysed]) -> Table:
 
 
 def weights(runs: Runs) -> Table:
-    """Stability against plasticity: DER++ w/ BFP over the weight of BFP."""
+    """Stability against plasticity: DER++ + BFP over the weight of BFP."""
     rows: list[list[Value]] = []
     for weight, part in WEIGHTS.items():
         fields = {"bfp.weight": weight} if part == "gamma" else {}

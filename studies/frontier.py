@@ -1,11 +1,11 @@
 """Accuracy against cost on the protocol `small`: every sum of parts, on five paired seeds.
 
 A sum is a method of the protocol with the settings of its part. It is compared with a rival seed by
-seed: on this page with DER++ w/ BFP, the paper's best; a way to normalise with the same method as
+seed: on this page with DER++ + BFP, the paper's best; a way to normalise with the same method as
 it is; a head fitted anew with the trained one; a cheaper form of BFP with the whole. Holm's
 correction is over all of these tests.
 
-The best sum for the passes of DER++ w/ BFP was searched for on held-out training images, with the
+The best sum for the compute of DER++ + BFP was searched for on held-out training images, with the
 seeds that chose the protocol. It is the part `chosen` of the protocol, and is compared here on the
 test images.
 """
@@ -25,27 +25,27 @@ from linsep.storage.store import Record
 from .evidence import SEEDS, Runs
 
 RIVAL, CHOSEN = "derpp+bfp", "chosen"
-FRESH, LATER = "shared draw re-estimated", (7, 8, 9, 10, 11)  # a form, and seeds to confirm it
+FRESH, LATER = "shared draw recalibrated", (7, 8, 9, 10, 11)  # a form, and seeds to confirm it
 CHEAP_HEAD, FRESH_HEAD = "er+refit", ("refit", "refit, fresh seeds")
 BEST, FRESH_BEST = "derpp+fd+ser+refit", ("chosen refit", "chosen refit, fresh seeds")
-CHEAP = 0.6  # of the rival's passes, at most, for a form that gets a preset
+CHEAP = 0.6  # of the rival's compute, at most, for a form that gets a preset
 NORMS = {
-    "stream": "BatchNorm by the stream", "reestimated": "BatchNorm re-estimated",
+    "stream": "BatchNorm by the stream", "recalibrated": "BatchNorm recalibrated",
     "group norm": "GroupNorm", "continual norm": "continual normalisation",
 }  # fmt: skip
 REFIT = "+refit"
 # Parts with a head fitted anew, and those with the same nets and the head that they trained.
 HEADS = {
-    "refit": "main", "refit re-estimated": "reestimated", "refit, one draw": "shared draw",
-    "refit, fast": "shared draw re-estimated", "refit, group norm": "group norm",
+    "refit": "main", "refit recalibrated": "recalibrated", "refit, one draw": "shared draw",
+    "refit, fast": "shared draw recalibrated", "refit, group norm": "group norm",
     "refit, sums": "sums", "chosen refit": CHOSEN,
 }  # fmt: skip
 # On a second data set, which is not on the frontier: parts that are compared, and with which.
 ELSEWHERE, WHERE = "cifar100", ", Split CIFAR-100"
-ELSEWHERE_NORM, ELSEWHERE_HEAD = "cifar100 re-estimated", "cifar100 refit"
+ELSEWHERE_NORM, ELSEWHERE_HEAD = "cifar100 recalibrated", "cifar100 refit"
 FORMS = {
     "shared draw": "one draw",
-    "shared draw re-estimated": "one draw, BatchNorm re-estimated (fast)",
+    "shared draw recalibrated": "one draw, BatchNorm recalibrated (fast)",
     "every second step": "every second step", "rows": "on {bfp.on} rows only",
     "stored features": "stored features",
 }  # fmt: skip
@@ -59,7 +59,7 @@ PARTS = {
 PARTS |= {part: PARTS[trained] for part, trained in HEADS.items()}
 # Parts of the protocol, and what sets their sums apart: those of the search, and trained heads
 # beside those that are fitted anew, on the same held-out images.
-SEARCH = {"search": "", "search re-estimated": ", BatchNorm re-estimated"}
+SEARCH = {"search": "", "search recalibrated": ", BatchNorm recalibrated"}
 HELD_OUT = {"held-out heads": "", "held-out heads, one draw": ", one draw"}
 
 
@@ -81,14 +81,14 @@ class Sum:
         return set(self.runs) == set(SEEDS)
 
     @property
-    def passes(self) -> float:
+    def compute(self) -> float:
         """As a multiple of fine-tuning's."""
-        return fmean(self.values("cost.passes").values())
+        return fmean(self.values("cost.compute").values())
 
     @property
     def images(self) -> int:
         """That are stored."""
-        return int(next(iter(self.runs.values())).facts.get("memory.rows") or 0)
+        return int(next(iter(self.runs.values())).facts.get("memory.size") or 0)
 
     @property
     def kept(self) -> float:
@@ -121,8 +121,8 @@ class Compared:
 
     @property
     def share(self) -> float:
-        """Of the rival's passes."""
-        return self.one.passes / self.rival.passes
+        """Of the rival's compute."""
+        return self.one.compute / self.rival.compute
 
     @property
     def loses(self) -> bool:
@@ -137,7 +137,7 @@ class Candidate:
 
     title: str
     faa: Mapping[int, float]
-    passes: float
+    compute: float
 
     @property
     def mean(self) -> float:
@@ -171,15 +171,15 @@ def frontier(records: Iterable[Record]) -> Frontier:
     ranked = sorted(done.values(), key=lambda one: -one.summary("class_il.faa").mean)
     rivals = [one for one in ranked if not is_bound(one.method)]
     # A pass of the memory at each task's end is too little to be dearer: costs as they are shown.
-    points = [(round(one.passes, 2), one.summary("class_il.faa").mean) for one in rivals]
+    points = [(round(one.compute, 2), one.summary("class_il.faa").mean) for one in rivals]
     main = {one.method: one for one in ranked if one.part == "main"}
     best = main.get(RIVAL)
     contrasts = [(one, best) for one in ranked if best not in (None, one)]
     norms = [(one, main.get(one.method)) for one in ranked if one.part in NORMS]
-    norms += _elsewhere(ELSEWHERE_NORM, f", {NORMS['reestimated']}{WHERE}", runs)
+    norms += _elsewhere(ELSEWHERE_NORM, f", {NORMS['recalibrated']}{WHERE}", runs)
     heads = _heads(done.values()) + _elsewhere(ELSEWHERE_HEAD, WHERE, runs)
     forms = [(one, best) for one in ranked if one.part in FORMS]
-    # A form of BFP stands against DER++ w/ BFP in the first list too: one test, counted once.
+    # A form of BFP stands against DER++ + BFP in the first list too: one test, counted once.
     tests = {(id(a), id(b)): (a, b) for a, b in [*contrasts, *norms, *heads] if b}
     found = dict(zip(tests, _compared(list(tests.values())), strict=True))
 
@@ -253,7 +253,7 @@ def _sums(part: str, words: str, runs: Runs) -> list[Sum]:
             continue
         mine = found.setdefault((settings["method"], _words(words, settings)), {})
         record = runs.run(settings)
-        if record is not None and "cost.passes" in record.facts:
+        if record is not None and "cost.compute" in record.facts:
             mine[settings["seed"]] = record
     return [Sum(part, method, said, mine) for (method, said), mine in found.items()]
 
@@ -285,8 +285,8 @@ def candidates(runs: Runs, parts: Mapping[str, str]) -> list[Candidate]:
         done = {seed: record for seed, record in by_seed.items() if record is not None}
         if len(done) == len(by_seed):
             faa = {seed: _number(record, "class_il.faa") for seed, record in done.items()}
-            passes = fmean(_number(record, "cost.passes") for record in done.values())
-            made.append(Candidate(name, faa, passes))
+            compute = fmean(_number(record, "cost.compute") for record in done.values())
+            made.append(Candidate(name, faa, compute))
     return sorted(made, key=lambda one: -one.mean)
 
 

@@ -66,7 +66,7 @@ def table(found: Frontier) -> Table:
     for one in found.sums:
         leads = "yes" if one in found.leading else ""
         rows.append([*_cells(one), *_test(compared.get(id(one))), leads])
-    heads = ["sum", "passes", "kB kept", "Class-IL FAA", "Task-IL FAA", NEWEST]
+    heads = ["sum", "compute", "kB kept", "Class-IL FAA", "Task-IL FAA", NEWEST]
     heads += [DIFFERENCE, CHANCE]
     spare = [["kB kept"], ["Task-IL FAA"], [CHANCE], [NEWEST], [DIFFERENCE]]
     return Table([*heads, "frontier"], rows, spare=spare)
@@ -83,7 +83,7 @@ def notes(found: Frontier) -> list[str]:
 def _cells(one: Sum) -> list[Value]:
     faa = [one.summary(fact) for fact in ("class_il.faa", "task_il.faa")]
     shown = [Spread(found.mean, found.std) for found in faa]
-    return [one.title, one.passes, round(one.kept / 1000), *shown, _percent(one.newest)]
+    return [one.title, one.compute, round(one.kept / 1000), *shown, _percent(one.newest)]
 
 
 def _percent(share: float) -> str:
@@ -101,7 +101,7 @@ def _against(several: Sequence[Compared], what: str) -> str:
     """A table of sums beside the rivals that they change something of."""
     if not several:
         return "Not run yet.\n"
-    heads = [what, "compared with", "passes", "Class-IL FAA", NEWEST, DIFFERENCE, CHANCE]
+    heads = [what, "compared with", "compute", "Class-IL FAA", NEWEST, DIFFERENCE, CHANCE]
     rows: list[list[Value]] = []
     for c in several:
         faa = c.one.summary("class_il.faa")
@@ -182,7 +182,7 @@ def _without_images(found: Frontier) -> str:
     faa = best.one.summary("class_il.faa").mean
     return (
         f"Of the sums that store none, {best.one.title} is the most accurate: {faa:.1f} % at "
-        f"{best.one.passes:.2f} passes. It differs from {title(RIVAL)}, which stores 200, by "
+        f"{best.one.compute:.2f} passes. It differs from {title(RIVAL)}, which stores 200, by "
         f"{_interval(best.pairs)}."
     )
 
@@ -196,7 +196,7 @@ def _fast_refit(found: Frontier) -> str:
 
 
 FAST = (
-    "One draw with re-estimated BatchNorm is the preset `fast`. The idea came when two seeds of "
+    "One draw with recalibrated BatchNorm is the preset `fast`. The idea came when two seeds of "
     f"the shared draw had been seen, so seeds {LATER[0]} to {LATER[-1]} of the main comparison "
     "test it afresh"
 )
@@ -233,9 +233,11 @@ def _search(candidates: Sequence[Candidate]) -> str:
         return "Not run yet.\n"
     seeds = list(candidates[0].faa)
     rows: list[list[Value]] = [
-        [one.title, one.passes, *(one.faa[seed] for seed in seeds), one.mean] for one in candidates
+        [one.title, one.compute, *(one.faa[seed] for seed in seeds), one.mean] for one in candidates
     ]
-    return Table(["sum", "passes", *(f"seed {seed}" for seed in seeds), "mean"], rows).to_markdown()
+    return Table(
+        ["sum", "compute", *(f"seed {seed}" for seed in seeds), "mean"], rows
+    ).to_markdown()
 
 
 def _missing(sums: Sequence[Sum]) -> str:

@@ -224,7 +224,7 @@ def _methods(several: Sequence[Analysed]) -> str:
     return "".join(parts)
 
 
-# --- the frontier: every sum at its passes -------------------------------------------------------
+# --- the frontier: every sum at its compute -------------------------------------------------------
 
 FRONTIER_WIDTH, LEFT, PLOT, HEIGHT, LINE = 1000, 56, 480, 420, 17  # LINE: between two names
 FOOT, SIDE = TOP + HEIGHT, LEFT + PLOT
@@ -240,18 +240,18 @@ def frontier_picture(found: Frontier) -> str:
     sums = [one for one in found.sums if not is_bound(one.method)]
     faa = [value for one in sums for value in (_faa(one), *_spread(one))]
     y, marks_y = axis(faa or [0.0, 100.0], FOOT, TOP)
-    x, marks_x = axis([0.0, *(one.passes for one in sums)], LEFT, SIDE)
+    x, marks_x = axis([0.0, *(one.compute for one in sums)], LEFT, SIDE)
     parts = levels(LEFT, PLOT, y, marks_y)
     parts += [text(x(mark), FOOT + 18, f"{mark:g}", anchor="middle") for mark in marks_x]
-    below = "passes, as a multiple of fine-tuning's"
+    below = "compute, relative to fine-tuning"
     parts.append(text(LEFT + PLOT / 2, FOOT + 38, below, anchor="middle"))
     parts.append(_steps(found.leading, x, y))
     named = [one for one in sums if one in found.leading or one.part in NAMED]
     places = _places([y(_faa(one)) for one in named], TOP + 8, FOOT)
     parts += [_name(one, x, y, at, found) for one, at in zip(named, places, strict=True)]
     parts += [_dot(one, x, y, leads=one in found.leading) for one in reversed(sums)]
-    title = "Class-IL accuracy of each sum against its passes"
-    heading = "Class-IL FAA in percent against passes; a filled dot has a head fitted anew"
+    title = "Class-IL accuracy of each sum against its compute"
+    heading = "Class-IL FAA in percent against compute; a filled dot has a head fitted anew"
     return svg(FRONTIER_WIDTH, FOOT + 52, title, heading, parts)
 
 
@@ -275,10 +275,10 @@ def _places(wanted: Sequence[float], first: float, last: float) -> list[float]:
 
 
 def _steps(leading: Sequence[Sum], x: Scale, y: Scale) -> str:
-    """The frontier: the best accuracy for at most these passes."""
+    """The frontier: the best accuracy for at most these compute."""
     if not leading:
         return ""
-    first, *rest = [(x(one.passes), y(_faa(one))) for one in leading]
+    first, *rest = [(x(one.compute), y(_faa(one))) for one in leading]
     path = f"M{first[0]:.1f} {first[1]:.1f}" + "".join(f"H{a:.1f}V{b:.1f}" for a, b in rest)
     line = f'd="{path}H{SIDE}" fill="none" stroke="{ACCENT}" stroke-width="1.5"'
     return f'<path {line} stroke-dasharray="5 3"/>'
@@ -286,14 +286,14 @@ def _steps(leading: Sequence[Sum], x: Scale, y: Scale) -> str:
 
 def _name(one: Sum, x: Scale, y: Scale, place: float, found: Frontier) -> str:
     """The name of a sum, and a line to it from its dot."""
-    across, down = x(one.passes), y(_faa(one))
+    across, down = x(one.compute), y(_faa(one))
     lead = f"M{across:.1f} {down:.1f}L{SIDE} {down:.1f}L{SIDE + 22} {place:.1f}"
     name = text(SIDE + 28, place + 4, one.title, "bold" if one in found.leading else "")
     return f'<path d="{lead}" fill="none" stroke="{PALE}"/>{name}'
 
 
 def _dot(one: Sum, x: Scale, y: Scale, *, leads: bool) -> str:
-    across, (low, high) = x(one.passes), _spread(one)
+    across, (low, high) = x(one.compute), _spread(one)
     colour = ACCENT if leads else DIM
     filled = colour if one.part in HEADS else "#ffffff"
     place = f'cx="{across:.1f}" cy="{y(_faa(one)):.1f}" r="5"'

@@ -25,15 +25,15 @@ from linsep.data.images import Images
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand, in_parts
 from linsep.learning.logistic import fit_logistic, mean_and_deviation
-from linsep.learning.method import Addition, Method
+from linsep.learning.method import AddOn, Method
 from linsep.learning.predictors import Predictor
 from linsep.learning.statistics import shrunk
-from linsep.learning.terms import Moment
+from linsep.learning.terms import TaskContext
 from linsep.learning.transport import Transported
 from linsep.methods import assemble
 from linsep.nets.net import Output, Spec
 from linsep.prepare import prepare
-from linsep.settings.config import from_settings, gathered
+from linsep.settings.config import from_settings, nest_options
 from linsep.settings.layers import flat, merged, read
 
 from .results import Repeated, trained_alike
@@ -88,20 +88,20 @@ class Watching(Predictor):
         super().__init__(spec)
         self.spec, self.seen = spec, list[SimpleNamespace]()
 
-    def fit(self, moment: Moment, exemplars: Images) -> None:
-        assert moment.before is not None
-        sets = {"train": moment.task.train, "stored": exemplars.select(moment.task.earlier)}
-        looks = {"look": moment.look, "before": moment.before}
+    def fit(self, context: TaskContext, exemplars: Images) -> None:
+        assert context.before is not None
+        sets = {"train": context.task.train, "stored": exemplars.select(context.task.earlier)}
+        looks = {"look": context.evaluate, "before": context.before}
         found = {
             (name, place): look(images).features if len(images) else torch.zeros(0)
             for place, images in sets.items()
             for name, look in looks.items()
         }
-        terms = tuple(copy.deepcopy(term) for term in moment.terms)
-        self.seen.append(SimpleNamespace(task=moment.task, sets=sets, found=found, terms=terms))
+        terms = tuple(copy.deepcopy(term) for term in context.terms)
+        self.seen.append(SimpleNamespace(task=context.task, sets=sets, found=found, terms=terms))
 
 
-def watching() -> Addition:
+def watching() -> AddOn:
     def added(method: Method) -> Method:
         return replace(method, predictor=Watching)
 
@@ -131,7 +131,7 @@ def accuracy(network: Any, candidate: Candidate) -> float:
     assert isinstance(rule, Transported)
     for seen in network.tasks:
         stored = seen.sets["stored"]
-        rule.fit(moment(seen, candidate), stored if candidate.stored else stored.take(NONE))
+        rule.fit(context(seen, candidate), stored if candidate.stored else stored.take(NONE))
     scores = logistic(rule) if candidate.logistic else lambda z: rule(Output(z, z, {}))
     right = [
         (scores(candidate.features(z)).argmax(1) == y).double().mean() for z, y in network.tests
@@ -139,7 +139,7 @@ def accuracy(network: Any, candidate: Candidate) -> float:
     return float(100 * torch.stack(right).mean())
 
 
-def moment(seen: Any, candidate: Candidate) -> Any:
+def context(seen: Any, candidate: Candidate) -> Any:
     def looked(which: str, images: Images) -> Output:
         for place, whole in seen.sets.items():
             if images.sources is whole.sources:
@@ -149,7 +149,7 @@ def moment(seen: Any, candidate: Candidate) -> Any:
 
     return SimpleNamespace(
         task=seen.task, terms=seen.terms,
-        look=partial(looked, "look"), before=partial(looked, "before"),
+        evaluate=partial(looked, "look"), before=partial(looked, "before"),
     )  # fmt: skip
 
 
@@ -185,7 +185,7 @@ def tune(runs: Path, output: Path, data: str | None, say: Callable[[str], None])
     rows = []
     placed = {"scenario": {"data": data}} if data else {}
     for settings in (one for part in in_parts(read(GRID)) for one in expand(part)):
-        network = watched(gathered(merged(settings, placed)), runs, opened)
+        network = watched(nest_options(merged(settings, placed)), runs, opened)
         if network is None:
             say(f"not trained: {settings['method']}, seed {settings['seed']}")
             continue

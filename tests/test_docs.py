@@ -16,9 +16,9 @@ from typing import get_args
 
 import pytest
 
-from linsep.methods import METHODS, TERMS
+from linsep.custom import Group
+from linsep.methods import ADDONS, METHODS
 from linsep.optional import EXTRAS
-from linsep.own import Group
 from linsep.settings.config import Config
 from tests.helpers import docs_stage
 from tests.helpers.command import command
@@ -172,7 +172,7 @@ def _check_settings(block: Block) -> None:
         offered = {f"linsep.{group}" for group in get_args(Group)}
         assert set(settings["project"]["entry-points"]) <= offered
         return
-    known = {*Config.model_fields, *METHODS, *TERMS, "over", "parts", "search"}
+    known = {*Config.model_fields, *METHODS, *ADDONS, "over", "parts", "search"}
     assert set(settings) <= known, block.place
 
 

@@ -15,7 +15,7 @@ HOUSE = ROOT / "src" / "linsep"
 
 # A package, or a module beside the packages, may import only what stands before it.
 ORDER = (
-    "errors", "optional", "own", "randomness", "settings", "data", "nets", "learning", "methods",
+    "errors", "optional", "custom", "randomness", "settings", "data", "nets", "learning", "methods",
     "testing", "resolve", "prepare", "storage", "classifier", "grids", "compare", "analysis",
     "paper", "report", "cli", "notebook", "avalanche",
 )  # fmt: skip

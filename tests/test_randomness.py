@@ -122,7 +122,7 @@ def watched(
     if data is None:
         settings["scenario"] = {"name": "blobs", "classes": 4, "train": 16, "test": 4}
     if not method.startswith("ft"):
-        settings["memory"] = {"rows": 16, "draw": ROWS}
+        settings["memory"] = {"size": 16, "replay_batch_size": ROWS}
     run = build(from_settings(settings), data=data)
     steps: Steps = []
     original = run.learner.step

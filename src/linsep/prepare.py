@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from . import own
+from . import custom
 from .errors import ConfigError, DataError
 from .resolve import resolve
 from .settings import sections
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .learning.run import Run
     from .nets.net import Backbone
 
-Own = Any  # a recipe, a Method, or a list of recipes and names; None: the config's
+Custom = Any  # a recipe, a Method, or a list of recipes and names; None: the config's
 RESULTS_VERSION = 1  # raise it when the same config gives other numbers than before
 
 
@@ -49,7 +49,7 @@ class Prepared:
     def name(self) -> str:
         """The name of the run's folder: unique, and the same for the same config and data."""
         c = self.config
-        memory = f"-m{c.memory.rows}" if c.memory.rows else ""
+        memory = f"-m{c.memory.size}" if c.memory.size else ""
         return f"{c.scenario.name}-{c.method}{memory}-s{c.seed}-{self.key}"
 
     @property
@@ -58,7 +58,7 @@ class Prepared:
         from .methods import parts
 
         c = self.config
-        return parts(c.method, c.own, c.held).assemble(c.options)
+        return parts(c.method, c.custom, c.objects).assemble(c.options)
 
     def build(self) -> Run:
         from .learning.run import Run
@@ -90,7 +90,7 @@ class Prepared:
         from .learning.cost import Workload
 
         c, method = self.config, self.method
-        return Workload.of(method, method.curriculum(self.data.scenario), c.training, c.memory.rows)
+        return Workload.of(method, method.curriculum(self.data.scenario), c.training, c.memory.size)
 
     def _backbone(self) -> Backbone:
         from .nets import backbones, weights
@@ -105,7 +105,7 @@ class Prepared:
         if self.module is not None:
             body = Wrapped(copy.deepcopy(self.module), shape, layers)
         else:
-            found = backbones.find(net.name, c.own, c.held)
+            found = backbones.find(net.name, c.custom, c.objects)
             body = found.build(shape, net.options | fetched, layers)
         if net.weights is not None:
             weights.fit(body, weights.read(net.weights, net.weights_digest), net.weights)
@@ -115,9 +115,9 @@ class Prepared:
         """Return the settings that lead to the same files elsewhere, and notice if they changed."""
         c = self.config.model_dump(mode="json")
         net = {k: c["net"][k] for k in ("weights", "weights_digest") if c["net"][k]}
-        net |= {"name": c["net"]["name"]} if c["net"]["name"] in self.config.own else {}
-        own = {"method": c["method"], "own": c["own"]} if self.config.own else {}
-        return own | ({"net": net} if net else {})
+        net |= {"name": c["net"]["name"]} if c["net"]["name"] in self.config.custom else {}
+        custom = {"method": c["method"], "custom": c["custom"]} if self.config.custom else {}
+        return custom | ({"net": net} if net else {})
 
 
 def set_deterministic(on: bool) -> None:
@@ -140,7 +140,7 @@ def prepare(
     config: Config,
     *,
     data: Dataset | None = None,
-    method: Own = None,
+    method: Custom = None,
     net: nn.Module | None = None,
     lenient: bool = False,
     here: bool = True,
@@ -162,23 +162,23 @@ def prepare(
         settings = merged(
             config.model_dump(exclude_unset=True), given.model_dump(exclude_unset=True)
         )
-        config = validate(Config, settings).holding({**config.held, **given.held})
+        config = validate(Config, settings).with_objects({**config.objects, **given.objects})
     if data is not None:
         if not isinstance(data, Dataset):
             raise DataError(f"data: should be a linsep.Dataset, not {type(data).__name__}")
         scenario = config.scenario.model_dump(exclude_unset=True) | {"name": "arrays"}
         config = config.model_copy(update={"scenario": validate(sections.Scenario, scenario)})
     resolved = resolve(config, lenient=lenient, here=here)
-    net = config.held.get("") if net is None else net
+    net = config.objects.get("") if net is None else net
     opened = {} if opened is None else opened
     which = resolved.scenario.model_dump_json()
     if data is not None or which not in opened:
         opened[which] = open_scenario(resolved.scenario, data, progress)
     found = opened[which]
-    rows, classes = resolved.memory.rows, found.scenario.num_classes
+    rows, classes = resolved.memory.size, found.scenario.num_classes
     if 0 < rows < classes:
         problem = f"{rows} rows cannot hold one of each of {classes} classes; at least {classes}"
-        raise ConfigError(f"memory.rows: {problem}")
+        raise ConfigError(f"memory.size: {problem}")
     return Prepared(resolved, found, key(resolved, found.fingerprint, net), net)
 
 
@@ -186,7 +186,7 @@ def build(
     config: Config,
     *,
     data: Dataset | None = None,
-    method: Own = None,
+    method: Custom = None,
     net: nn.Module | None = None,
 ) -> Run:
     """Build a run that trains when it is iterated over; nothing is written.
@@ -219,7 +219,7 @@ def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> st
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:
         parts = [(type(part), *_attributes(part)) for part in module.modules()]
-        digest.update(f"{module!r} {own.code_of(parts)}".encode())
+        digest.update(f"{module!r} {custom.code_of(parts)}".encode())
         for name, value in module.state_dict().items():
             digest.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .custom import is_reference, name_of, offered_by_package
 from .errors import ConfigError, DeviceError, unknown
-from .own import is_reference, name_of, offered_by_package
 from .settings import sections
 from .settings.catalogue import PRESETS
 from .settings.config import Config
@@ -41,7 +41,7 @@ def resolve(
     from .methods import parts
     from .nets import backbones
 
-    named = parts(config.method, config.own, config.held)
+    named = parts(config.method, config.custom, config.objects)
     given = config.model_dump(exclude_unset=True) | {"method": named.name}
     preset = dict(PRESETS[config.preset]) if config.preset else {}
     chosen = _options(named, preset.pop("options", {}), given.pop("options", {}), lenient)
@@ -52,10 +52,10 @@ def resolve(
     if resolved.evaluation.rule == "logits":
         _check_rule(named.name, method, named.without_terms(chosen))
     scenario, net = resolved.scenario, resolved.net
-    options = complete(found.load, scenario.options, "scenario", sections.Scenario.own())
+    options = complete(found.load, scenario.options, "scenario", sections.Scenario.beside_options())
     per_task = scenario.per_task or found.per_task
-    body = backbones.find(net.name, config.own, config.held)
-    if body.own and body.name in named.own:
+    body = backbones.find(net.name, config.custom, config.objects)
+    if body.custom and body.name in named.custom:
         raise ConfigError(f"net.name: {body.name!r} is a part of the method too; rename one")
     net_options = body.options(body.fitting(method.net_options) | net.options)
     augment = _augment(scenario.augment, body.reads(net_options))
@@ -63,14 +63,14 @@ def resolve(
     treated = {"options": options, "per_task": per_task, "augment": augment, "subset_seed": subset}
     settled = {
         "method": named.name,
-        "own": {**named.own, **({body.name: body.own} if body.own else {})},
+        "custom": {**named.custom, **({body.name: body.custom} if body.custom else {})},
         "training": _training(resolved.training, given.get("training", {})),
         "memory": _memory(method, next(iter(named.recipes)), resolved, given, lenient),
         "net": _net(net, body.name, net_options),
         "scenario": scenario.model_copy(update=treated),
         "compute": _compute(resolved.compute, here),
     }
-    return resolved.model_copy(update=settled).holding(config.held)
+    return resolved.model_copy(update=settled).with_objects(config.objects)
 
 
 def _check_rule(name: str, method: Method, alone: Method) -> None:
@@ -134,7 +134,7 @@ def check_options(config: Config) -> None:
     """Refuse options of a part that the method does not have."""
     from .methods import parts
 
-    _check_parts(parts(config.method, config.own, config.held), config.options)
+    _check_parts(parts(config.method, config.custom, config.objects), config.options)
 
 
 def _check_parts(named: Parts, given: Iterable[str]) -> None:
@@ -161,14 +161,14 @@ def _memory(
 ) -> sections.Memory:
     given = settings.get("memory", {})
     if not method.memories:
-        if given.get("rows", bool(given)) and not lenient:
+        if given.get("size", bool(given)) and not lenient:
             raise ConfigError(f"memory: method {name!r} keeps no memory; leave it out")
-        return sections.Memory(rows=0)
-    suggested = {"policy": method.memories[0], "draw": config.training.batch_size}
+        return sections.Memory(size=0)
+    suggested = {"policy": method.memories[0], "replay_batch_size": config.training.batch_size}
     missing = {k: v for k, v in suggested.items() if k not in given}
     memory = config.memory.model_copy(update=missing)
-    if memory.rows < 1:
-        raise ConfigError(f"memory.rows: method {name!r} needs at least 1, not {memory.rows}")
+    if memory.size < 1:
+        raise ConfigError(f"memory.size: method {name!r} needs at least 1, not {memory.size}")
     if memory.policy not in method.memories:
         problem = unknown(f"policy for {name!r}", memory.policy, method.memories)
         raise ConfigError(f"memory.policy: {problem}")
@@ -205,14 +205,16 @@ def native_bf16() -> bool:
         words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     except OSError:
         return True
-    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})  # flags of x86, and the last of Arm
+    return bool(
+        words & {"avx512_bf16", "amx_bf16", "bf16"}
+    )  # flags of x86, and the last of Variant
 
 
-def trusted(config: Config, files: Sequence[str], what: str) -> dict[str, sections.Own]:
+def trusted(config: Config, files: Sequence[str], what: str) -> dict[str, sections.Custom]:
     """The config's own parts, in files that the user names; code that nobody named is refused."""
-    found: dict[str, sections.Own] = {}
+    found: dict[str, sections.Custom] = {}
     unasked = [p for p in (*config.method.split("+"), config.net.name) if is_reference(p)]
-    for name, part in config.own.items():
+    for name, part in config.custom.items():
         place = part.source.rpartition(":")[0]
         same = [one for one in files if one == place or Path(one).name == Path(place).name]
         if same:
@@ -225,7 +227,7 @@ def trusted(config: Config, files: Sequence[str], what: str) -> dict[str, sectio
     if unasked:
         raise ConfigError(
             f"{what}: it is made with a user's code, {unasked[0]}, which is not executed unasked; "
-            "name the file with --own if you trust it"
+            "name the file with --custom if you trust it"
         )
     return found
 

@@ -23,9 +23,9 @@ from .data.images import Batch, Dataset, Images
 from .data.tasks import Scenario, split
 from .errors import ConfigError
 from .learning.learner import Learner
-from .learning.method import Addition, BoundStage, Method, Stage, Summand
+from .learning.method import AddOn, BoundStage, Method, Stage, WeightedTerm
 from .learning.run import Run, StepEnd, TaskEnd
-from .methods import TERMS
+from .methods import ADDONS
 from .methods.backward import bfp
 from .methods.replay import er
 from .nets.backbones import Wrapped
@@ -159,7 +159,7 @@ def resumes_exactly(method: Method, toy: Toy = toy_run) -> None:
     assert not list(revived(method, saved, toy)), "a finished run trains further"
 
 
-def ignores_a_term_of_weight_zero(method: Method, extra: Summand, toy: Toy = toy_run) -> None:
+def ignores_a_term_of_weight_zero(method: Method, extra: WeightedTerm, toy: Toy = toy_run) -> None:
     """With bn_updates = "stream", net, memory and predictor are the same after every event.
 
     The memory may have a column more, which only the term looks at.
@@ -174,7 +174,7 @@ def ignores_a_term_of_weight_zero(method: Method, extra: Summand, toy: Toy = toy
             assert same(a[part], b[part]), f"{part} changed at {event}"
 
 
-def is_silent_in_the_first_task(method: Method, extra: Summand, toy: Toy = toy_run) -> None:
+def is_silent_in_the_first_task(method: Method, extra: WeightedTerm, toy: Toy = toy_run) -> None:
     """A backward term has no loss in the first task, and one in every later task."""
     spoken: dict[int, set[bool]] = {}
     for event in toy(method + extra):
@@ -206,15 +206,15 @@ def steps_purely(method: Method, toy: Toy = toy_run) -> None:
     batch = run.learner.batch(task.train.take(torch.arange(8)), "augment", cursor)
     draws = run.learner.draw(run.learner.bind(task, stage), cursor)
     twin = copy.deepcopy(run.learner)
-    past = None if twin.teacher is None else copy.deepcopy(twin.teacher.state_dict())
+    past = None if twin.previous_net is None else copy.deepcopy(twin.previous_net.state_dict())
     here, there = (
         _step(learner, learner.bind(task, stage), batch, draws, cursor)
         for learner in (run.learner, twin)
     )
     assert same(list(here), list(there)), "the same step gives another loss"
     assert same(run.learner.state_dict(), twin.state_dict()), "the same step gives another state"
-    if twin.teacher is not None:
-        assert same(dict(past or {}), dict(twin.teacher.state_dict())), "the past has changed"
+    if twin.previous_net is not None:
+        assert same(dict(past or {}), dict(twin.previous_net.state_dict())), "the past has changed"
 
 
 def _step(
@@ -240,7 +240,7 @@ def check_method(method: Method | Callable[[], Method]) -> None:
     Plain, with each backward term, and with all other additions that it takes.
     """
     made = method if isinstance(method, Method) else method()
-    extras = [TERMS[name].recipe() for name in BACKWARD]
+    extras = [ADDONS[name].recipe() for name in BACKWARD]
     for law in LAWS:
         for variant in (made, *(made + extra for extra in extras), with_others(made)):
             law(variant)
@@ -251,12 +251,12 @@ def check_method(method: Method | Callable[[], Method]) -> None:
 
 def with_others(method: Method) -> Method:
     """The method with every addition that it takes, but for the backward terms."""
-    for name, about in TERMS.items():
+    for name, about in ADDONS.items():
         method = method if name in BACKWARD else _with(method, about.recipe())
     return method
 
 
-def _with(method: Method, extra: Addition) -> Method:
+def _with(method: Method, extra: AddOn) -> Method:
     try:
         return method + extra
     except ConfigError:

@@ -20,7 +20,7 @@ from torch import Tensor
 from linsep.analysis import ANALYSES, cka
 from linsep.analysis.analyse import analyse, lacking, stored, table
 from linsep.analysis.features import Features, reopen
-from linsep.compare.arms import compare
+from linsep.compare.variants import compare
 from linsep.errors import ConfigError, StateError
 from linsep.nets.heads import LinearHead
 from linsep.prepare import prepare
@@ -30,7 +30,7 @@ from linsep.storage import snapshots
 from linsep.storage.folder import RunFolder
 from linsep.storage.session import Session
 from linsep.storage.store import Store
-from tests.helpers.analysed_runs import SETTINGS, T, trained
+from tests.helpers.analysed_runs import PROTOCOLS, T, trained
 from tests.helpers.command import command
 
 QUICK: dict[str, dict[str, Any]] = {
@@ -133,7 +133,7 @@ def test_code_of_a_foreign_run_is_not_run(runs: Path, tmp_path: Path) -> None:
 
 
 def test_what_was_trained_elsewhere_is_looked_at_here(tmp_path: Path) -> None:
-    settings = SETTINGS | {"method": "ft", "compute": {"device": "cuda"}}
+    settings = PROTOCOLS | {"method": "ft", "compute": {"device": "cuda"}}
     there = prepare(from_settings(settings), lenient=True, here=False)
     folder = tmp_path / there.name
     folder.mkdir()
@@ -301,8 +301,8 @@ def test_probes_stand_beside_the_trained_head(opened: Callable[[str], Features])
 
 
 def test_a_first_task_of_one_class_has_no_probe(tmp_path: Path) -> None:
-    changed = {"scenario": SETTINGS["scenario"] | {"first_task": 1, "per_task": 1}, "method": "ft"}
-    with Session(prepare(from_settings(SETTINGS | changed), lenient=True), tmp_path) as session:
+    changed = {"scenario": PROTOCOLS["scenario"] | {"first_task": 1, "per_task": 1}, "method": "ft"}
+    with Session(prepare(from_settings(PROTOCOLS | changed), lenient=True), tmp_path) as session:
         for _ in session:
             pass
     run = Features(session.folder, reopen(session.folder))
@@ -427,16 +427,16 @@ def test_without_snapshots_it_says_what_to_do(tmp_path: Path) -> None:
 
 def test_tables_gather_seeds(runs: Path) -> None:
     records = Store(runs).select("method=derpp+bfp")
-    arms = compare(records).arms
+    variants = compare(records).variants
     contents = [
         {"final": [{"portion": 1.0, "accuracy": a}], "head": h}
         for a, h in ((0.5, 0.25), (0.7, 0.35))
     ]
     found = {r.folder: c for r, c in zip(records, contents, strict=True)}
-    shown = table("probe", arms, found)
+    shown = table("probe", variants, found)
     assert shown.columns == ["method", "seeds", "own head", "100 %"]
     ((method, seeds, head, probe),) = shown.rows
-    assert (method, seeds) == ("DER++ w/ BFP", 2)
+    assert (method, seeds) == ("DER++ + BFP", 2)
     assert head.mean == pytest.approx(30.0)  # type: ignore[union-attr]
     assert probe.mean == pytest.approx(60.0)  # type: ignore[union-attr]
     assert probe.std == pytest.approx(10 * 2**0.5)  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ import pytest
 import linsep.analysis
 import linsep.report
 from linsep.analysis.analyse import find, stored
-from linsep.report.gather import gather
+from linsep.report.gather import load_runs
 from linsep.report.page import ANALYSED, sections
 from linsep.storage.store import Store
 from tests.helpers.analysed_runs import trained
@@ -55,7 +55,7 @@ def test_the_page_s_analysis_runs_and_is_reported(
     said = command("analyse", "--what", "norms", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert "mean length of the features" in said.stdout
-    (section,) = [s for s in sections(gather(Store(runs).select())) if s.name == "norms"]
+    (section,) = [s for s in sections(load_runs(Store(runs).select())) if s.name == "norms"]
     assert section.title == "Length of the features"
     (drawn,) = section.figures
     assert [row[2] for row in drawn.data.rows] == [1.0, 2.0, 3.0]

@@ -97,7 +97,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Path], object], str]] = {
         "refit: is no part of the method 'er'",
     ),
     "no memory to replay from": (
-        ("learn", "new", "january", "--memory", "0", "--method", "er"), nothing, "memory.rows",
+        ("learn", "new", "january", "--memory", "0", "--method", "er"), nothing, "memory.size",
     ),
     "all held out": (("learn", "new", "january", "--holdout", "1"), nothing, "holdout"),
     "negative seed": (("learn", "new", "january", "--seed", "-1"), nothing, "random_state"),

@@ -29,7 +29,7 @@ def prepared(method: str, **more: Any) -> Prepared:
     }
     base = method.partition("+")[0]
     if base not in WITHOUT_MEMORY:
-        settings["memory"] = {"rows": 20}
+        settings["memory"] = {"size": 20}
     quick = {"gdumb": {"epochs": 2}, "bic": {"bias_epochs": 2}, "lucir": {"fitting_epochs": 1}}
     options = {name: own for name, own in quick.items() if name == base}
     return prepare(from_settings(settings | {"options": options | more.get("options", {})}))
@@ -157,16 +157,16 @@ def test_what_was_learned_survives_growth() -> None:
     assert narrow is not None
     images = found.data.scenario.groups[0].test
     wide = taught.learner_for(9)
-    assert torch.equal(narrow.look(images).logits, wide.look(images).logits[:, :4])
+    assert torch.equal(narrow.evaluate(images).logits, wide.evaluate(images).logits[:, :4])
     assert torch.equal(narrow.memory.x, wide.memory.x)
     assert narrow.memory.logits is not None
     assert wide.memory.logits is not None
     stored = wide.memory.logits[: len(wide.memory)]
     assert torch.equal(narrow.memory.logits[: len(narrow.memory)], stored[:, :4])
     # New columns of stored logits: what the grown net says of the stored rows.
-    assert torch.equal(stored[:, 4:], wide.look(wide.memory.images()).logits[:, 4:])
-    assert wide.teacher is not None
-    assert_same(dict(wide.net.state_dict()), dict(wide.teacher.state_dict()))
+    assert torch.equal(stored[:, 4:], wide.evaluate(wide.memory.images()).logits[:, 4:])
+    assert wide.previous_net is not None
+    assert_same(dict(wide.net.state_dict()), dict(wide.previous_net.state_dict()))
     assert wide.seen.tolist() == [True] * 4 + [False] * 5
 
 

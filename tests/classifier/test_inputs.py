@@ -40,13 +40,13 @@ def files(folder: Path) -> list[Path]:
 
 class Pairs(torch.utils.data.Dataset[Any]):
     def __init__(self, shown: list[Any]) -> None:
-        self.shown = shown
+        self.eval_net = shown
 
     def __len__(self) -> int:
         return N
 
     def __getitem__(self, i: int) -> Any:
-        return self.shown[i], LABELS[i]
+        return self.eval_net[i], LABELS[i]
 
 
 class Feature:

@@ -45,12 +45,12 @@ def test_every_command_asks_before_it_executes(freeze: tuple[str, ...], tmp_path
         done = subprocess.run([*start, *words], cwd=tmp_path, capture_output=True, text=True)
         if words[0] != "model":
             assert done.returncode == 2
-            assert "not executed unasked; name the file with --own" in done.stderr
+            assert "not executed unasked; name the file with --custom" in done.stderr
         assert not (tmp_path / "executed").exists(), words
     for words in uses[:3]:
-        said = command(*words, "--own", "mine.py", cwd=tmp_path)
+        said = command(*words, "--custom", "mine.py", cwd=tmp_path)
         assert said.returncode == 0, said.stderr
     assert (
-        len(IncrementalClassifier.load(tmp_path / "m", own=[str(tmp_path / "mine.py")]).history_)
+        len(IncrementalClassifier.load(tmp_path / "m", custom=[str(tmp_path / "mine.py")]).history_)
         == 2
     )

@@ -1,4 +1,4 @@
-"""Lessons for a model in a folder: killed at any moment, they end at the same bits."""
+"""Lessons for a model in a folder: killed at any context, they end at the same bits."""
 
 from pathlib import Path
 from typing import Any

@@ -13,7 +13,7 @@ import pytest
 from linsep.cli import completion, data, paper
 from linsep.cli.commands import app
 from linsep.grids.engines import ENGINES
-from linsep.methods import METHODS, TERMS
+from linsep.methods import ADDONS, METHODS
 from linsep.settings.config import all_settings, from_settings
 from linsep.settings.layers import SHORT, assignment
 from linsep.settings.signature import options_of
@@ -27,7 +27,7 @@ def offered(parameter: str, text: str, **given: Any) -> list[str]:
 
 
 def test_words_are_those_of_what_is_imported() -> None:
-    for name, entry in (METHODS | TERMS).items():
+    for name, entry in (METHODS | ADDONS).items():
         assert completion.options(entry) == list(options_of(entry.recipe)), name
     assert offered("log", "") == offered("to", "") == list(LOGGERS)
     assert offered("on", "") == list(ENGINES)
@@ -49,7 +49,7 @@ def test_every_parameter_that_is_named_exists() -> None:
     [
         ("method", "derpp", ["derpp"]),
         ("method", "derpp+b", ["derpp+bfp", "derpp+bfp2"]),
-        ("method", "er+bfp+", [f"er+bfp+{term}" for term in TERMS]),
+        ("method", "er+bfp+", [f"er+bfp+{term}" for term in ADDONS]),
         ("scenario", "split-cifar", ["split-cifar10", "split-cifar100"]),
         ("net", "res", ["resnet18"]),
         ("preset", "", ["paper", "authors", "fast"]),
@@ -73,8 +73,8 @@ def test_words(parameter: str, text: str, expected: list[str]) -> None:
 
 def test_every_setting_that_is_offered_is_one() -> None:
     """Each is known to the config; that it may not be empty is another matter."""
-    known = {setting.name for setting in all_settings()}
-    recipes = METHODS | TERMS
+    known = {protocol.name for protocol in all_settings()}
+    recipes = METHODS | ADDONS
     for word in offered("set_", ""):
         name = word.removesuffix("=")
         part, _, option = name.partition(".")

@@ -10,7 +10,7 @@ import torch
 from linsep.data.images import Dataset, Images
 from linsep.learning import run as running
 from linsep.learning.cost import TRAINED, Meter
-from linsep.methods import METHODS, TERMS
+from linsep.methods import ADDONS, METHODS
 from linsep.prepare import prepare
 from linsep.settings.config import Config
 
@@ -30,7 +30,7 @@ def blank() -> Dataset:
 
 
 class Apart(Meter):
-    """Counts passes forward of each stage's newest step apart from those between steps."""
+    """Counts compute forward of each stage's newest step apart from those between steps."""
 
     between = 0.0
 
@@ -57,7 +57,7 @@ def counted(method: str, monkeypatch: pytest.MonkeyPatch) -> float:
     monkeypatch.setattr(running, "batches", lambda order, size: list(order.split(size))[:3])
     settings: dict[str, Any] = {"scenario": {"per_task": 2}, "training": {"epochs": 1}}
     config = Config(
-        method=method, net="mlp", memory={"rows": 200}, compute={"device": "cpu"}, **settings
+        method=method, net="mlp", memory={"size": 200}, compute={"device": "cpu"}, **settings
     )
     prepared = prepare(config, data=blank(), lenient=True)
     run = prepared.build()
@@ -72,7 +72,7 @@ def counted(method: str, monkeypatch: pytest.MonkeyPatch) -> float:
                 rows = len(run.learner.bind(run.scenario.tasks[place[0]], stage).rows)
                 size = run.learner.training.batch_size
                 steps[place] = rows / size * (stage.epochs or EPOCHS)
-    whole = sum(steps[place] * passes for place, passes in of_a_step.items())
+    whole = sum(steps[place] * compute for place, compute in of_a_step.items())
     return (whole + meter.between) / (TRAINED * EPOCHS * CLASSES * PER_CLASS)
 
 
@@ -82,13 +82,13 @@ def marked(names: Any) -> list[Any]:
 
 @pytest.mark.parametrize("name", marked(METHODS))
 def test_methods_cost_what_is_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert METHODS[name].passes == pytest.approx(counted(name, monkeypatch), abs=0.015)
+    assert METHODS[name].compute == pytest.approx(counted(name, monkeypatch), abs=0.015)
 
 
-@pytest.mark.parametrize("name", marked(TERMS))
+@pytest.mark.parametrize("name", marked(ADDONS))
 def test_add_ons_cost_what_is_counted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     added = counted(f"er+{name}", monkeypatch) - counted("er", monkeypatch)
-    assert TERMS[name].passes == pytest.approx(added, abs=0.015)
+    assert ADDONS[name].compute == pytest.approx(added, abs=0.015)
 
 
 def test_the_figures_are_those_worked_out_by_hand() -> None:
@@ -98,5 +98,7 @@ def test_the_figures_are_those_worked_out_by_hand() -> None:
         "lwf": 1 + LATER / 3,
         "gdumb": 63 * 200 * 5 / (50 * 50_000),  # its own epochs, on the memory alone
     }  # fmt: skip
-    assert {name: METHODS[name].passes for name in by_hand} == pytest.approx(by_hand, abs=0.01)
-    assert TERMS["bfp"].passes == pytest.approx(LATER * (1 + 2 / 3), abs=0.01)  # a draw, two frozen
+    assert {name: METHODS[name].compute for name in by_hand} == pytest.approx(by_hand, abs=0.01)
+    assert ADDONS["bfp"].compute == pytest.approx(
+        LATER * (1 + 2 / 3), abs=0.01
+    )  # a draw, two frozen

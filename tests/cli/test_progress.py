@@ -19,7 +19,7 @@ from linsep.grids.worker import Report
 from linsep.learning.cost import Workload
 from linsep.learning.run import ChunkEnd, EpochEnd, StepEnd, TaskEnd
 from linsep.methods import assemble
-from tests.helpers.real_runs import SETTINGS
+from tests.helpers.real_runs import PROTOCOLS
 
 NAMES = ["fashion-mini-er-m200-s0-0123456789", "split-tinyimagenet-derpp+bfp-m5120-s10-abcdef"]
 
@@ -145,9 +145,9 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_notebooks_bar_moves_to_the_end_and_shows_place_and_accuracy(
     shown: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    linsep.train(SETTINGS, runs=tmp_path / "silent")
+    linsep.train(PROTOCOLS, runs=tmp_path / "silent")
     assert shown == []
-    run = linsep.train(SETTINGS, runs=tmp_path, progress=True)
+    run = linsep.train(PROTOCOLS, runs=tmp_path, progress=True)
     shares = [float(re.findall(r'<progress value="([.0-9]+)" max="1">', h)[0]) for h in shown]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0, 1)

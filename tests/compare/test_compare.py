@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from linsep.compare.arms import Comparison, Estimate, compare
 from linsep.compare.summaries import differences, notes, summary
 from linsep.compare.tables import Table
+from linsep.compare.variants import Comparison, Estimate, compare
 from linsep.storage.store import Store
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
@@ -27,10 +27,10 @@ def compared(runs: Path, where: str | None = None, against: str | None = None) -
     return compare(Store(runs).select(where), against)
 
 
-def estimate(found: Comparison, label: str, setting: str, metric: str) -> Estimate:
+def estimate(found: Comparison, label: str, protocol: str, metric: str) -> Estimate:
     (one,) = [
         e for es in found.estimates for e in es
-        if (e.arm.label, e.setting, e.metric) == (label, setting, metric)
+        if (e.variant.label, e.protocol, e.metric) == (label, protocol, metric)
     ]  # fmt: skip
     return one
 
@@ -48,11 +48,11 @@ def test_numbers_agree_with_scipy(seeds: int, tmp_path: Path) -> None:
         values[method].append(drawn(rng))
         make_run(tmp_path, method, seed, metrics=values[method][-1])
     found = compared(tmp_path)
-    for setting, metric in product(("class_il", "task_il"), ("faa", "ff", "ala")):
+    for protocol, metric in product(("class_il", "task_il"), ("faa", "ff", "ala")):
         base, ours = (
-            np.array([v[setting][metric] for v in values[m]]) for m in ("derpp", "derpp+bfp")
+            np.array([v[protocol][metric] for v in values[m]]) for m in ("derpp", "derpp+bfp")
         )
-        one = estimate(found, "derpp+bfp", setting, metric)
+        one = estimate(found, "derpp+bfp", protocol, metric)
         assert one.summary is not None
         assert one.pairs is not None
         interval = stats.t.interval(0.95, seeds - 1, ours.mean(), stats.sem(ours))
@@ -87,14 +87,14 @@ def test_pairs_are_by_seed(tmp_path: Path) -> None:
 
 def test_runs_are_grouped_by_what_differs(tmp_path: Path) -> None:
     for seed, rows, lr in product(range(2), (200, 500), (0.1, 0.03)):
-        settings = {"memory": {"rows": rows}, "training": {"lr": lr}}
+        settings = {"memory": {"size": rows}, "training": {"lr": lr}}
         for method in ("er", "er+bfp"):
             faa = rows / 10 + lr + seed + len(method)
             make_run(tmp_path, method, seed, faa, settings=settings, label=f"-{lr}")
     found = compared(tmp_path)
-    assert set(found.differing) == {"memory.rows", "training.lr"}
-    assert len(found.arms) == 8
-    assert all(len(arm.runs) == 2 for arm in found.arms)
+    assert set(found.differing) == {"memory.size", "training.lr"}
+    assert len(found.variants) == 8
+    assert all(len(variant.runs) == 2 for variant in found.variants)
     gaps = [
         f.pairs.difference.mean
         for fs in found.estimates
@@ -114,7 +114,7 @@ def test_options_of_a_method_make_arms_and_share_the_base(tmp_path: Path) -> Non
             settings = {"er": {"replay_ce": 1.0}, "bfp": {"weight": weight}}
             make_run(tmp_path, "er+bfp", seed, 50 + weight, settings=settings, label=f"-{weight}")
     found = compared(tmp_path)
-    assert [arm.label for arm in found.arms] == [
+    assert [variant.label for variant in found.variants] == [
         "er", "er+bfp (bfp.weight=1)", "er+bfp (bfp.weight=3)",
     ]  # fmt: skip
     one = estimate(found, "er+bfp (bfp.weight=3)", "class_il", "faa")
@@ -157,7 +157,10 @@ def test_class_orders_are_pooled_and_paired_by_order_and_seed(tmp_path: Path) ->
         make_order(tmp_path, "er+bfp", order, seed, faa + gains[order, seed])
     make_order(tmp_path, "er+bfp", 3, 0, 99.0)  # without a counterpart
     found = compared(tmp_path)
-    assert [(arm.label, len(arm.runs)) for arm in found.arms] == [("er", 4), ("er+bfp", 5)]
+    assert [(variant.label, len(variant.runs)) for variant in found.variants] == [
+        ("er", 4),
+        ("er+bfp", 5),
+    ]
     one = estimate(found, "er+bfp", "class_il", "faa")
     assert one.pairs is not None
     assert one.pairs.keys == tuple((*key, 0) for key in base)
@@ -174,12 +177,12 @@ def test_the_natural_order_has_no_seed(tmp_path: Path) -> None:
     make_order(tmp_path, "er", None, 0, 50.0, order_seed=1)
     make_order(tmp_path, "er", None, 0, 50.0, order_seed=2)
     found = compared(tmp_path)
-    assert [len(arm.runs) for arm in found.arms] == [1]
+    assert [len(variant.runs) for variant in found.variants] == [1]
     assert notes(found) == ["1 with the settings and seed of another, left out: er-200-s0-None-2"]
 
 
 def test_a_damaged_run_does_not_cost_the_grid_its_table(tmp_path: Path) -> None:
-    from linsep.cli.store import show_arms
+    from linsep.cli.store import show_variants
 
     good, bad = (make_run(tmp_path, "er", seed, 50.0) for seed in (0, 1))
     (bad / "results.json").write_text("{")
@@ -188,7 +191,7 @@ def test_a_damaged_run_does_not_cost_the_grid_its_table(tmp_path: Path) -> None:
         redirect_stdout(out),
         pytest.warns(UserWarning, match="left out of the table: .*er-200-s1"),
     ):
-        show_arms([good, bad])
+        show_variants([good, bad])
     assert "50.00" in out.getvalue()
 
 
@@ -210,7 +213,7 @@ def test_terminal_and_markdown(pair: Path) -> None:
     assert "72.00 ± 0.50" in plain
     assert "4.85 to 9.15" in plain
     marked = command("compare", "--format", "markdown", cwd=pair).stdout
-    assert "| Class-IL | DER++ w/ BFP | 3 | **72.00 ± 0.50** | **28.00 ± 0.50** |" in marked
+    assert "| Class-IL | DER++ + BFP | 3 | **72.00 ± 0.50** | **28.00 ± 0.50** |" in marked
     assert "- 95 %: Student's interval" in marked
     command("compare", "-o", "table.txt", cwd=pair)
     assert "72.00 ± 0.50" in (pair / "table.txt").read_text()
@@ -222,7 +225,7 @@ def test_csv_and_json_keep_whole_numbers(pair: Path) -> None:
     (one,) = [
         r
         for r in rows
-        if (r["setting"], r["method"], r["metric"]) == ("class_il", "derpp+bfp", "ff")
+        if (r["protocol"], r["method"], r["metric"]) == ("class_il", "derpp+bfp", "ff")
     ]
     assert (one["against"], one["better"], one["worse"], one["same"]) == ("derpp", "3", "0", "0")
     expected = stats.ttest_rel([28.5, 27.5, 28.0], [35.0, 34.0, 36.0])
@@ -237,7 +240,7 @@ def test_csv_and_json_keep_whole_numbers(pair: Path) -> None:
 def test_runs_by_name_and_by_folder(pair: Path) -> None:
     said = command("compare", "derpp-200-s0", "runs/derpp+bfp-200-s0", cwd=pair)
     assert said.returncode == 0, said.stderr
-    assert "DER++ w/ BFP" in said.stdout
+    assert "DER++ + BFP" in said.stdout
     wrong = {
         "not a run": ("compare", "derp-200"),
         "any of 3 runs": ("compare", "derpp-200"),
@@ -280,18 +283,21 @@ def test_plain_text_marks_the_best_and_parts_groups() -> None:
 def test_versions_of_a_users_method_are_arms_and_its_places_are_not(tmp_path: Path) -> None:
     for seed, place, digest in ((0, "a", "1"), (1, "b", "1"), (0, "a", "2")):
         source = {"er_kd": {"source": f"/{place}/mine.py:er_kd", "digest": digest}}
-        make_run(tmp_path, "er_kd", seed, 50.0 + seed, settings={"own": source}, label=digest)
+        make_run(tmp_path, "er_kd", seed, 50.0 + seed, settings={"custom": source}, label=digest)
     make_run(tmp_path, "er", 0, 40.0)
-    labels = [(arm.label, len(arm.runs)) for arm in compare(Store(tmp_path).records()).arms]
+    labels = [
+        (variant.label, len(variant.runs))
+        for variant in compare(Store(tmp_path).records()).variants
+    ]
     assert labels == [
         ("er", 1), ("er_kd (own.er_kd.digest=1)", 2), ("er_kd (own.er_kd.digest=2)", 1),
     ]  # fmt: skip
-    one = compare(Store(tmp_path).select("seed=1 or method=er")).arms
-    assert [arm.label for arm in one] == ["er", "er_kd"]
+    one = compare(Store(tmp_path).select("seed=1 or method=er")).variants
+    assert [variant.label for variant in one] == ["er", "er_kd"]
 
 
 def test_runs_on_other_images_are_no_repetition(tmp_path: Path) -> None:
-    """The same seed with two choices of images: two runs of an arm, paired choice by choice."""
+    """The same seed with two choices of images: two runs of a variant, paired choice by choice."""
     for method, add in (("er", 0.0), ("er+bfp", 5.0)):
         for subset, faa in ((1, 40.0), (2, 60.0)):
             settings = {"scenario": {"subset_seed": subset, "per_class": 50}}
@@ -303,4 +309,4 @@ def test_runs_on_other_images_are_no_repetition(tmp_path: Path) -> None:
     assert one.pairs is not None
     assert (one.summary.n, one.summary.mean) == (2, 55.0)
     assert (one.pairs.difference.n, one.pairs.difference.mean) == (2, 5.0)
-    assert [str(member) for member in one.arm.runs] == ["0 (images 1)", "0 (images 2)"]
+    assert [str(member) for member in one.variant.runs] == ["0 (images 1)", "0 (images 2)"]

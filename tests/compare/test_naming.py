@@ -1,4 +1,4 @@
-"""What arms, blocks and data are called: by what differs, in short words, or as the user says."""
+"""What variants, blocks and data are called: by what differs, or as the user says."""
 
 import io
 from itertools import product
@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from linsep.compare.arms import Arm, compare
 from linsep.compare.naming import OWN, SCENARIOS, data_title, telling, title
 from linsep.compare.summaries import differences, remarks, summary
 from linsep.compare.tables import draw, fitted
+from linsep.compare.variants import Variant, compare
 from linsep.data.registry import SOURCES
 from linsep.storage.store import Store
 from tests.helpers.made_runs import make_run
 
 
-def arms(runs: Path) -> list[Arm]:
-    return list(compare(Store(runs).records()).arms)
+def variants(runs: Path) -> list[Variant]:
+    return list(compare(Store(runs).records()).variants)
 
 
 def titles(runs: Path) -> list[str]:
-    return [arm.title for arm in arms(runs)]
+    return [variant.title for variant in variants(runs)]
 
 
 rows = st.lists(st.fixed_dictionaries({n: st.integers(0, 2) for n in "abcd"}), max_size=8)
@@ -43,7 +43,7 @@ def test_labels_tell_apart_what_all_fields_do_and_none_is_needless(
 
 
 def test_an_arm_is_called_by_what_differs(tmp_path: Path) -> None:
-    """The base's own option is the same in both arms with BFP, and is not said there."""
+    """The base's own option is the same in both variants with BFP, and is not said there."""
     for weight, init in ((0.5, "default"), (3.0, "default"), (3.0, "identity")):
         settings = {"er": {"replay_ce": 1.0}, "bfp": {"weight": weight, "init": init}}
         make_run(tmp_path, "er+bfp", 0, 50.0, settings=settings, label=f"{weight}{init}")
@@ -52,8 +52,8 @@ def test_an_arm_is_called_by_what_differs(tmp_path: Path) -> None:
     make_run(tmp_path, "er+bfp+fd", 0, 50.0, settings={"fd": {"weight": 7.0}})
     assert titles(tmp_path) == [
         "ER, replay_ce=1", "ER, replay_ce=2",
-        "ER w/ BFP, γ=0.5, BFP init=default", "ER w/ BFP, γ=3, BFP init=default",
-        "ER w/ BFP, γ=3, BFP init=identity", "ER w/ BFP, FD",
+        "ER + BFP, γ=0.5, BFP init=default", "ER + BFP, γ=3, BFP init=default",
+        "ER + BFP, γ=3, BFP init=identity", "ER + BFP + FD",
     ]  # fmt: skip
 
 
@@ -61,13 +61,13 @@ def test_a_block_is_called_by_what_differs(tmp_path: Path) -> None:
     """Net, epochs and data change with the scenario, which is enough to say."""
     for name, rows in product(("split-cifar10", "split-mnist"), (200, 500)):
         settings = {
-            "scenario": {"name": name}, "memory": {"rows": rows},
+            "scenario": {"name": name}, "memory": {"size": rows},
             "net": {"name": f"net of {name}"}, "training": {"epochs": len(name)},
         }  # fmt: skip
         make_run(tmp_path, "er", 0, 50.0, settings=settings, label=name)
     alike = {"net": {"name": "net of split-cifar10"}, "training": {"epochs": 13}}
-    make_run(tmp_path, "ft", 0, 50.0, settings=alike | {"memory": {"rows": 0}})
-    assert [arm.place for arm in arms(tmp_path)] == [
+    make_run(tmp_path, "ft", 0, 50.0, settings=alike | {"memory": {"size": 0}})
+    assert [variant.place for variant in variants(tmp_path)] == [
         "Split CIFAR-10, no memory", "Split CIFAR-10, memory=200", "Split CIFAR-10, memory=500",
         "Split MNIST, memory=200", "Split MNIST, memory=500",
     ]  # fmt: skip
@@ -80,14 +80,14 @@ def test_the_name_of_an_arm_is_the_users_if_it_is_its_own(tmp_path: Path) -> Non
     for seed in range(2):
         named("er+bfp", seed, "ours")
         named("er", seed, f"try {seed}")  # not one name
-        named("derpp", seed, "theirs")  # not of one arm
+        named("derpp", seed, "theirs")  # not of one variant
         named("derpp+bfp", seed, "theirs")
         named("ft", seed, "JT")  # what another is called
         named("jt", seed, "")
-    assert titles(tmp_path) == ["DER++", "DER++ w/ BFP", "ER", "ours", "FT", "JT"]
+    assert titles(tmp_path) == ["DER++", "DER++ + BFP", "ER", "ours", "FT", "JT"]
     found = compare(Store(tmp_path).records())
     assert "ours" in [row[1] for row in summary(found).rows]
-    assert "ours is ER w/ BFP" in remarks(found)
+    assert "ours is ER + BFP" in remarks(found)
 
 
 def test_own_data_is_called_by_its_name_or_its_file() -> None:
@@ -119,7 +119,7 @@ def printed(table: object, width: int) -> list[str]:
 def ordinary(tmp_path: Path) -> Path:
     for seed, rows in product(range(3), (200, 500)):
         for method in ("er_ace", "derpp", "derpp+bfp", "jt"):
-            settings = {"memory": {"rows": 0 if method == "jt" else rows}}
+            settings = {"memory": {"size": 0 if method == "jt" else rows}}
             if not (tmp_path / f"jt-0-s{seed}").exists() or method != "jt":
                 make_run(tmp_path, method, seed, 50.0 + seed, settings=settings)
     return tmp_path
@@ -133,7 +133,7 @@ def test_a_row_is_a_line_and_names_are_whole(ordinary: Path, width: int) -> None
         assert max(map(len, lines)) <= width
         assert not any("…" in line for line in lines)
         starts = [row[1] for row in table.rows]
-        assert sum("DER++ w/ BFP" in line for line in lines) == starts.count("DER++ w/ BFP")
+        assert sum("DER++ + BFP" in line for line in lines) == starts.count("DER++ + BFP")
         assert sum("± " in line for line in lines) == len(table.rows)
 
 
@@ -151,7 +151,7 @@ def test_what_there_is_no_room_for_is_left_out_and_named(ordinary: Path) -> None
 
 
 def test_the_bound_is_never_the_best(ordinary: Path) -> None:
-    make_run(ordinary, "jt", 9, 99.0, settings={"memory": {"rows": 0}})
+    make_run(ordinary, "jt", 9, 99.0, settings={"memory": {"size": 0}})
     for part in summary(compare(Store(ordinary).select("memory=0"))).split():
         assert "**" not in part.to_markdown()
     ranked = summary(compare(Store(ordinary).records()), intervals=False).split()
@@ -159,6 +159,6 @@ def test_the_bound_is_never_the_best(ordinary: Path) -> None:
 
 
 def test_titles_by_hand() -> None:
-    assert title("derpp+bfp") == "DER++ w/ BFP"
-    assert title("er_ace+fd+bfp2") == "ER-ACE w/ FD, BFP-2"
+    assert title("derpp+bfp") == "DER++ + BFP"
+    assert title("er_ace+fd+bfp2") == "ER-ACE + FD + BFP-2"
     assert title("mine+own") == "mine w/ own"

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linsep.compare.arms import compare
 from linsep.compare.pivot import choose, pivot
 from linsep.compare.tables import Spread, Table
+from linsep.compare.variants import compare
 from linsep.storage.store import Store
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
@@ -27,10 +27,10 @@ ROWS = (200, 500)
 def kept(tmp_path: Path) -> Path:
     for (method, values), rows in product(FAA.items(), ROWS):
         for seed, faa in enumerate(values):
-            settings = {"memory": {"rows": rows}}
+            settings = {"memory": {"size": rows}}
             make_run(tmp_path / "runs", method, seed, faa + rows / 100, settings=settings)
     for seed in range(2):
-        make_run(tmp_path / "runs", "jt", seed, 90.0 + 2 * seed, settings={"memory": {"rows": 0}})
+        make_run(tmp_path / "runs", "jt", seed, 90.0 + 2 * seed, settings={"memory": {"size": 0}})
     return tmp_path
 
 
@@ -43,7 +43,7 @@ def test_every_cell_is_the_mean_and_std_of_its_runs(kept: Path) -> None:
     table, _ = made(kept, metrics="faa", columns="memory,seeds", spread="std")
     assert list(table.columns) == ["method", "seeds", "memory=200 FAA", "memory=500 FAA"]
     for row in table.rows:
-        method = {"ER": "er", "ER w/ BFP": "er+bfp"}.get(str(row[0]))
+        method = {"ER": "er", "ER + BFP": "er+bfp"}.get(str(row[0]))
         assert row[1] == 2
         for rows, cell in zip(ROWS, row[2:], strict=True):
             if method:
@@ -57,7 +57,7 @@ def test_formats_have_the_same_choices(kept: Path) -> None:
     words = ("compare", "--metrics", "faa,task_il.faa", "--columns", "memory", "--spread")
     text = command(*words, "interval", "--format", "csv", cwd=kept).stdout
     rows = list(csv.DictReader(io.StringIO(text)))
-    assert [row["method"] for row in rows] == ["JT", "ER", "ER w/ BFP"]
+    assert [row["method"] for row in rows] == ["JT", "ER", "ER + BFP"]
     name = "memory=500 Task-IL FAA"
     low, middle, high = (float(rows[1][n]) for n in (f"{name} low", name, f"{name} high"))
     assert middle == 56.0
@@ -65,7 +65,7 @@ def test_formats_have_the_same_choices(kept: Path) -> None:
     whole = json.loads(command(*words, "none", "--format", "json", cwd=kept).stdout)
     assert whole["rows"][1][name] == 56.0
     marked = command(*words, "none", "--format", "markdown", cwd=kept).stdout
-    assert "| ER w/ BFP | **56.50** | **56.50** | **59.50** | **59.50** |" in marked
+    assert "| ER + BFP | **56.50** | **56.50** | **59.50** | **59.50** |" in marked
     interval = command(*words, "interval", "--format", "markdown", cwd=kept).stdout
     assert re.search(r"\| ER \| 53\.00 \(\d+\.\d\d to \d+\.\d\d\) \|", interval)
 
@@ -76,7 +76,7 @@ def test_settings_without_columns_stand_side_by_side(kept: Path) -> None:
     assert r"& \multicolumn{2}{c}{Class-IL} & Task-IL \\" not in table.to_latex()
     assert r"\multicolumn{2}{c}{Class-IL} & \multicolumn{1}{c}{Task-IL} \\" in table.to_latex()
     assert [row[0] for row in table.rows] == ["no memory", *["memory=200"] * 2, *["memory=500"] * 2]
-    assert table.group == "setting"
+    assert table.group == "protocol"
 
 
 def test_what_goes_with_a_column_does_not_part_the_rows(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_what_goes_with_a_column_does_not_part_the_rows(tmp_path: Path) -> None:
             settings = own | ({"bfp": {"weight": weight}} if "bfp" in method else {})
             make_run(tmp_path / "runs", method, 0, 50.0, settings=settings, label=name)
     table, notes = made(tmp_path, columns="scenario")
-    assert [row[0] for row in table.rows] == ["ER", "ER w/ BFP"]
+    assert [row[0] for row in table.rows] == ["ER", "ER + BFP"]
     assert table.columns[1] == "Split CIFAR-10 FAA"
     assert None not in [cell for row in table.rows for cell in row]
     assert notes == ["weight, epochs goes with the columns"]
@@ -102,7 +102,7 @@ def test_an_option_may_make_columns(tmp_path: Path) -> None:
     assert list(table.columns) == ["method", "γ=0.5 FAA", "γ=10 FAA"]
     assert [list(row) for row in table.rows] == [
         ["ER", Spread(40.0), Spread(40.0)],
-        ["ER w/ BFP", Spread(0.5), Spread(10.0)],
+        ["ER + BFP", Spread(0.5), Spread(10.0)],
     ]
     assert "methods without γ" in notes[0]
 

@@ -1,4 +1,4 @@
-"""Arms at equal cost, and curves over the weight of an added term."""
+"""Variants at equal cost, and curves over the weight of an added term."""
 
 import json
 from itertools import product
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linsep.compare.arms import Comparison, compare
 from linsep.compare.pivot import choose, pivot
 from linsep.compare.summaries import listing, long, summary
 from linsep.compare.tables import Interval, Spread
 from linsep.compare.tradeoffs import Curve, at_equal, curve_table, frontier, tradeoff
+from linsep.compare.variants import Comparison, compare
 from linsep.errors import ConfigError
 from linsep.storage.store import Store
 from tests.helpers.made_runs import make_run, spend
@@ -32,7 +32,7 @@ COSTS = {
 
 
 def test_a_group_spans_five_percent(tmp_path: Path) -> None:
-    table, notes = at_equal(made(tmp_path, COSTS), "passes")
+    table, notes = at_equal(made(tmp_path, COSTS), "compute")
     assert [(row[0], row[1], row[3]) for row in table.rows] == [
         ("up to 1.00 passes", "FT", 1.0),
         ("up to 1.89 passes", "DER", 1.89),
@@ -48,7 +48,7 @@ def test_a_group_spans_five_percent(tmp_path: Path) -> None:
 
 
 def test_against_a_method_lists_what_costs_no_more(tmp_path: Path) -> None:
-    table, _ = at_equal(made(tmp_path, COSTS), "passes", "er")
+    table, _ = at_equal(made(tmp_path, COSTS), "compute", "er")
     gaps = {row[1]: row[-1] for row in table.rows}
     assert list(gaps) == ["ER-ACE", "ER", "DER", "FT"]
     gap = gaps["ER-ACE"]
@@ -63,13 +63,13 @@ def test_epochs_are_a_way_to_spend(tmp_path: Path) -> None:
     for seed in range(2):
         longer = {"training": {"epochs": 4, "schedule": {"milestones": [1]}}}
         spend(make_run(tmp_path, "er", seed, 43 + seed, settings=longer, label="-long"), 2.0, 2)
-    table, _ = at_equal(compare(Store(tmp_path).select()), "passes")
+    table, _ = at_equal(compare(Store(tmp_path).select()), "compute")
     assert [(row[0], row[1], row[3]) for row in table.rows] == [
         ("up to 2.00 passes", "ER, epochs=2", 2.0),
         ("up to 4.00 passes", "DER++, epochs=2", 4.0),
         ("up to 4.00 passes", "ER, epochs=4", 4.0),
     ]
-    table, _ = at_equal(compare(Store(tmp_path).select()), "passes", "derpp")
+    table, _ = at_equal(compare(Store(tmp_path).select()), "compute", "derpp")
     assert [row[1] for row in table.rows] == ["DER++, epochs=2", "ER, epochs=4"]  # its dearest form
 
 
@@ -83,26 +83,26 @@ def test_memories_are_compared_by_bytes_alone(tmp_path: Path) -> None:
     by_bytes = [(row[0], row[1]) for row in at_equal(comparison, "bytes")[0].rows]
     assert ("up to 5,000 bytes", "ER, memory=500") in by_bytes
     assert ("up to 5,000 bytes", "DER++, memory=200") in by_bytes
-    by_passes = [row[0] for row in at_equal(comparison, "passes")[0].rows]
+    by_passes = [row[0] for row in at_equal(comparison, "compute")[0].rows]
     assert by_passes[0] == "memory=200, up to 2.00 passes"
 
 
 def _rows(rows: int) -> dict[str, Any]:
-    return {"memory": {"rows": rows}}
+    return {"memory": {"size": rows}}
 
 
 def test_what_cannot_be_told_is_refused_or_named(tmp_path: Path) -> None:
     make_run(tmp_path, "lucir", 0, 50.0)
     with pytest.raises(ConfigError, match="these runs have no passes on record; repeat"):
-        at_equal(compare(Store(tmp_path).select()), "passes")
+        at_equal(compare(Store(tmp_path).select()), "compute")
     comparison = made(tmp_path, COSTS)
-    assert at_equal(comparison, "passes")[1][-1] == "no passes on record, left out: LUCIR"
+    assert at_equal(comparison, "compute")[1][-1] == "no passes on record, left out: LUCIR"
     with pytest.raises(ConfigError, match="no seconds on record; they are measured while"):
         at_equal(comparison, "seconds")
     with pytest.raises(ConfigError, match="Did you mean 'passes'"):
         at_equal(comparison, "pases")
     with pytest.raises(ConfigError, match="lucir has no passes on record"):
-        at_equal(comparison, "passes", "lucir")
+        at_equal(comparison, "compute", "lucir")
 
 
 def test_the_frontier_is_beaten_by_no_point() -> None:
@@ -119,12 +119,12 @@ def test_tables_have_passes_where_a_run_has_them(tmp_path: Path) -> None:
     make_run(tmp_path / "old", "er", 0, 40.0)
     old = Store(tmp_path / "old").select()
     for table in (listing(old), summary(compare(old))):
-        assert "passes" not in table.columns
+        assert "compute" not in table.columns
     comparison = made(tmp_path / "new", COSTS)
     make_run(tmp_path / "new", "lucir", 0, 50.0)
     records = Store(tmp_path / "new").select()
     listed = listing(records)
-    at = list(listed.columns).index("passes")
+    at = list(listed.columns).index("compute")
     assert {(row[3], row[at]) for row in listed.rows} == {
         *((method, passes) for method, (passes, _) in COSTS.items()), ("lucir", None),
     }  # fmt: skip
@@ -133,9 +133,9 @@ def test_tables_have_passes_where_a_run_has_them(tmp_path: Path) -> None:
     assert found["ER"] == 2.0
     assert found["LUCIR"] is None
     rows = json.loads(long(comparison).to_json())["rows"]
-    assert {row["passes"] for row in rows if row["method"] == "derpp"} == {3.0}
+    assert {row["compute"] for row in rows if row["method"] == "derpp"} == {3.0}
     chosen, _ = pivot(comparison, choose(comparison, "faa,passes,bytes"))
-    assert chosen.columns == ["method", "FAA", "passes", "bytes"]
+    assert chosen.columns == ["method", "FAA", "compute", "bytes"]
     assert chosen.best == {"FAA": "max"}
     assert chosen.rows[0][2:] == [1.89, 100]  # DER
 
@@ -161,7 +161,7 @@ def test_weights_in_order_and_the_plain_method_is_zero(tmp_path: Path) -> None:
     (curve,) = curves(tmp_path)
     assert (curve.method, curve.field, curve.label) == ("er+bfp", "bfp.weight", "er+bfp")
     assert [point.weight for point in curve.points] == [0.0, 0.5, 3.0, 10.0]
-    found = [point.arm.summary("class_il", "faa") for point in curve.points]
+    found = [point.variant.summary("class_il", "faa") for point in curve.points]
     assert [one.mean for one in found if one] == [51.0, 61.5, 64.0, 71.0]
     shown = curve_table([curve])
     assert [row[1] for row in shown.rows] == ["0", "0.5", "3", "10"] * 2
@@ -171,18 +171,18 @@ def test_weights_in_order_and_the_plain_method_is_zero(tmp_path: Path) -> None:
 
 def test_what_else_differs_makes_curves_of_its_own(tmp_path: Path) -> None:
     for rows, init, weight in product((100, 200), ("default", "identity"), (1.0, 2.0)):
-        settings = {"memory": {"rows": rows}, "bfp": {"weight": weight, "init": init}}
+        settings = {"memory": {"size": rows}, "bfp": {"weight": weight, "init": init}}
         make_run(tmp_path, "er+bfp", 0, rows + weight, settings=settings, label=f"{init}{weight}")
         if init == "default" and weight == 1.0:
-            make_run(tmp_path, "er", 0, float(rows), settings={"memory": {"rows": rows}})
+            make_run(tmp_path, "er", 0, float(rows), settings={"memory": {"size": rows}})
     found = curves(tmp_path)
     assert [(curve.block, curve.options) for curve in found] == [
-        ((("memory.rows", rows),), (("bfp.init", init),))
+        ((("memory.size", rows),), (("bfp.init", init),))
         for rows, init in product((100, 200), ("default", "identity"))
     ]
     for curve in found:
-        kept = dict(curve.block)["memory.rows"]
-        means = [point.arm.summary("task_il", "faa") for point in curve.points]
+        kept = dict(curve.block)["memory.size"]
+        means = [point.variant.summary("task_il", "faa") for point in curve.points]
         assert isinstance(kept, int)
         assert [one.mean for one in means if one] == [kept, kept + 1, kept + 2]
 
@@ -195,4 +195,4 @@ def test_the_other_term_stays(tmp_path: Path) -> None:
         weigh(tmp_path, "er+fd+bfp", weight, 0, 60.0, **fd)
     (curve,) = curves(tmp_path)
     first = curve.points[0]
-    assert (first.weight, first.arm.method) == (0.0, "er+fd")
+    assert (first.weight, first.variant.method) == (0.0, "er+fd")

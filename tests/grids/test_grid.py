@@ -23,7 +23,7 @@ from linsep.storage.lease import Lease
 from tests.helpers.command import command
 from tests.helpers.real_runs import alone, contents
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 4, "train": 20, "test": 5},
     "memory": 8,
     "training": {"epochs": 2, "batch_size": 10},
@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def test_every_combination_once_in_order() -> None:
-    pairs = [(s["method"], s["seed"]) for s in expand(SETTINGS)]
+    pairs = [(s["method"], s["seed"]) for s in expand(PROTOCOLS)]
     assert pairs == [(m, s) for m in ("ft", "er", "er+bfp") for s in (0, 1)]
     nested = expand({"over": {"training": {"lr": [0.1, 0.2]}, "bfp": {"weight": [1, 3]}}})
     assert [(s["training"]["lr"], s["options"]["bfp"]["weight"]) for s in nested] == [
@@ -54,16 +54,16 @@ def test_lists_on_the_command_line() -> None:
 
 
 def test_a_plan_gives_each_method_what_concerns_it(tmp_path: Path) -> None:
-    cells = plan(SETTINGS, tmp_path)
+    cells = plan(PROTOCOLS, tmp_path)
     assert [("-m8-" in cell.name) for cell in cells] == [False] * 2 + [True] * 4
     assert {cell.status for cell in cells} == {"waiting"}
-    doubled = SETTINGS | {"over": {"method": ["ft"], "memory.rows": [8, 9], "seed": [0]}}
+    doubled = PROTOCOLS | {"over": {"method": ["ft"], "memory.size": [8, 9], "seed": [0]}}
     assert len(plan(doubled, tmp_path)) == 1  # ft keeps none, so these are one run
 
 
 @pytest.mark.slow
 def test_a_grid_equals_its_runs_alone_even_when_workers_are_killed(tmp_path: Path) -> None:
-    cells = plan(SETTINGS, tmp_path / "grid")
+    cells = plan(PROTOCOLS, tmp_path / "grid")
     engine = Local(tmp_path / "grid", cpu_slots(2))
     grid = Grid(cells, tmp_path / "grid", save_every=0.0, engine=engine)
     killed = 0
@@ -76,19 +76,19 @@ def test_a_grid_equals_its_runs_alone_even_when_workers_are_killed(tmp_path: Pat
     assert [cell.status for cell in cells] == ["done"] * 6
     for cell in cells:
         assert contents(cell.folder) == contents(alone(cell.settings, tmp_path / "alone"))
-    assert {cell.status for cell in plan(SETTINGS, tmp_path / "grid")} == {"done"}
+    assert {cell.status for cell in plan(PROTOCOLS, tmp_path / "grid")} == {"done"}
 
 
 @pytest.mark.slow
 def test_a_bad_cell_stops_nobody_and_a_stopped_grid_goes_on(tmp_path: Path) -> None:
-    wild = SETTINGS | {"over": {"method": ["er"], "training.lr": [1e30, 0.03]}}
+    wild = PROTOCOLS | {"over": {"method": ["er"], "training.lr": [1e30, 0.03]}}
     cells = plan(wild, tmp_path)
     grid = Grid(cells, tmp_path, workers=1)
     for _ in grid:
         pass
     assert [cell.status for cell in cells] == ["failed", "done"]
     assert "became" in cells[0].reason or "finite" in cells[0].reason
-    long = SETTINGS | {"training": {"epochs": 500}, "over": {"method": ["er"]}}
+    long = PROTOCOLS | {"training": {"epochs": 500}, "over": {"method": ["er"]}}
     cells = plan(long, tmp_path)
     grid = Grid(cells, tmp_path, workers=1)
     for _ in grid:
@@ -150,7 +150,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cells_of(tmp_path: Path, seeds: int) -> list[Any]:
-    return plan(SETTINGS | {"over": {"method": ["er"], "seed": list(range(seeds))}}, tmp_path)
+    return plan(PROTOCOLS | {"over": {"method": ["er"], "seed": list(range(seeds))}}, tmp_path)
 
 
 @pytest.mark.usefixtures("_at_once")
@@ -221,10 +221,10 @@ def test_a_run_held_elsewhere_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_an_impossible_cell_stops_nobody_unless_all_are(tmp_path: Path) -> None:
-    some = SETTINGS | {"over": {"method": ["er"], "memory": [2, 8]}}
+    some = PROTOCOLS | {"over": {"method": ["er"], "memory": [2, 8]}}
     assert [cell.status for cell in plan(some, tmp_path)] == ["failed", "waiting"]
     with pytest.raises(ConfigError, match=r"memory\.rows: 2 rows"):
-        plan(SETTINGS | {"over": {"method": ["er"], "memory": [2]}}, tmp_path)
+        plan(PROTOCOLS | {"over": {"method": ["er"], "memory": [2]}}, tmp_path)
 
 
 def test_the_time_left_is_told_from_what_is_done(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_script_without_a_guard_is_executed_once(tmp_path: Path) -> None:
 
 
 def test_a_device_elsewhere_is_believed_in(tmp_path: Path) -> None:
-    settings = SETTINGS | {"compute": {"device": "cuda"}}
+    settings = PROTOCOLS | {"compute": {"device": "cuda"}}
     if not torch.cuda.is_available():
         with pytest.raises(DeviceError):
             plan(settings, tmp_path)
@@ -314,13 +314,13 @@ def test_two_grids_on_one_folder_share_the_work(tmp_path: Path) -> None:
     for process in both:
         process.join(250)  # on a machine with much else to do
     assert [process.exitcode for process in both] == [0, 0]
-    assert {cell.status for cell in plan(SETTINGS, tmp_path)} == {"done"}
-    for cell in plan(SETTINGS, tmp_path):
+    assert {cell.status for cell in plan(PROTOCOLS, tmp_path)} == {"done"}
+    for cell in plan(PROTOCOLS, tmp_path):
         assert len(json.loads((cell.folder / "environment.json").read_text())) == 1, "done twice"
 
 
 def _whole_grid(runs: Path) -> None:
-    cells = plan(SETTINGS, runs)
+    cells = plan(PROTOCOLS, runs)
     for _ in Grid(cells, runs, workers=1):
         pass
     assert {cell.status for cell in cells} == {"done"}
@@ -342,7 +342,7 @@ def test_the_command_plans_works_and_says_what_failed(tmp_path: Path) -> None:
     done = command(*WORDS, "--over", "memory=5,20", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout.startswith("3 runs: 1 impossible, 2 new; 1 at once.\n")
-    assert "failed: method=er, memory=5: memory.rows: 5 rows cannot hold" in done.stdout
+    assert "failed: method=er, memory=5: memory.size: 5 rows cannot hold" in done.stdout
     again = command(*WORDS, cwd=tmp_path)  # er's own memory is another run
     assert again.returncode == 0
     assert again.stdout.startswith("2 runs: 1 finished, 1 new; 1 at once, about ")

@@ -22,7 +22,7 @@ from tests.helpers.real_runs import alone, contents
 WORKER_KILLS, PARENT_KILLS = 20, 5
 SPAWN = multiprocessing.get_context("spawn")
 MARK = "LINSEP_TEST_OF_KILLS"  # in the environment of the grid's processes, to find them by
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 6, "train": 60, "test": 10},
     "memory": 12,
     "training": {"epochs": 6, "batch_size": 10, "momentum": 0.9},
@@ -32,7 +32,7 @@ SETTINGS: dict[str, Any] = {
 
 def repeat_the_command(runs: Path) -> None:
     # A save at every event, so that many kills fall into one.
-    for _ in Grid(plan(SETTINGS, runs), runs, workers=2, save_every=0.0):
+    for _ in Grid(plan(PROTOCOLS, runs), runs, workers=2, save_every=0.0):
         pass
 
 
@@ -74,7 +74,7 @@ def killed(process: BaseProcess, runs: Path, moments: random.Random) -> Iterator
 def test_a_grid_survives_the_death_of_its_workers_and_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = plan(SETTINGS, tmp_path)
+    cells = plan(PROTOCOLS, tmp_path)
     expected = {cell.name: contents(alone(cell.settings, tmp_path / "a")) for cell in cells}
     moments, workers, parents, rounds = random.Random(0), 0, 0, 0
     runs = tmp_path / "b0"

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 6, "train": 60, "test": 10},
     "memory": 12,
     "training": {"epochs": 10, "batch_size": 10, "momentum": 0.9},
@@ -45,7 +45,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def straight(runs: Path) -> dict[str, dict[str, bytes]]:
-    return {cell.name: contents(alone(cell.settings, runs)) for cell in plan(SETTINGS, runs)}
+    return {cell.name: contents(alone(cell.settings, runs)) for cell in plan(PROTOCOLS, runs)}
 
 
 def until_all_exist(paths: list[Path]) -> None:
@@ -62,14 +62,14 @@ def test_a_killed_node_loses_only_the_work_since_the_last_save(
 
     expected = straight(tmp_path / "straight")
     runs = tmp_path / "shared"
-    began = plan(SETTINGS, runs)[:1]  # here first: what is begun locally may go on on a cluster
+    began = plan(PROTOCOLS, runs)[:1]  # here first: what is begun locally may go on on a cluster
     local = Grid(began, runs, workers=1, save_every=0.0)
     for cell in local:
         if cell.report.share > 0.2:
             local.stop()
     assert began[0].status == "stopped"
 
-    cells = plan(SETTINGS, runs)
+    cells = plan(PROTOCOLS, runs)
     assert [cell.begun for cell in cells] == [True, False, False, False]
     engine = Ray(cluster.address, cpu_slots(2))
     grid = Grid(cells, runs, save_every=0.1, engine=engine)
@@ -92,7 +92,7 @@ def test_a_killed_node_loses_only_the_work_since_the_last_save(
 def test_a_local_cluster_is_started_and_a_grid_on_it_can_be_stopped(tmp_path: Path) -> None:
     from linsep.grids.engines import Ray
 
-    long = SETTINGS | {"training": {"epochs": 5000}, "over": {"seed": [0]}, "method": "er"}
+    long = PROTOCOLS | {"training": {"epochs": 5000}, "over": {"seed": [0]}, "method": "er"}
     cells = plan(long, tmp_path)
     grid = Grid(cells, tmp_path, engine=Ray(None, cpu_slots(1)))
     for _ in grid:
@@ -111,7 +111,7 @@ def test_a_users_own_parts_reach_the_workers_and_a_changed_file_is_refused(
     monkeypatch.chdir(write(tmp_path).parent)  # named relative to here, where no worker is
     over = {"method": ["mine.py:er_kd", "mine.py:er_kd+bfp"]}
     short = {"epochs": 2, "batch_size": 10}
-    settings = SETTINGS | {"training": short, "over": over, "net": "mine.py:make"}
+    settings = PROTOCOLS | {"training": short, "over": over, "net": "mine.py:make"}
     cells = plan(settings, tmp_path / "runs")
     late = plan(settings | {"seed": 1}, tmp_path / "runs")[0]
     expected = {c.name: contents(alone(c.settings, tmp_path / "straight")) for c in cells}

@@ -11,7 +11,7 @@ from linsep.grids.grid import Grid
 from linsep.grids.search import Search, on_validation, ranges, read_range
 from tests.helpers.command import command
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 4, "train": 20, "test": 5},
     "method": "er",
     "memory": 8,
@@ -24,7 +24,7 @@ def test_ranges_are_read_from_words_and_tables() -> None:
     kinds = pytest.importorskip("optuna.distributions", reason="needs linsep[search]")
     for text in ("1e-3..1 log", "1e-3..1:log"):
         assert read_range("training.lr", text) == kinds.FloatDistribution(1e-3, 1, log=True)
-    assert read_range("memory.rows", "50..500") == kinds.IntDistribution(50, 500)
+    assert read_range("memory.size", "50..500") == kinds.IntDistribution(50, 500)
     assert read_range("method", "er,derpp") == kinds.CategoricalDistribution(["er", "derpp"])
     found = ranges({"trials": 5, "training": {"lr": "0.1..1"}, "method": "er,der"})
     assert set(found) == {"training.lr", "method"}
@@ -112,7 +112,7 @@ def test_a_search_stopped_goes_on_and_ends_with_its_trials(tmp_path: Path) -> No
 
     def begin() -> Search:
         return Search(
-            SETTINGS,
+            PROTOCOLS,
             ranges({"training.lr": "1e-3..1.0 log"}),
             Grid([], tmp_path, workers=1),
             trials=3,

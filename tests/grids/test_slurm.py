@@ -17,7 +17,7 @@ from tests.helpers.real_runs import alone, contents
 pytest.importorskip("submitit", reason="needs linsep[slurm]")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 4, "train": 40, "test": 5},
     "memory": 8,
     "training": {"epochs": 20, "batch_size": 10},
@@ -34,7 +34,7 @@ def test_jobs_equal_runs_alone_though_one_is_killed_and_one_preempted(tmp_path: 
     from linsep.grids.engines import Slurm
 
     runs = tmp_path / "shared"
-    cells = plan(SETTINGS, runs)
+    cells = plan(PROTOCOLS, runs)
     engine = Slurm(runs, {"cluster": "local", "timeout_min": 10}, cpu_slots(1))
     signals = [signal.SIGKILL, signal.SIGUSR2]  # USR2 is how Slurm says that time is up
     for cell in Grid(cells, runs, save_every=0.0, engine=engine):

@@ -6,7 +6,7 @@ from typing import Any
 from linsep.settings.sections import Keep
 from tests.helpers.real_runs import alone
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 6, "train": 30, "test": 20},
     "net": {"name": "cnn", "width": 8},
     "memory": 24,
@@ -17,4 +17,4 @@ T = 3  # tasks
 
 def trained(runs: Path, method: str, seed: int = 0, keep: Keep | None = None) -> Path:
     """A finished run's folder."""
-    return alone(SETTINGS | {"method": method, "seed": seed}, runs, keep)
+    return alone(PROTOCOLS | {"method": method, "seed": seed}, runs, keep)

@@ -13,7 +13,7 @@ from tests.helpers.made_runs import make_run
 
 HOSTILE = """<script>alert(1)</script>]]>"'&$x$ id="a" url(#b) #000000"""
 ANALYSES = ("spectrum", "cka", "probe", "tsne", "projection", "drift")
-TERMS = {"er": ("ce", "replay_ce"), "derpp": ("ce", "replay_logits", "replay_ce")}
+ADDONS = {"er": ("ce", "replay_ce"), "derpp": ("ce", "replay_logits", "replay_ce")}
 DIM = 64  # of the made-up features
 
 
@@ -32,8 +32,8 @@ def make_full_run(
     """A finished run; `parts` says what there is beside results with matrices."""
     rng = np.random.default_rng([seed, len(method), tasks, *label.encode()])
     groups = np.arange(classes).reshape(tasks, -1).tolist()
-    matrices = {setting: _matrix(rng, tasks, method) for setting in ("class_il", "task_il")}
-    metrics = {setting: _metrics(matrix) for setting, matrix in matrices.items()}
+    matrices = {protocol: _matrix(rng, tasks, method) for protocol in ("class_il", "task_il")}
+    metrics = {protocol: _metrics(matrix) for protocol, matrix in matrices.items()}
     folder = make_run(runs, method, seed, metrics=metrics, settings=settings, label=label)
     results = json.loads((folder / "results.json").read_text())
     results |= {
@@ -102,7 +102,7 @@ def _plain(matrix: np.ndarray) -> list[list[float | None]]:
 
 def _events(rng: np.random.Generator, method: str, tasks: int) -> list[dict[str, Any]]:
     base, *extra = method.split("+")
-    terms = [*TERMS.get(base, ("ce",)), *extra]
+    terms = [*ADDONS.get(base, ("ce",)), *extra]
     return [
         {"event": "epoch_end", "task": task, "stage": "train", "epoch": epoch, "steps": 9,
          "losses": {term: float(rng.uniform(0.1, 2)) for term in terms}}

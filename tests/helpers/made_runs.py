@@ -14,7 +14,7 @@ CONFIG: dict[str, Any] = {
     "scenario": {"name": "split-cifar10", "order": "natural", "options": {"flip": True}},
     "net": {"name": "resnet18", "options": {"width": 8}},
     "training": {"epochs": 2, "lr": 0.03, "schedule": {"milestones": [1]}},
-    "memory": {"rows": 200},
+    "memory": {"size": 200},
     "compute": {"device": "cpu", "threads": 1},
 }
 
@@ -41,16 +41,16 @@ def make_run(
         key = label[1:] if re.fullmatch("-[0-9a-f]{10}", label) else folder.name
         results = {
             "key": key, "data": "d", "scenario": config["scenario"]["name"],
-            "method": method, "memory": config["memory"]["rows"], "seed": config["seed"],
+            "method": method, "memory": config["memory"]["size"], "seed": config["seed"],
             "metrics": metrics,
         }  # fmt: skip
         (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
     return folder
 
 
-def spend(folder: Path, passes: float, epochs: int = 1, **more: Any) -> None:
-    """Give a run a cost: so many passes in every epoch, each 3000 images for fine-tuning."""
+def spend(folder: Path, compute: float, epochs: int = 1, **more: Any) -> None:
+    """Give a run a cost: so many compute in every epoch, each 3000 images for fine-tuning."""
     step = dict.fromkeys(("forward", "backward", "frozen"), 1.0)
-    cost = {"passes": passes, "images": passes * epochs * 3000, "bytes": 100, "parameters": 5}
+    cost = {"compute": compute, "images": compute * epochs * 3000, "bytes": 100, "parameters": 5}
     whole = cost | {"step": step, "run": step, "kept": {"images": 100}} | more
     (folder / "cost.json").write_text(json.dumps(whole), encoding="utf-8")

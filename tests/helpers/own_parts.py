@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from linsep.learning.losses import soft_cross_entropy
-from linsep.learning.method import Summand
+from linsep.learning.method import WeightedTerm
 from linsep.learning.terms import Term
 from linsep.methods.replay import er
 
@@ -26,7 +26,7 @@ class ReplayDistillation(Term):
 
 def er_kd(*, distillation: float = 0.5):
     """Experience replay with distillation."""
-    return er() + Summand("distillation", distillation, ReplayDistillation, from_memory=True)
+    return er() + WeightedTerm("distillation", distillation, ReplayDistillation, from_memory=True)
 
 
 def twin(*, replay_ce: float = 1.0):
@@ -35,7 +35,7 @@ def twin(*, replay_ce: float = 1.0):
 
 
 def kd(*, weight=0.5):
-    return Summand("kd", weight, ReplayDistillation, from_memory=True)
+    return WeightedTerm("kd", weight, ReplayDistillation, from_memory=True)
 
 
 def make(shape, *, width=4):
@@ -66,7 +66,7 @@ class Breaks(Term):
 
 
 def breaks():
-    return er() + Summand("broken", 1.0, Breaks)
+    return er() + WeightedTerm("broken", 1.0, Breaks)
 '''
 
 

@@ -10,7 +10,7 @@ from linsep.settings.config import from_settings
 from linsep.settings.sections import Keep
 from linsep.storage.session import Session
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 4, "train": 20, "test": 5},
     "method": "derpp+bfp",
     "memory": 8,
@@ -26,7 +26,7 @@ DETERMINISTIC = (
 
 
 def prepared(**changes: Any) -> Prepared:
-    return prepare(linsep.Config(**{**SETTINGS, **changes}))
+    return prepare(linsep.Config(**{**PROTOCOLS, **changes}))
 
 
 def straight(runs: Path) -> Path:

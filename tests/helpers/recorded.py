@@ -24,7 +24,7 @@ SHORT: dict[str, dict[str, Any]] = {"bic": {"bias_epochs": 20}, "gdumb": {"epoch
 
 def _settings(method: str, seed: int, **more: Any) -> dict[str, Any]:
     base = method.partition("+")[0]
-    memory = {} if base in MEMORYLESS else {"memory": {"rows": 20} | more.pop("memory", {})}
+    memory = {} if base in MEMORYLESS else {"memory": {"size": 20} | more.pop("memory", {})}
     options = {k: v for k, v in SHORT.items() if k == base}
     return {"method": method, "seed": seed, "options": options, **TINY, **memory, **more}
 
@@ -38,7 +38,7 @@ def _cases() -> dict[str, dict[str, Any]]:
     for preset in ("paper", "authors"):
         for method in ("er+bfp", "derpp+bfp", "derpp+fd", "fdr", "icarl", "lucir", "bic"):
             cases[f"{method}/{preset}"] = _settings(method, 0, preset=preset)
-    one_draw, quiet = {"draws": "shared"}, TINY["training"] | {"bn_updates": "stream"}
+    one_draw, quiet = {"replay_batches": "shared"}, TINY["training"] | {"bn_updates": "stream"}
     cases["derpp+bfp/shared draw"] = _settings("derpp+bfp", 0, memory=one_draw)
     cases["derpp+bfp/quiet draws"] = _settings("derpp+bfp", 0, training=quiet)
     layers = {"options": {"bfp": {"layers": ["block2", "features"]}}}

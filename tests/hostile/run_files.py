@@ -24,7 +24,7 @@ Command = tuple[tuple[str, ...], str]
 LOOK: dict[str, Command] = {
     "show": (("show", NAME), ""),
     "runs": (("runs",), OTHER),
-    "compare": (("compare",), "DER++ w/ BFP"),
+    "compare": (("compare",), "DER++ + BFP"),
     "runs sorted": (("runs", "--sort", "-faa,memory", "--where", "seed<9"), OTHER),
     "compare one": (("compare", NAME), ""),
     "run": (("run", "config.toml"), ""),
@@ -36,7 +36,7 @@ LOOK: dict[str, Command] = {
 ANALYSE: dict[str, Command] = {
     f"analyse {name}": (("analyse", NAME, "--what", name, *QUICKLY), "") for name in ANALYSES
 }
-ANALYSE["analyse all"] = (("analyse", "--what", "spectrum"), "DER++ w/ BFP")
+ANALYSE["analyse all"] = (("analyse", "--what", "spectrum"), "DER++ + BFP")
 RESUME: dict[str, Command] = {
     "resume": (("run", "config.toml", "-q"), ""),
     "show": (("show", HALF), ""),

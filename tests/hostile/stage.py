@@ -19,7 +19,7 @@ from linsep.storage.session import Session
 from tests.helpers.command import command
 from tests.helpers.made_reports import make_full_run
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 4, "train": 12, "test": 5},
     "net": {"name": "cnn", "width": 4},
     "method": "derpp+bfp",
@@ -34,7 +34,7 @@ QUICKLY = ("--engine", "pca", "--draws", "1")  # of the two that take longest
 
 @cache
 def prepared(seed: int) -> Prepared:
-    return prepare(linsep.Config(**SETTINGS, seed=seed))
+    return prepare(linsep.Config(**PROTOCOLS, seed=seed))
 
 
 NAME, OTHER, HALF = (f"blobs-derpp+bfp-m8-s{s}-{prepared(s).key}" for s in (0, 1, 2))

@@ -20,7 +20,7 @@ VALUES = (
 )  # fmt: skip
 FIELDS = (
     "seed", "training.lr", "training.epochs", "training.batch_size", "training.momentum", "memory",
-    "memory.rows", "memory.policy", "net", "net.width", "net.options", "scenario", "scenario.data",
+    "memory.size", "memory.policy", "net", "net.width", "net.options", "scenario", "scenario.data",
     "scenario.train", "scenario.noise", "scenario.options", "scenario.per_task",
     "scenario.validation", "scenario.order", "method", "preset", "compute", "compute.threads",
     "compute.device", "compute.deterministic", "training", "training.schedule",

@@ -16,7 +16,7 @@ from linsep.prepare import prepare, set_deterministic
 from linsep.settings.config import from_settings
 from linsep.storage.session import Session
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 4, "train": 20, "test": 10},
     "method": "derpp+bfp",
     "memory": 8,
@@ -30,7 +30,7 @@ def config(settings: dict[str, Any], **compute: Any) -> linsep.Config:
 
 def losses(**compute: Any) -> torch.Tensor:
     """Cross-entropy of every step."""
-    run = prepare(config(SETTINGS, **compute)).build()
+    run = prepare(config(PROTOCOLS, **compute)).build()
     return torch.stack([e.losses["ce"] for e in run if isinstance(e, StepEnd)])
 
 
@@ -42,22 +42,22 @@ def test_channels_last_changes_rounding_only() -> None:
 
 def test_channels_last_keeps_away_from_channels_that_torch_does_not_survive() -> None:
     """Its CPU convolutions corrupt memory there, which no test should try."""
-    narrow = SETTINGS | {"net": {"name": "cnn", "width": 4}}
+    narrow = PROTOCOLS | {"net": {"name": "cnn", "width": 4}}
     assert not prepare(config(narrow)).build().learner.channels_last
-    assert prepare(config(SETTINGS)).build().learner.channels_last
+    assert prepare(config(PROTOCOLS)).build().learner.channels_last
     with pytest.raises(ConfigError, match="multiple of 8"):
         prepare(config(narrow, channels_last=True)).build()
 
 
 def test_bf16_learns_alike_and_keeps_weights_in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("linsep.resolve.native_bf16", lambda: True)
-    run = prepare(config(SETTINGS, precision="bf16")).build()
+    run = prepare(config(PROTOCOLS, precision="bf16")).build()
     found = torch.stack([e.losses["ce"] for e in run if isinstance(e, StepEnd)])
     assert {p.dtype for p in run.learner.net.parameters()} == {torch.float32}
     exact = losses()
     assert not torch.equal(found, exact)
     torch.testing.assert_close(found.float(), exact, rtol=0.2, atol=0.2)
-    again = prepare(config(SETTINGS, precision="bf16")).build()
+    again = prepare(config(PROTOCOLS, precision="bf16")).build()
     list(again)
     assert testing.same(run.state_dict(), again.state_dict())
 
@@ -67,7 +67,7 @@ def test_bf16_learns_alike_and_keeps_weights_in_fp32(monkeypatch: pytest.MonkeyP
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_compiled_net_learns_the_same_and_saves_the_same_names() -> None:
-    settings = SETTINGS | {"training": {"epochs": 1, "batch_size": 10}, "method": "er"}
+    settings = PROTOCOLS | {"training": {"epochs": 1, "batch_size": 10}, "method": "er"}
     plain, compiled = (prepare(config(settings, compile=c)).build() for c in (False, True))
     found = [
         torch.stack([e.losses["ce"] for e in run if isinstance(e, StepEnd)])
@@ -82,7 +82,7 @@ def test_a_compiled_net_learns_the_same_and_saves_the_same_names() -> None:
 def test_bf16_is_refused_where_the_cpu_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("linsep.resolve.native_bf16", lambda: False)
     with pytest.raises(ConfigError, match=r"compute\.precision: .* 19 times slower; use 'fp32'"):
-        prepare(config(SETTINGS, precision="bf16"))
+        prepare(config(PROTOCOLS, precision="bf16"))
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_threads_do_not_follow_the_state_of_the_machine(
     load: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (load, load, load))
-    large = SETTINGS | {"net": {"name": "mlp", "width": 1024}}
+    large = PROTOCOLS | {"net": {"name": "mlp", "width": 1024}}
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)

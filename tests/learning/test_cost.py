@@ -12,7 +12,7 @@ from linsep import testing
 from linsep.learning.run import Run
 from linsep.methods import assemble
 
-SHARED = {"memory": {"draws": "shared"}}
+SHARED = {"memory": {"replay_batches": "shared"}}
 STREAM, DRAWN = 72, 66
 LATER, DRAWN_LATER = 48, 48  # of the second and third task
 
@@ -37,7 +37,7 @@ def toy(name: str, options: dict[str, Any] | None = None, **more: Any) -> tuple[
         ("derpp+bfp", {}, SHARED, STREAM + DRAWN, STREAM + DRAWN, LATER + DRAWN_LATER),
         ("derpp+bfp", {"bfp": {"every": 2}}, {}, 204 + 24, 204 + 24, 4 * (8 + 6)),
         # Features are stored at each task's end, and no draw passes the frozen net.
-        ("derpp+bfp", {"bfp": {"teacher": "stored"}}, {}, 252 + 3 * 12, 252, LATER),
+        ("derpp+bfp", {"bfp": {"previous_net": "stored"}}, {}, 252 + 3 * 12, 252, LATER),
         ("er+bfp", {"bfp": {"on": "replay"}}, {}, 138 + 48, 138 + 48, DRAWN_LATER),
         # A-GEM goes back twice through a shared draw, and FDR in two steps passes it twice.
         ("agem+bfp", {}, SHARED, STREAM + 48, STREAM + 96, 96),
@@ -51,7 +51,7 @@ def toy(name: str, options: dict[str, Any] | None = None, **more: Any) -> tuple[
         ("lucir", {}, {}, 120 + 24 + 36 + 36, 120, 96),
         ("gdumb", {}, {}, 36, 36, 0),  # an epoch on 12 stored images in each task
         ("er+transport", {}, {}, 138 + 36 + 24, 138, LATER),
-        ("er+transport", {}, {"evaluation": {"batchnorm": "reestimated"}}, 198, 138, LATER),
+        ("er+transport", {}, {"evaluation": {"batchnorm": "recalibrated"}}, 198, 138, LATER),
         ("er+ema+transport", {}, {}, 138 + 36 + 24, 138, LATER),
     ],
 )
@@ -61,7 +61,7 @@ def test_every_image_is_counted(
     _, cost = toy(name, options, **more)
     assert cost["run"] == {"forward": forward, "backward": backward, "frozen": frozen}
     assert cost["images"] == forward + 2 * backward + frozen
-    assert cost["passes"] == cost["images"] / (3 * STREAM)
+    assert cost["compute"] == cost["images"] / (3 * STREAM)
 
 
 def test_the_table_of_the_page_is_what_steps_cost() -> None:
@@ -75,7 +75,7 @@ def test_the_table_of_the_page_is_what_steps_cost() -> None:
         ("derpp+star", ""): (6, 5, 0),
     }  # fmt: skip
     for (name, kind), multiples in rows.items():
-        draws: dict[str, Any] = {"draw": 8} | (SHARED["memory"] if kind else {})
+        draws: dict[str, Any] = {"replay_batch_size": 8} | (SHARED["memory"] if kind else {})
         found = toy(name, memory=draws)[1]["step"]
         assert tuple(found.values()) == tuple(8 * times for times in multiples), (name, kind)
 

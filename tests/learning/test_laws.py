@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from linsep import testing
-from linsep.learning.method import Method, Summand
+from linsep.learning.method import Method, WeightedTerm
 from linsep.learning.run import EpochEnd, Run
-from linsep.methods import METHODS, TERMS, assemble
+from linsep.methods import ADDONS, METHODS, assemble
 from linsep.nets.net import Backbone, Blocks
 from tests.helpers.combinations import names, pairs
 
@@ -25,8 +25,8 @@ def test_law(law: Callable[[Method], None], name: str) -> None:
 
 @pytest.mark.parametrize(("base", "extra"), pairs())
 @pytest.mark.parametrize("law", testing.BACKWARD_LAWS, ids=lambda law: law.__name__)
-def test_backward_law(law: Callable[[Method, Summand], None], base: str, extra: str) -> None:
-    law(assemble(base, {}), TERMS[extra].recipe())
+def test_backward_law(law: Callable[[Method, WeightedTerm], None], base: str, extra: str) -> None:
+    law(assemble(base, {}), ADDONS[extra].recipe())
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_backward_law(law: Callable[[Method, Summand], None], base: str, extra: 
     [
         (
             "derpp+bfp",
-            {"derpp": {"target": "old_net", "first_task": False}, "bfp": {"on": "replay"}},
+            {"derpp": {"target": "previous_net", "first_task": False}, "bfp": {"on": "replay"}},
         ),
         ("derpp+bfp", {"derpp": {"distance": "squared"}, "bfp": {"on": "stream", "scale": "none"}}),
         (
@@ -76,7 +76,7 @@ def test_the_count_of_steps_never_goes_back_and_ends_full(name: str) -> None:
 
 
 def test_a_shared_draw_is_one_batch_for_all_terms() -> None:
-    run = testing.toy_run(assemble("derpp+bfp", {}), memory={"draws": "shared"})
+    run = testing.toy_run(assemble("derpp+bfp", {}), memory={"replay_batches": "shared"})
     for _ in run:
         pass
     cursor = run.cursor._replace(task=2)
@@ -86,11 +86,11 @@ def test_a_shared_draw_is_one_batch_for_all_terms() -> None:
 
 @pytest.mark.parametrize("name", ["er+bfp", "derpp", "derpp+bfp2"])
 def test_laws_hold_for_a_shared_draw(name: str) -> None:
-    shared = partial(testing.toy_run, memory={"draws": "shared"})
+    shared = partial(testing.toy_run, memory={"replay_batches": "shared"})
     for law in testing.LAWS:
         law(assemble(name, {}), shared)
     for backward_law in testing.BACKWARD_LAWS:
-        backward_law(assemble("derpp", {}), TERMS["bfp"].recipe(), shared)
+        backward_law(assemble("derpp", {}), ADDONS["bfp"].recipe(), shared)
 
 
 @pytest.mark.parametrize("name", ["derpp+bfp", "ewc", "agem", "bic+bfp"])
@@ -126,7 +126,7 @@ def random_backbone() -> Backbone:
         ("gdumb", {}),
         ("lucir+transport", {}),
         ("ewc", {}),
-        ("er", {"batchnorm": "reestimated"}),
+        ("er", {"batchnorm": "recalibrated"}),
     ],
 )
 def test_laws_hold_for_a_net_with_random_layers(name: str, evaluation: dict[str, str]) -> None:

@@ -11,8 +11,8 @@ from linsep.nets.heads import LinearHead
 from linsep.nets.net import Net, mlp, reestimate
 from linsep.testing import same, toy_run
 
-REESTIMATED = {"batchnorm": "reestimated"}
-TRAINING = ("net", "teacher", "terms", "memory", "seen", "optimizers")
+REESTIMATED = {"batchnorm": "recalibrated"}
+TRAINING = ("net", "previous_net", "terms", "memory", "seen", "optimizers")
 
 
 def runs(method: str) -> tuple[Run, Run]:
@@ -44,8 +44,8 @@ def test_statistics_are_averages_over_balanced_rows() -> None:
     rows = learner.balanced(task)
     counts = rows.y.bincount()[: len(task.seen)]
     assert int(counts.max()) - int(counts.min()) <= 2
-    norm = next(m for m in learner.shown.modules() if isinstance(m, nn.BatchNorm2d))
-    convolution = next(m for m in learner.shown.modules() if isinstance(m, nn.Conv2d))
+    norm = next(m for m in learner.eval_net.modules() if isinstance(m, nn.BatchNorm2d))
+    convolution = next(m for m in learner.eval_net.modules() if isinstance(m, nn.Conv2d))
     with torch.no_grad():
         maps = convolution(learner.inputs(rows))
         assert norm.running_mean is not None

@@ -1,4 +1,4 @@
-"""DER++ w/ BFP in the second task, against a reference of some thirty lines that uses only torch.
+"""DER++ + BFP in the second task, against a reference of some thirty lines that uses only torch.
 
 The reference has its own net, takes its own frozen copy of it, keeps its own momentum, and is told
 nothing but the initial numbers of net and projector and the batches of each step.
@@ -34,7 +34,7 @@ def learning(method: str, options: dict[str, Any], training: dict[str, Any], row
         "scenario": {"name": "blobs", "classes": CLASSES, "train": 20, "test": 4},
         "net": {"name": "cnn", "width": 2},
         "training": {"epochs": 2, "batch_size": 8, "lr": LR} | training,
-        "memory": {"rows": rows, "draw": 6},
+        "memory": {"size": rows, "replay_batch_size": 6},
         "compute": {"device": "cpu"},
     }
     return build(from_settings(settings))
@@ -66,7 +66,7 @@ class Reference:
         _, distilled = self.see(self.net, logit.x)
         _, replayed = self.see(self.net, label.x)
         with torch.no_grad():
-            past = self.see(self.old, logit.x)[1] if target == "old_net" else logit.logits
+            past = self.see(self.old, logit.x)[1] if target == "previous_net" else logit.logits
         assert past is not None
         losses = {
             "ce": -stream.log_softmax(1)[torch.arange(len(batch.y)), batch.y].mean(),
@@ -125,14 +125,14 @@ class StoredPast(Reference):
         return (residual**2).sum(1).sqrt().mean() / 8**0.5
 
 
-@pytest.mark.parametrize("target", ["old_net", "stored"])
+@pytest.mark.parametrize("target", ["previous_net", "stored"])
 def test_steps_equal_the_reference(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert follow(target, {}, monkeypatch) == [True] * STEPS
 
 
 @pytest.mark.parametrize("on", ["both", "replay"])
 def test_stored_old_features_equal_the_reference(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert follow("stored", {"teacher": "stored", "on": on}, monkeypatch) == [True] * STEPS
+    assert follow("stored", {"previous_net": "stored", "on": on}, monkeypatch) == [True] * STEPS
 
 
 def test_every_second_step_equals_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def follow(target: str, bfp: dict[str, Any], monkeypatch: pytest.MonkeyPatch) ->
         if run.cursor.task == 1 and not start:
             state = copy.deepcopy(run.learner.state_dict())
             known = state["net"], list(state["terms"]["bfp"].values())
-            stored = "teacher" in bfp
+            stored = "previous_net" in bfp
             plain, on = run.learner.inputs, bfp.get("on", "")
             start.append(StoredPast(*known, plain, on) if stored else Reference(*known))
         fed.append((batch, dict(draws)))

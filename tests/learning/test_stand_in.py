@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from linsep import IncrementalClassifier, testing
-from linsep.learning.model import StandIn
+from linsep.learning.model import EvalNet
 from linsep.learning.run import Run, StepEnd, TaskEnd
 from linsep.methods import METHODS, assemble
 from linsep.nets.heads import LinearHead
@@ -20,7 +20,7 @@ from linsep.settings.config import Config
 from linsep.storage import snapshots
 from linsep.storage.session import Session
 
-TRAINING = ("net", "teacher", "terms", "memory", "seen", "optimizers")
+TRAINING = ("net", "previous_net", "terms", "memory", "seen", "optimizers")
 
 
 def weights(net: nn.Module) -> Tensor:
@@ -40,7 +40,7 @@ def walk(net: Net, steps: int) -> Iterator[Tensor]:
 def test_the_average_is_the_mean_of_the_first_steps_and_then_decays() -> None:
     """decay 0.75: from the fourth step on, the newest has a share of one quarter."""
     net = Net(mlp((1, 2, 2), width=3), LinearHead(3, 2))
-    mean, seen = StandIn(net, 0.75), list[Tensor]()
+    mean, seen = EvalNet(net, 0.75), list[Tensor]()
     for step, now in enumerate(walk(net, 9), start=1):
         mean.follow(net)
         seen.append(now)
@@ -58,7 +58,7 @@ def test_the_average_is_the_mean_of_the_first_steps_and_then_decays() -> None:
 
 def test_statistics_are_those_of_the_averaged_weights() -> None:
     net = Net(cnn((1, 8, 8), width=2), LinearHead(8, 3)).train()
-    mean, x = StandIn(net, 0.9), torch.rand(12, 1, 8, 8)
+    mean, x = EvalNet(net, 0.9), torch.rand(12, 1, 8, 8)
     for _ in walk(net, 3):
         net(x)
         mean.follow(net)
@@ -84,7 +84,7 @@ def test_training_does_not_notice(name: str) -> None:
     for _, event in zip(plain, averaged, strict=True):
         one, two = plain.learner.state_dict(), averaged.learner.state_dict()
         assert all(testing.same(one[part], two[part]) for part in TRAINING), event
-    shown = averaged.learner.shown
+    shown = averaged.learner.eval_net
     assert not torch.equal(weights(shown), weights(averaged.learner.net))
 
 
@@ -96,7 +96,7 @@ def test_the_average_of_a_run_is_that_of_its_steps() -> None:
         if isinstance(event, StepEnd):
             now, first = weights(run.learner.net), event.cursor == (0, 0, 0, 0)
             expected = now if first else 0.5 * expected + 0.5 * now
-            torch.testing.assert_close(weights(run.learner.shown), expected)
+            torch.testing.assert_close(weights(run.learner.eval_net), expected)
 
 
 @pytest.mark.parametrize("name", [*METHODS, "derpp+bfp", "er+wa", "lucir+fd"])
@@ -115,16 +115,16 @@ def test_what_is_kept_of_a_run_predicts_as_it_was_tested(tmp_path: Path) -> None
         assert session.run is not None
         for event in session:
             if isinstance(event, TaskEnd):
-                shown = weights(session.run.learner.shown)
+                shown = weights(session.run.learner.eval_net)
     test = session.run.scenario.groups[0].test
     found = snapshots.found(session.folder)
     again = prepare(config).build().learner
     snapshots.restore(found[-1], again)
-    assert torch.equal(weights(again.shown), shown)
+    assert torch.equal(weights(again.eval_net), shown)
     assert torch.equal(again.predict(test), session.run.learner.predict(test))
     last_epoch = next(s for s in reversed(found) if not s.ends_task)
     snapshots.restore(last_epoch, again)  # within a task, the net that learns
-    assert torch.equal(weights(again.shown), weights(session.run.learner.net))
+    assert torch.equal(weights(again.eval_net), weights(session.run.learner.net))
 
 
 def lessons(method: str) -> tuple[IncrementalClassifier, np.ndarray[Any, Any]]:

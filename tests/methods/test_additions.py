@@ -19,7 +19,7 @@ from linsep.learning.method import Method
 from linsep.learning.predictors import Aligned, Refitted
 from linsep.learning.run import Run, StepEnd, TaskEnd
 from linsep.learning.terms import Step
-from linsep.methods import METHODS, TERMS, assemble
+from linsep.methods import ADDONS, METHODS, assemble
 from linsep.methods.added_losses import START, WorstCase, moved, perturbable
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import Net, Output, Spec
@@ -58,7 +58,7 @@ def test_laws_hold_for_each_alone(name: str) -> None:
 @pytest.mark.parametrize("base", ["er", "lwf", "icarl", "gdumb", "fdr", "agem"])
 @pytest.mark.parametrize("law", testing.BACKWARD_LAWS, ids=lambda law: law.__name__)
 def test_ser_keeps_the_laws_of_backward_terms(law: Any, base: str) -> None:
-    law(assemble(base, {}), TERMS["ser"].recipe())
+    law(assemble(base, {}), ADDONS["ser"].recipe())
 
 
 def taught(method: Method, seed: int = 0, *, training: dict[str, Any] | None = None) -> Run:
@@ -69,7 +69,7 @@ def taught(method: Method, seed: int = 0, *, training: dict[str, Any] | None = N
 @pytest.mark.parametrize(("base", "on"), [("er", "replay"), ("agem", "replay"), ("ft", "stream")])
 def test_star_of_weight_0_changes_nothing(base: str, on: str) -> None:
     """BatchNorm's statistics among it: none of its perturbed passes is remembered."""
-    star = TERMS["star"].recipe(on=on)
+    star = ADDONS["star"].recipe(on=on)
     testing.ignores_a_term_of_weight_zero(assemble(base, {}), star, taught)
     steps = [e for e in taught(assemble(base, {}) + star) if isinstance(e, StepEnd)]
     assert sum(float(e.losses.get("star", 0.0)) > 0 for e in steps) > 3
@@ -124,9 +124,9 @@ def test_ser_shares_the_frozen_pass_of_bfp(plain: str, more: int) -> None:
     for name in (plain, f"{plain}+ser"):
         s = scene(name)
         passed: list[int] = []
-        assert s.run.learner.teacher is not None or name == "derpp"
-        if s.run.learner.teacher is not None:
-            s.run.learner.teacher.register_forward_hook(
+        assert s.run.learner.previous_net is not None or name == "derpp"
+        if s.run.learner.previous_net is not None:
+            s.run.learner.previous_net.register_forward_hook(
                 lambda net, x, out, passed=passed: passed.append(len(x[0]))
             )
         stepped(s)
@@ -307,7 +307,7 @@ def unnoticed(base: str, added: str) -> Iterator[tuple[Run, Run, int]]:
     plain, other = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+{added}", {}))
     for _, event in zip(plain, other, strict=True):
         a, b = plain.learner.state_dict(), other.learner.state_dict()
-        for part in ("net", "memory", "teacher", "terms", "optimizers"):
+        for part in ("net", "memory", "previous_net", "terms", "optimizers"):
             assert same(a[part], b[part]), part
         if isinstance(event, TaskEnd):
             yield plain, other, event.task
@@ -321,16 +321,16 @@ def test_weight_alignment_by_hand() -> None:
         head.bias.copy_(torch.tensor([0.0, 1, 2, 3, 4]))
     rule = Aligned(Spec((1, 2, 2), (1, 2, 2), 5, {"features": 2}))
     task = SimpleNamespace(earlier=(0, 1), classes=(2, 3))
-    moment: Any = SimpleNamespace(net=SimpleNamespace(head=head), task=task)
+    context: Any = SimpleNamespace(net=SimpleNamespace(head=head), task=task)
     nothing: Any = ()
-    rule.fit(moment, nothing)
+    rule.fit(context, nothing)
     z = torch.tensor([[1.0, -2.0]])
     scores = rule(Output(head(z), z, {}))
     assert_close(scores.detach(), torch.tensor([[3.0, -10 + 1, 3 + 2, -10 + 3, 7 - 14 + 4]]))
     weight, bias = rule.as_linear(head)
     assert_close(z @ weight.T + bias, scores.detach())
     task.earlier = ()
-    rule.fit(moment, nothing)
+    rule.fit(context, nothing)
     assert_close(rule(Output(head(z), z, {})), head(z))
 
 
@@ -359,10 +359,10 @@ def refitted(features: Tensor, y: Sequence[int], c: float, classes: int = 4) -> 
     seen = tuple(sorted(set(y)))
     task = SimpleNamespace(index=1, seen=seen, earlier=(0,), train=blank([classes - 1]))
     net = SimpleNamespace(head=LinearHead(features.shape[1], classes))
-    moment: Any = SimpleNamespace(
-        look=lambda images: Output(features, features, {}), task=task, net=net
+    context: Any = SimpleNamespace(
+        evaluate=lambda images: Output(features, features, {}), task=task, net=net
     )
-    rule.fit(moment, stored)
+    rule.fit(context, stored)
     return rule
 
 
@@ -413,10 +413,10 @@ def test_after_a_task_that_shows_enough_of_every_class_the_trained_head_predicts
         ([2, 0, 1, 2, 2], (), True),  # a first task: nothing is old
     ):
         task: Any = SimpleNamespace(seen=(0, 1, 2), earlier=earlier, train=blank(shown))
-        moment: Any = SimpleNamespace(
-            look=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
+        context: Any = SimpleNamespace(
+            evaluate=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
         )
-        rule.fit(moment, blank([0, 1, 2, 0, 1]))
+        rule.fit(context, blank([0, 1, 2, 0, 1]))
         assert torch.allclose(rule(Output(z, z, {})), head(z)) == trained
 
 
@@ -428,10 +428,10 @@ def test_if_too_many_classes_lack_rows_the_trained_head_predicts(
     head, z = LinearHead(2, classes), torch.randn(classes - 1, 2)
     rule = Refitted(Spec((1, 2, 2), (1, 2, 2), classes, {"features": 2}), c=0.1)
     task = SimpleNamespace(seen=tuple(range(classes)), earlier=(0, 1), train=blank([2]))
-    moment: Any = SimpleNamespace(
-        look=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
+    context: Any = SimpleNamespace(
+        evaluate=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
     )
-    rule.fit(moment, blank([0, *range(2, classes)]))
+    rule.fit(context, blank([0, *range(2, classes)]))
     scores = rule(Output(z, z, {}))
     assert torch.allclose(scores, head(z)) == trained
     assert trained or (scores.argmax(1) != 1).all()
@@ -449,5 +449,5 @@ def test_an_addition_of_ones_own_may_change_more_than_the_sum() -> None:
     def nonsense() -> Any:
         return lambda method: "nothing"
 
-    with pytest.raises(ConfigError, match="nonsense should return a Summand, not"):
+    with pytest.raises(ConfigError, match="nonsense should return a WeightedTerm, not"):
         linsep.build(linsep.Config(scenario="blobs", method=["derpp", nonsense]))

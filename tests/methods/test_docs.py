@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from linsep.methods import METHODS, TERMS
+from linsep.methods import ADDONS, METHODS
 from linsep.settings.signature import options_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -18,9 +18,9 @@ def test_a_methods_page_lists_its_options(name: str) -> None:
     assert _options(DOCS / "methods" / f"{name}.md") == _written(name)
 
 
-@pytest.mark.parametrize("name", TERMS)
+@pytest.mark.parametrize("name", ADDONS)
 def test_a_terms_page_lists_its_options(name: str) -> None:
-    page = TERMS[name].page
+    page = ADDONS[name].page
     listed = _options(DOCS / "methods" / f"{page or name}.md")
     assert _written(name).items() <= listed.items()
     assert page or _written(name) == listed
@@ -43,7 +43,7 @@ def test_code_that_a_page_names_is_there(page: Path) -> None:
 
 def test_every_method_has_a_page_and_the_index_knows_it() -> None:
     index = (DOCS / "methods" / "README.md").read_text(encoding="utf-8")
-    for page in {*METHODS, *(about.page or name for name, about in TERMS.items())}:
+    for page in {*METHODS, *(about.page or name for name, about in ADDONS.items())}:
         assert f"({page}.md)" in index
 
 
@@ -68,5 +68,5 @@ def _options(page: Path) -> dict[str, str]:
 
 
 def _written(name: str) -> dict[str, str]:
-    found = options_of((METHODS | TERMS)[name].recipe)
+    found = options_of((METHODS | ADDONS)[name].recipe)
     return {option: json.dumps(default) for option, default in found.items()}

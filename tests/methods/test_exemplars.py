@@ -45,7 +45,7 @@ def task(index: int) -> Task:
     return Task(index, classes, tuple(range(2 * index)), Images.of(x, y))
 
 
-def look(images: Images) -> Output:
+def evaluate(images: Images) -> Output:
     """Logits and features that say which image it was."""
     rows = images.pixels()[:, 0, 0, 0].float()
     angle = rows / 10
@@ -56,7 +56,7 @@ def look(images: Images) -> Output:
 def filled(kind: type[Memory], tasks: int, capacity: int, columns: tuple[str, ...] = ()) -> Memory:
     memory = kind(SHAPE, 2, capacity, columns)
     for t in range(tasks):
-        memory.consolidate(task(t), look, fresh(t))
+        memory.consolidate(task(t), evaluate, fresh(t))
     return memory
 
 
@@ -85,9 +85,9 @@ def test_herding_keeps_the_best_when_it_must_drop_some() -> None:
     memory = filled(Herding, 1, 16)
     before = rows(memory)
     images = task(0).train.select([0])
-    order = brute_force(F.normalize(look(images).features.double()), 8)
+    order = brute_force(F.normalize(evaluate(images).features.double()), 8)
     assert [row for label, row in before if label == 0] == order
-    memory.consolidate(task(1), look, fresh(0))
+    memory.consolidate(task(1), evaluate, fresh(0))
     kept = [row for label, row in rows(memory) if label == 0]
     assert kept == order[:4]
     assert Counter(label for label, _ in rows(memory)) == dict.fromkeys(range(4), 4)
@@ -97,7 +97,7 @@ def test_raw_herding_compares_features_as_they_are() -> None:
     """Angles as before, lengths that grow with the row: normalising them changes the choice."""
 
     def longer(images: Images) -> Output:
-        out = look(images)
+        out = evaluate(images)
         rows = images.pixels()[:, 0, 0, :1].float()
         return out._replace(features=out.features * (1 + rows))
 
@@ -113,8 +113,8 @@ def test_nearest_mean_by_hand() -> None:
     z = torch.tensor([[1.0, 0.0], [0.0, 5.0], [-2.0, 0.0]])
     exemplars = Images.of(torch.zeros(3, *SHAPE, dtype=torch.uint8), torch.tensor([0, 0, 1]))
     rule = NearestMean(Spec(SHAPE, SHAPE, 3, {"features": 2}))
-    moment: Any = SimpleNamespace(look=lambda images: Output(torch.zeros(3, 3), z, {}))
-    rule.fit(moment, exemplars)
+    context: Any = SimpleNamespace(evaluate=lambda images: Output(torch.zeros(3, 3), z, {}))
+    rule.fit(context, exemplars)
     root = 0.5**0.5
     assert torch.allclose(rule.means[:2], torch.tensor([[root, root], [-1.0, 0.0]]))
     scores = rule(Output(torch.zeros(1, 3), torch.tensor([[0.0, 3.0]]), {}))
@@ -129,7 +129,7 @@ def test_task_shares_are_equal_and_keep_the_outputs_of_their_own_time() -> None:
     before = dict(zip(rows(memory), memory.logits.tolist(), strict=True))
 
     def shifted(images: Images) -> Output:
-        return look(images)._replace(logits=look(images).logits + 100)
+        return evaluate(images)._replace(logits=evaluate(images).logits + 100)
 
     memory.consolidate(task(2), shifted, fresh(9))
     assert memory.columns["task"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
@@ -154,7 +154,7 @@ def test_the_greedy_memory_makes_room_by_the_largest_class() -> None:
     memory = filled(Greedy, 1, 10)
     assert Counter(label for label, _ in rows(memory)) == {0: 5, 1: 5}
     old = set(rows(memory))
-    memory.consolidate(task(1), look, fresh(5))
+    memory.consolidate(task(1), evaluate, fresh(5))
     counts = Counter(label for label, _ in rows(memory))
     assert sum(counts.values()) == 10
     assert set(counts) == {0, 1, 2, 3}
@@ -174,7 +174,7 @@ def test_a_tenth_is_held_out_and_stays_so() -> None:
         assert not set(_named(kept)) & set(_named(held))
         trained_ever |= set(_named(kept))
         held_ever |= set(_named(held))
-        memory.consolidate(now, look, fresh(t))
+        memory.consolidate(now, evaluate, fresh(t))
         to_train, to_fit = map(_named, memory.parts())
         assert set(to_train) <= trained_ever
         assert set(to_fit) <= held_ever

@@ -28,7 +28,7 @@ def until(run: Run, *cursor: int) -> Run:
 @pytest.mark.parametrize("base", ["icarl", "lucir", "bic"])
 def test_bfp_draws_old_rows_though_the_stream_holds_some(base: str) -> None:
     """In equation 11 half of the rows are replayed; among a task's rows those stored are few."""
-    run = until(toy_run(assemble(f"{base}+bfp", {}), memory={"rows": 24}), 1, 0, 0, 0)
+    run = until(toy_run(assemble(f"{base}+bfp", {}), memory={"size": 24}), 1, 0, 0, 0)
     learner, task = run.learner, run.scenario.tasks[1]
     at = learner.bind(task, learner.method.stages[0])
     (draw,) = learner.draw(at, run.cursor).values()
@@ -43,7 +43,7 @@ def test_bfp_draws_old_rows_though_the_stream_holds_some(base: str) -> None:
 
 
 def test_bic_never_draws_what_it_holds_out() -> None:
-    run = until(toy_run(assemble("bic+bfp", {}), memory={"rows": 24}), 2, 0, 0, 0)
+    run = until(toy_run(assemble("bic+bfp", {}), memory={"size": 24}), 2, 0, 0, 0)
     memory = run.learner.memory
     assert isinstance(memory, HeldOut)
     held = set(memory.columns["held"][: len(memory)].nonzero()[:, 0].tolist())

@@ -55,7 +55,7 @@ def test_less_forget_sees_directions_only() -> None:
 
 
 def test_margin_ranking_by_hand() -> None:
-    """Own cosines .4 and .9; the two nearest of the rivals 2, 3, 4 count."""
+    """Custom cosines .4 and .9; the two nearest of the rivals 2, 3, 4 count."""
     cosines = tensor([0.4, 0.0, 0.2, 0.8, -0.5], [0.1, 0.9, 0.3, 0.1, 0.2])
     found = losses.margin_ranking(cosines, torch.tensor([0, 1]), (2, 3, 4), nearest=2, margin=0.5)
     assert float(found) == pytest.approx(((0.5 - 0.4 + 0.8) + (0.5 - 0.4 + 0.2) + 0 + 0) / 4)

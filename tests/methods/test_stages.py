@@ -54,7 +54,7 @@ def test_the_correction_by_hand() -> None:
 def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
     """Enough epochs of the stage's own steps, against L-BFGS on the same two numbers."""
     method = assemble("bic", {"bic": {"bias_epochs": 1, "bias_lr": 0.02}})
-    run = until(toy_run(method, memory={"rows": 24}), 1, 0, 2, 0)
+    run = until(toy_run(method, memory={"size": 24}), 1, 0, 2, 0)
     learner, task = run.learner, run.scenario.tasks[1]
     stage = learner.method.stages[1]
     learner.begin_stage(task, stage)
@@ -67,7 +67,7 @@ def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
         learner.step(bound, batch, {}, 0)
     head = learner.net.head
     assert isinstance(head, CorrectedHead)
-    raw = head.linear(learner.look(data).features).detach()[:, :4]
+    raw = head.linear(learner.evaluate(data).features).detach()[:, :4]
     pair = torch.tensor([1.0, 0.0], requires_grad=True)
     solver = torch.optim.LBFGS([pair], max_iter=500, line_search_fn="strong_wolfe")
 
@@ -82,7 +82,7 @@ def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
         return value
 
     solver.step(closure)
-    logits, shift = learner.look(data).logits[:, :4], head.correction.shift.item()
+    logits, shift = learner.evaluate(data).logits[:, :4], head.correction.shift.item()
     reached = float(F.cross_entropy(logits, data.y)) + 0.1 * shift**2 / 2
     assert reached == pytest.approx(loss().item(), abs=2e-3)
     changed = {k for k, v in learner.net.state_dict().items() if not torch.equal(v, frozen[k])}
@@ -90,7 +90,7 @@ def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
 
 
 def test_bic_trains_on_nine_tenths_and_fits_on_balanced_rest() -> None:
-    run = until(toy_run(assemble("bic", {}), memory={"rows": 24}), 2, 0, 0, 1)
+    run = until(toy_run(assemble("bic", {}), memory={"size": 24}), 2, 0, 0, 1)
     learner, task = run.learner, run.scenario.tasks[2]
     assert isinstance(learner.memory, HeldOut)
     trained = learner.bind(task, learner.method.stages[0]).rows
@@ -105,9 +105,9 @@ def _pixels(images: Images) -> set[bytes]:
 
 
 def test_the_old_net_of_bic_carries_its_correction() -> None:
-    run = until(toy_run(assemble("bic", {}), memory={"rows": 24}), 2, 0, 0, 0)
-    assert run.learner.teacher is not None
-    old, new = run.learner.teacher.head, run.learner.net.head
+    run = until(toy_run(assemble("bic", {}), memory={"size": 24}), 2, 0, 0, 0)
+    assert run.learner.previous_net is not None
+    old, new = run.learner.previous_net.head, run.learner.net.head
     assert isinstance(old, CorrectedHead)
     assert isinstance(new, CorrectedHead)
     assert float(old.correction.slope) != 1.0
@@ -128,7 +128,7 @@ def test_new_rows_of_the_head_are_imprinted() -> None:
     learner.begin_stage(task, learner.method.stages[0])
     length = before[:2].norm(dim=1).mean()
     for c in (2, 3):
-        z = learner.look(task.train.select([c])).features
+        z = learner.evaluate(task.train.select([c])).features
         mean = (z / z.norm(dim=1, keepdim=True)).mean(0)
         assert_close(head.weight[c].detach(), length * mean / mean.norm())
     assert torch.equal(head.weight[[0, 1, 4, 5]], before[[0, 1, 4, 5]])
@@ -138,7 +138,7 @@ def test_new_rows_of_the_head_are_imprinted() -> None:
 
 def test_the_head_is_fitted_on_balanced_stored_rows() -> None:
     """After the memory has settled: only the head moves, every seen row of it, and no other."""
-    run = until(toy_run(assemble("lucir", {}), memory={"rows": 12}), 1, 0, 2, 0)
+    run = until(toy_run(assemble("lucir", {}), memory={"size": 12}), 1, 0, 2, 0)
     learner, task = run.learner, run.scenario.tasks[1]
     before = copy.deepcopy(learner.net.state_dict())
     until(run, 1, 1, 0, 1)
@@ -280,10 +280,10 @@ def test_si_turns_a_path_into_importance() -> None:
 def test_no_parameter_is_pulled_harder_than_asked_for(name: str) -> None:
     """The penalty's second derivative, times its weight, is at most `largest_pull`."""
     run = until(toy_run(assemble(name, {name: {"penalty": 1e6, "largest_pull": 3.0}})), 1, 0, 0, 1)
-    term, summand = run.learner.terms["penalty"], run.learner.method.summands[1]
+    term, weighted_term = run.learner.terms["penalty"], run.learner.method.weighted_terms[1]
     assert isinstance(term, FisherPenalty | PathPenalty)
     curvature = 2e6 if name == "si" else 1e6
-    assert summand.weight == 1e6
+    assert weighted_term.weight == 1e6
     assert float(term.importance.max()) * curvature > 3.0
     assert float(term.importance.clamp(max=term.at_most).max()) * curvature == pytest.approx(3.0)
 

@@ -57,19 +57,19 @@ def learn(
     if stored is not None:
         looks[id(kept.sources)] = stored[0], stored_before
 
-    def look(part: Images, which: int) -> Output:
+    def evaluate(part: Images, which: int) -> Output:
         z = looks[id(part.sources)][which]
         assert z is not None
         return Output(z[part.rows], z[part.rows], {})
 
     new = tuple(sorted(set(now[1]) - set(seen)))
-    moment: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         task=SimpleNamespace(index=len(seen), classes=new, earlier=seen, train=train),
-        look=lambda part: look(part, 0),
-        before=None if before is None else (lambda part: look(part, 1)),
+        evaluate=lambda part: evaluate(part, 0),
+        before=None if before is None else (lambda part: evaluate(part, 1)),
         terms=terms,
     )
-    made.fit(moment, kept)
+    made.fit(context, kept)
     return made
 
 
@@ -329,13 +329,13 @@ def test_laws_hold(name: str, options: dict[str, Any]) -> None:
         law(assemble(name, options))
 
 
-def reestimated(method: Any, seed: int = 0, **more: Any) -> Run:
-    return toy_run(method, seed, evaluation={"batchnorm": "reestimated"}, **more)
+def recalibrated(method: Any, seed: int = 0, **more: Any) -> Run:
+    return toy_run(method, seed, evaluation={"batchnorm": "recalibrated"}, **more)
 
 
 def test_laws_hold_where_another_network_predicts() -> None:
     for law in testing.LAWS:
-        law(assemble("er+transport", {}), reestimated)
+        law(assemble("er+transport", {}), recalibrated)
 
 
 @pytest.mark.parametrize("base", ["ft+bfp", "derpp", "gdumb", "lucir"])
@@ -350,7 +350,7 @@ def test_training_does_not_notice(base: str) -> None:
             assert same(one[part], two[part]), part
 
 
-@pytest.mark.parametrize("toy", [toy_run, reestimated])
+@pytest.mark.parametrize("toy", [toy_run, recalibrated])
 def test_the_previous_network_is_the_one_that_predicted(toy: Callable[..., Run]) -> None:
     """The first task's statistics, carried with the networks that predicted before and after."""
     run = toy(assemble("er+transport", {"transport": {"ridge": 1.0}}))

@@ -29,7 +29,7 @@ from linsep.prepare import prepare
 KINDS = get_args(get_args(Norm)[0])
 SHAPE = (3, 8, 8)
 EPS = 1e-5
-REESTIMATED = {"batchnorm": "reestimated"}
+REESTIMATED = {"batchnorm": "recalibrated"}
 
 
 def maps(channels: int) -> Tensor:
@@ -107,8 +107,8 @@ def test_settings_of_statistics_work_with_continual_normalisation() -> None:
     run = toy("continual", evaluation=REESTIMATED)
     learner, task = run.learner, run.scenario.tasks[0]
     next(event for event in run if isinstance(event, TaskEnd))
-    first = tracking(learner.shown)[0]
-    convolution = next(m for m in learner.shown.modules() if isinstance(m, nn.Conv2d))
+    first = tracking(learner.eval_net)[0]
+    convolution = next(m for m in learner.eval_net.modules() if isinstance(m, nn.Conv2d))
     with torch.no_grad():
         inner = by_image(convolution(learner.inputs(task.train)), groups(8))
     assert first.running_mean is not None

@@ -25,7 +25,7 @@ from linsep.settings.config import from_settings
 from linsep.storage.session import Session
 from tests.helpers.command import command
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 4, "train": 20, "test": 5},
     "method": "er",
     "memory": 8,
@@ -40,7 +40,7 @@ def body(seed: int = 1, width: int = 4) -> dict[str, Tensor]:
 
 def with_weights(path: Path, **net: Any) -> Prepared:
     chosen = {"name": "cnn", "width": 4, "weights": str(path), **net}
-    return prepare(from_settings(SETTINGS | {"net": chosen}))
+    return prepare(from_settings(PROTOCOLS | {"net": chosen}))
 
 
 def prefixed(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -71,13 +71,13 @@ def test_a_module_that_is_handed_in_takes_them_too(tmp_path: Path) -> None:
     torch.save(
         {"module.1.weight": torch.ones(5, 64), "module.1.bias": torch.zeros(5)}, tmp_path / "w.pt"
     )
-    config = linsep.Config(**SETTINGS, net={"name": "cnn", "weights": str(tmp_path / "w.pt")})
+    config = linsep.Config(**PROTOCOLS, net={"name": "cnn", "weights": str(tmp_path / "w.pt")})
     body = linsep.build(config, net=module).learner.net.backbone
     assert torch.equal(body.state_dict()["module.1.weight"], torch.ones(5, 64))
 
 
 def test_a_finished_run_is_a_start_for_another(tmp_path: Path) -> None:
-    with Session(prepare(from_settings(SETTINGS | {"net": {"name": "cnn"}})), tmp_path) as session:
+    with Session(prepare(from_settings(PROTOCOLS | {"net": {"name": "cnn"}})), tmp_path) as session:
         for _ in session:
             pass
     with pytest.warns(WeightsWarning, match=r"head of .* left out \(head.bias, head.weight\)"):
@@ -93,7 +93,7 @@ def test_the_key_is_of_the_content_and_not_of_the_place(tmp_path: Path) -> None:
     torch.save(body(2), tmp_path / "c.pt")
     keys = [with_weights(tmp_path / f"{name}.pt").name for name in "abc"]
     assert keys[0] == keys[1] != keys[2]
-    plain = prepare(from_settings(SETTINGS | {"net": {"name": "cnn", "width": 4}}))
+    plain = prepare(from_settings(PROTOCOLS | {"net": {"name": "cnn", "width": 4}}))
     assert plain.name not in keys
 
 
@@ -174,7 +174,7 @@ SHORT = {"bic": {"bias_epochs": 2}, "gdumb": {"epochs": 2}}
 def test_frozen_modules_keep_weights_and_statistics_and_the_others_learn(method: str) -> None:
     memory = {} if method == "ewc" else {"memory": 8}
     net = {"name": "cnn", "width": 4, "train": ["block3", "head"]}
-    settings = {k: v for k, v in SETTINGS.items() if k != "memory"} | memory
+    settings = {k: v for k, v in PROTOCOLS.items() if k != "memory"} | memory
     settings["options"] = {name: own for name, own in SHORT.items() if name == method}
     run = prepare(from_settings(settings | {"method": method, "net": net})).build()
     before = {k: v.clone() for k, v in run.learner.net.state_dict().items()}
@@ -198,14 +198,14 @@ def test_frozen_modules_keep_weights_and_statistics_and_the_others_learn(method:
 )
 def test_unknown_modules_are_refused_with_those_there_are(train: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        prepare(from_settings(SETTINGS | {"net": {"name": "cnn", "train": train}})).build()
+        prepare(from_settings(PROTOCOLS | {"net": {"name": "cnn", "train": train}})).build()
     assert "net.train" in str(caught.value)
     assert message in str(caught.value)
 
 
 def test_names_of_a_wrapped_module_are_its_own() -> None:
     module = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 6))
-    config = linsep.Config(**SETTINGS, net={"name": "cnn", "train": ("3", "head")})
+    config = linsep.Config(**PROTOCOLS, net={"name": "cnn", "train": ("3", "head")})
     run = linsep.build(config, net=module)
     assert isinstance(run.learner.net.backbone, Wrapped)
     list(run)
@@ -235,7 +235,7 @@ def test_a_pretrained_net_gets_the_images_it_was_trained_on(
     monkeypatch.setattr(backbones, "needed", lambda module, by: timm)
     torch.save(made.state_dict(), tmp_path / "w.pt")
     net = {"name": "timm/tiny", "pretrained": True, "weights": str(tmp_path / "w.pt")}
-    run = prepare(from_settings(SETTINGS | {"net": net})).build()
+    run = prepare(from_settings(PROTOCOLS | {"net": net})).build()
     augment = run.learner.augment
     assert (augment.size, augment.cut) == ((24, 24), (8, 8))
     assert augment.mean == pytest.approx((0.5,))
@@ -243,7 +243,7 @@ def test_a_pretrained_net_gets_the_images_it_was_trained_on(
     assert asked == [False]  # the file has the weights: nothing is fetched
     assert run.learner.spec.input == (1, 24, 24)
     list(run)
-    mine = SETTINGS["scenario"] | {"augment": {"size": 8, "mean": [0.1]}}
-    other = resolve(from_settings(SETTINGS | {"net": net, "scenario": mine})).scenario.augment
+    mine = PROTOCOLS["scenario"] | {"augment": {"size": 8, "mean": [0.1]}}
+    other = resolve(from_settings(PROTOCOLS | {"net": net, "scenario": mine})).scenario.augment
     assert other is not None
     assert (other.size, other.mean, other.std) == (8, (0.1,), (0.2, 0.2, 0.2))

@@ -12,7 +12,7 @@ from linsep.compare.summaries import summary
 from linsep.notebook.many import ROWS
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
-from tests.helpers.real_runs import SETTINGS
+from tests.helpers.real_runs import PROTOCOLS
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> linsep.Runs:
     runs = tmp_path_factory.mktemp("trained")
     for method in ("er", "er+bfp"):
         for seed in range(2):
-            linsep.train({**SETTINGS, "method": method, "seed": seed}, runs=runs)
+            linsep.train({**PROTOCOLS, "method": method, "seed": seed}, runs=runs)
     return linsep.runs(runs=runs)
 
 
@@ -51,7 +51,7 @@ def test_a_comparison_is_that_of_linsep_compare(runs: Path) -> None:
     assert compared.differences.to_markdown() in said
     assert all(note in said for note in compared.notes)
     assert repr(compared) == "Compared(er, er+bfp)"
-    assert "ER w/ BFP" in str(compared)
+    assert "ER + BFP" in str(compared)
     assert compared._repr_html_().count("<table>") == 2
 
 
@@ -103,9 +103,9 @@ def test_plot_draws_each_methods_average(trained: linsep.Runs) -> None:
     axes = trained.plot()
     finals = {line.get_label(): line.get_ydata()[-1] for line in axes.get_lines()}
     faa = [run.metrics["class_il"]["faa"] or 0.0 for run in trained]
-    expected = {"ER w/ BFP": (faa[0] + faa[1]) / 2, "ER": (faa[2] + faa[3]) / 2}
+    expected = {"ER + BFP": (faa[0] + faa[1]) / 2, "ER": (faa[2] + faa[3]) / 2}
     assert finals == pytest.approx(expected)
-    with pytest.raises(linsep.LinsepError, match="unknown setting 'task'"):
+    with pytest.raises(linsep.LinsepError, match="unknown protocol 'task'"):
         trained.plot("task")
     pyplot.close("all")
 
@@ -117,5 +117,5 @@ def test_a_frame_has_a_row_for_each_run(runs: Path) -> None:
     assert list(frame.index) == [run.name for run in found]
     assert frame.groupby("method")["class_il.faa"].mean()["er+bfp"] == 61
     long = found.compare().to_pandas()
-    row = long[(long.method == "er+bfp") & (long.metric == "faa") & (long.setting == "class_il")]
+    row = long[(long.method == "er+bfp") & (long.metric == "faa") & (long.protocol == "class_il")]
     assert row["difference"].item() == 10

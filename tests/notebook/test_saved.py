@@ -11,13 +11,13 @@ import pytest
 import linsep
 from linsep.learning.metrics import METRICS
 from tests.helpers.made_runs import make_run
-from tests.helpers.real_runs import SETTINGS, interrupted
+from tests.helpers.real_runs import PROTOCOLS, interrupted
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # iCaRL predicts by class means, so going around Model.predict would be noticed.
-    settings = {**SETTINGS, "method": "icarl", "memory": 16}
+    settings = {**PROTOCOLS, "method": "icarl", "memory": 16}
     return linsep.train(settings, runs=tmp_path_factory.mktemp("runs")).folder
 
 
@@ -26,10 +26,10 @@ def test_results_are_those_of_the_folder(folder: Path) -> None:
     stored = json.loads((folder / "results.json").read_text())
     assert run.metrics == stored["metrics"]
     assert run.key == stored["key"]
-    for matrix, setting in ((run.accuracy, "class_il"), (run.task_il_accuracy, "task_il")):
+    for matrix, protocol in ((run.accuracy, "class_il"), (run.task_il_accuracy, "task_il")):
         assert matrix.dtype == np.float64
         again = [[None if np.isnan(v) else v for v in row] for row in matrix.tolist()]
-        assert again == stored["matrices"][setting]
+        assert again == stored["matrices"][protocol]
     assert run.config.scenario.name == "blobs"
     assert run.config.method == "icarl"
 
@@ -130,7 +130,7 @@ def test_plot_draws_a_line_for_each_task_and_the_average(folder: Path) -> None:
     assert lines["task 1"] == pytest.approx(100 * run.accuracy[:, 0])
     assert lines["average"][-1] == pytest.approx(run.metrics["class_il"]["faa"])
     assert run.plot("task_il", axes=axes) is axes
-    with pytest.raises(linsep.LinsepError, match="unknown setting 'class'"):
+    with pytest.raises(linsep.LinsepError, match="unknown protocol 'class'"):
         run.plot("class")
     pyplot.close("all")
 

@@ -16,7 +16,7 @@ from linsep.cli.progress import Watcher
 from linsep.learning.run import Event, StepEnd
 from linsep.storage.session import Session
 from tests.helpers.command import TINY, command
-from tests.helpers.real_runs import SETTINGS, contents, interrupted, straight
+from tests.helpers.real_runs import PROTOCOLS, contents, interrupted, straight
 
 TWIN: dict[str, Any] = {  # of TINY
     "scenario": {"name": "blobs", "train": 10, "test": 5},
@@ -53,7 +53,7 @@ def test_options_of_a_method_stand_beside_it_as_in_toml(tmp_path: Path) -> None:
     ("config", "problem"),
     [
         ({"method": "er", "over": {"seed": [0, 1]}}, "lists under .over."),
-        ({"method": "er", "epohcs": 1}, "unknown setting 'epohcs'"),
+        ({"method": "er", "epohcs": 1}, "unknown protocol 'epohcs'"),
         (3, "should be a linsep.Config, a dict or the path of a TOML file, not 3"),
         ("nowhere.toml", "nowhere.toml: No such file"),
     ],
@@ -74,11 +74,11 @@ def test_a_half_finished_run_is_resumed_and_a_finished_one_returned(
 ) -> None:
     whole = contents(straight(tmp_path / "straight"))
     folder = interrupted(tmp_path / "runs", steps=7)
-    run = linsep.train(SETTINGS, runs=tmp_path / "runs")
+    run = linsep.train(PROTOCOLS, runs=tmp_path / "runs")
     assert run.folder == folder
     assert contents(folder) == whole
     monkeypatch.setattr(Session, "_open", lambda self: pytest.fail("trained again"))
-    assert linsep.train(SETTINGS, runs=tmp_path / "runs").metrics == run.metrics
+    assert linsep.train(PROTOCOLS, runs=tmp_path / "runs").metrics == run.metrics
 
 
 def test_ctrl_c_saves_and_the_next_call_resumes(
@@ -98,12 +98,12 @@ def test_ctrl_c_saves_and_the_next_call_resumes(
     with monkeypatch.context() as patched:
         patched.setattr(Watcher, "see", press)
         with pytest.raises(KeyboardInterrupt):
-            linsep.train(SETTINGS, runs=tmp_path / "runs", save_every=1e9)
+            linsep.train(PROTOCOLS, runs=tmp_path / "runs", save_every=1e9)
     assert signal.getsignal(signal.SIGINT) is before
     signal.signal(signal.SIGINT, started)
     (saved,) = linsep.runs(runs=tmp_path / "runs")
     assert not saved.finished
-    run = linsep.train(SETTINGS, runs=tmp_path / "runs")
+    run = linsep.train(PROTOCOLS, runs=tmp_path / "runs")
     assert contents(run.folder) == contents(straight(tmp_path / "straight"))
 
 

@@ -37,7 +37,7 @@ def experiments(size: str) -> list[Place]:
     places = [
         p for name in TABLES for p in table(name).cells if p.scenario in scale(size).scenarios
     ]
-    return list(dict.fromkeys(replace(p, metric="", setting="") for p in places))
+    return list(dict.fromkeys(replace(p, metric="", protocol="") for p in places))
 
 
 # --- from hyper-parameters to settings -----------------------------------------------------------
@@ -52,7 +52,7 @@ def test_settings_by_hand() -> None:
     assert found["lucir"] == {
         "less_forget": 5.0, "nearest": 2, "margin": 0.5, "fitting_epochs": 20, "fitting_lr": 0.01,
     }  # fmt: skip
-    assert found["memory"] == {"rows": 500}
+    assert found["memory"] == {"size": 500}
     assert found["preset"] == "paper"
     assert "memory" not in settings("split-cifar10", None, "ft")
     assert settings("split-cifar10", 200, "fdr")["fdr"] == {"replay_probabilities": 0.3}
@@ -93,7 +93,7 @@ def test_the_configs_of_table_1_are_the_papers_protocol(name: str) -> None:
     for wanted in expand(raw):
         config = to_toml(resolve(from_settings(wanted), lenient=True))
         fields = flat(tomllib.loads(config))
-        method, memory = str(fields["method"]), fields["memory.rows"] or None
+        method, memory = str(fields["method"]), fields["memory.size"] or None
         assert memory is None or isinstance(memory, int)
         place = Place("split-cifar10", memory, method, "faa", "class_il")
         needed = expected(place, scale("paper"), "authors")
@@ -162,7 +162,7 @@ def record(
 
 def test_differences_and_sigmas_by_hand() -> None:
     """Ours 71, 72, 73: mean 72, std 1. se = sqrt(.22^2/5 + 1/3) = .5857; -.21 / .5857 = -.3586."""
-    passed = {"cost.passes": 4.5}
+    passed = {"cost.compute": 4.5}
     records = [record(CELL, "paper", seed, passed, faa=71.0 + seed) for seed in range(3)]
     base = replace(CELL, method="derpp")  # 65.41
     records += [record(base, "paper", seed, faa=66.0) for seed in (1, 2)]
@@ -200,13 +200,13 @@ def test_without_a_printed_spread_there_are_no_sigmas() -> None:
 
 CHANGES = {
     "bfp.weight": 3.0, "bfp.scale": "none", "training.lr": 0.1, "training.epochs": 5,
-    "net.width": 32, "scenario.per_class": 500, "scenario.order": "shuffled", "memory.rows": 500,
+    "net.width": 32, "scenario.per_class": 500, "scenario.order": "shuffled", "memory.size": 500,
     "memory.evict": "one_largest", "evaluation.mask_unseen": True, "derpp.target": "stored",
     "training.bn_updates": "stream", "scenario.validation": 0.1, "seed": 7, "status": "unfinished",
-    "bfp.init": "identity", "method": "derpp+fd", "bfp.every": 2, "bfp.teacher": "stored",
+    "bfp.init": "identity", "method": "derpp+fd", "bfp.every": 2, "bfp.target": "stored",
     "bfp.cycle": True, "net.norm": "group", "net.weights": "w", "net.train": "head",
-    "scenario.augment": "none",
-    "scenario.subset_seed": 1, "evaluation.batchnorm": "reestimated", "training.optimizer": "adamw",
+    "scenario.augment": "none", "training.optimizer": "adamw",
+    "scenario.subset_seed": 1, "evaluation.batchnorm": "recalibrated",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from linsep.report.gather import gather
+from linsep.report.gather import load_runs
 from linsep.report.page import page
 from linsep.storage.store import Store
 from tests.helpers.browser import browser as browser
@@ -31,7 +31,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for seed in range(2):
             make_full_run(runs, method, seed)
     path = runs / "report.html"
-    path.write_text(page(gather(Store(runs).select())), encoding="utf-8")
+    path.write_text(page(load_runs(Store(runs).select())), encoding="utf-8")
     return path
 
 
@@ -128,7 +128,7 @@ def test_a_click_on_a_head_sorts(opened: Any) -> None:
     heads[at].send_keys("\n")
     assert column(opened, at) == [t for _, t in sorted(zip(numbers, before, strict=True))]
     heads[names.index("method")].click()
-    assert column(opened, 1) == ["ER", "ER w/ BFP", "JT (bound)"]
+    assert column(opened, 1) == ["ER", "ER + BFP", "JT (bound)"]
 
 
 def test_values_are_shown_by_mouse_and_by_keyboard(opened: Any) -> None:
@@ -188,14 +188,14 @@ def methods_shown(browser: Any) -> set[str]:
 
 
 def test_a_method_is_hidden_and_shown_everywhere_by_its_key(opened: Any) -> None:
-    arm = key(opened, "ER w/ BFP").get_attribute("data-arm")
-    parts = f"[data-arm='{arm}']:not(.key)"
+    variant = key(opened, "ER + BFP").get_attribute("data-variant")
+    parts = f"[data-variant='{variant}']:not(.key)"
     before = len(visible(opened, parts))
     figures = {f.get_attribute("data-name") for f in visible(opened, "figure[data-name]")}
     assert before > 20
     assert {"gains", "confusion-er+bfp", "accuracy-over-tasks"} <= figures
-    key(opened, "ER w/ BFP").click()
-    assert key(opened, "ER w/ BFP").get_attribute("aria-pressed") == "false"
+    key(opened, "ER + BFP").click()
+    assert key(opened, "ER + BFP").get_attribute("aria-pressed") == "false"
     assert key(opened, "ER").get_attribute("aria-pressed") == "true"
     assert visible(opened, parts) == []  # lines, bands, dots, rows, matrices
     assert methods_shown(opened) == {"ER", "JT (bound)"}
@@ -204,26 +204,26 @@ def test_a_method_is_hidden_and_shown_everywhere_by_its_key(opened: Any) -> None
     heads = opened.find_elements("css selector", "table:first-of-type thead th button")
     heads[3].click()
     assert methods_shown(opened) == {"ER", "JT (bound)"}  # sorting brings nothing back
-    key(opened, "ER w/ BFP").click()
+    key(opened, "ER + BFP").click()
     assert len(visible(opened, parts)) == before
     assert severe(opened) == []
 
 
 def test_methods_are_chosen_by_keyboard_and_in_figures_too(opened: Any) -> None:
     key(opened, "ER").send_keys(" ")
-    assert methods_shown(opened) == {"ER w/ BFP", "JT (bound)"}
+    assert methods_shown(opened) == {"ER + BFP", "JT (bound)"}
     key(opened, "JT (bound)").send_keys("\n")
-    assert methods_shown(opened) == {"ER w/ BFP"}
-    key(opened, "ER w/ BFP").send_keys(" ")  # the last one: an empty page helps nobody
-    assert methods_shown(opened) == {"ER", "ER w/ BFP", "JT (bound)"}
+    assert methods_shown(opened) == {"ER + BFP"}
+    key(opened, "ER + BFP").send_keys(" ")  # the last one: an empty page helps nobody
+    assert methods_shown(opened) == {"ER", "ER + BFP", "JT (bound)"}
     entry = opened.find_element("css selector", "#figure-accuracy-over-tasks text.key, "
                                 "#figure-accuracy-over-tasks g.key text")  # fmt: skip
     centre(opened, entry)
     entry.click()
-    assert methods_shown(opened) == {"ER w/ BFP", "JT (bound)"}
+    assert methods_shown(opened) == {"ER + BFP", "JT (bound)"}
     (everything,) = opened.find_elements("css selector", "#legend button:not(.key)")
     everything.click()
-    assert methods_shown(opened) == {"ER", "ER w/ BFP", "JT (bound)"}
+    assert methods_shown(opened) == {"ER", "ER + BFP", "JT (bound)"}
     assert not everything.is_enabled()
 
 
@@ -236,7 +236,7 @@ def test_a_figure_is_downloaded_as_it_is_shown(opened: Any, tmp_path: Path) -> N
     button.click()
     wait_for(opened, (tmp_path / "cka.svg").exists, lambda: seen_in(tmp_path))
     drawn = (tmp_path / "cka.svg").read_text(encoding="utf-8")
-    assert "ER w/ BFP" in drawn
+    assert "ER + BFP" in drawn
     assert ">ER<" not in drawn
 
 
@@ -346,7 +346,7 @@ def test_a_name_that_is_a_script_stays_text(browser: Any, tmp_path: Path) -> Non
 
     hostile_run(tmp_path / "runs")
     path = tmp_path / "report.html"
-    path.write_text(page(gather(Store(tmp_path / "runs").select())), encoding="utf-8")
+    path.write_text(page(load_runs(Store(tmp_path / "runs").select())), encoding="utf-8")
     browser.get_log("browser")
     browser.get(path.as_uri())
     settle(browser)

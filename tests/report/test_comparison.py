@@ -1,4 +1,4 @@
-"""Figures of arms compared: gains with their intervals, and accuracy against cost."""
+"""Figures of variants compared: gains with their intervals, and accuracy against cost."""
 
 import csv
 import io
@@ -13,7 +13,7 @@ from linsep.report import style
 from linsep.report.canvas import Figure
 from linsep.report.draw_comparison import cost
 from linsep.report.draw_comparison import gains as figures
-from linsep.report.gather import Gathered, gather
+from linsep.report.gather import LoadedRuns, load_runs
 from linsep.report.words import costs
 from linsep.storage.store import Store
 from tests.helpers.made_runs import make_run, spend
@@ -27,7 +27,7 @@ def gains(runs: Path, seeds: int = 4) -> Figure:
         make_run(runs, "er", seed, BASE[seed])
         for method, more in GAINS.items():
             make_run(runs, method, seed, BASE[seed] + more[seed])
-    (one,) = figures(gather(Store(runs).select()))
+    (one,) = figures(load_runs(Store(runs).select()))
     return one
 
 
@@ -42,10 +42,10 @@ def panels(one: Figure) -> list[Any]:
 
 def test_every_gain_is_the_mean_difference_with_its_interval(tmp_path: Path) -> None:
     found = rows(gains(tmp_path))
-    assert len(found) == 2 * 3 * 2  # settings, metrics, arms
+    assert len(found) == 2 * 3 * 2  # settings, metrics, variants
     scale = {"FAA": 1.0, "FF": -1.0, "ALA": 0.5}  # as the made-up runs have them
     for row in found:
-        method = {"ER w/ BFP": "er+bfp", "ER w/ FD": "er+fd"}[row["method"]]
+        method = {"ER + BFP": "er+bfp", "ER + FD": "er+fd"}[row["method"]]
         each = scale[row["metric"]] * np.array(GAINS[method])
         interval = stats.ttest_1samp(each, 0).confidence_interval(0.95)
         assert row["against"] == "ER"
@@ -67,7 +67,10 @@ def test_the_lines_are_the_table(tmp_path: Path) -> None:
                 for row in table
             )
         assert len(ends) == 2
-        assert {line.get_gid() for line in lines} == {"arm-1", "arm-2"}  # ER itself gains nothing
+        assert {line.get_gid() for line in lines} == {
+            "variant-1",
+            "variant-2",
+        }  # ER itself gains nothing
 
 
 def test_an_interval_from_two_pairs_does_not_hide_the_others(tmp_path: Path) -> None:
@@ -75,8 +78,8 @@ def test_an_interval_from_two_pairs_does_not_hide_the_others(tmp_path: Path) -> 
     narrow = panels(one)[0].get_xlim()
     for seed, gap in enumerate((1.0, 5.0)):
         make_run(tmp_path, "er+bfp2", seed, BASE[seed] + gap)
-    (wider,) = figures(gather(Store(tmp_path).select()))
-    where = {"setting": "Class-IL", "metric": "FAA", "method": "ER w/ BFP-2"}
+    (wider,) = figures(load_runs(Store(tmp_path).select()))
+    where = {"protocol": "Class-IL", "metric": "FAA", "method": "ER + BFP-2"}
     (row,) = [r for r in rows(wider) if r.items() >= where.items()]
     axes = panels(wider)[0]
     assert float(row["low"]) < 3 * narrow[0]
@@ -97,25 +100,25 @@ def test_one_seed_has_a_gain_and_no_interval(tmp_path: Path) -> None:
 def test_without_a_pair_there_is_no_plot(tmp_path: Path) -> None:
     make_run(tmp_path, "er", 0, 50.0)
     make_run(tmp_path, "derpp+bfp", 0, 60.0)
-    assert figures(gather(Store(tmp_path).select())) == []
+    assert figures(load_runs(Store(tmp_path).select())) == []
 
 
 # --- cost ----------------------------------------------------------------------------------------
 
 ARMS = {"ft": (1.0, 20.0), "er": (2.0, 50.0), "der": (2.0, 40.0), "derpp": (3.0, 45.0),
         "derpp+bfp": (4.7, 60.0), "jt": (1.0, 90.0)}  # fmt: skip
-FRONTIER = {"FT", "ER", "DER++ w/ BFP"}  # not JT, which is a bound
+FRONTIER = {"FT", "ER", "DER++ + BFP"}  # not JT, which is a bound
 
 
-def gathered(runs: Path) -> Gathered:
+def nest_options(runs: Path) -> LoadedRuns:
     for method, (passes, faa) in ARMS.items():
         for seed in range(2):
             spend(make_run(runs, method, seed, faa + seed), passes)
-    return gather(Store(runs).select())
+    return load_runs(Store(runs).select())
 
 
 def drawn(runs: Path) -> Figure:
-    one = cost(gathered(runs).blocks[0])
+    one = cost(nest_options(runs).blocks[0])
     assert one is not None
     return one
 
@@ -125,7 +128,7 @@ def test_the_frontier_has_what_nothing_beats(tmp_path: Path) -> None:
     assert len(found) == 2 * len(ARMS)
     assert {row["method"] for row in found if row["frontier"] == "yes"} == FRONTIER
     er = next(row for row in found if row["method"] == "ER")
-    assert (float(er["passes"]), float(er["FAA"])) == (2.0, 50.5)
+    assert (float(er["compute"]), float(er["FAA"])) == (2.0, 50.5)
 
 
 def test_marks_stand_at_their_costs_and_the_line_is_the_frontier(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ def test_marks_stand_at_their_costs_and_the_line_is_the_frontier(tmp_path: Path)
 
 def test_a_run_alone_has_the_table_and_no_picture(tmp_path: Path) -> None:
     spend(make_run(tmp_path, "er", 0, 50.0), 2.0)
-    alone = gather(Store(tmp_path).select())
+    alone = load_runs(Store(tmp_path).select())
     assert cost(alone.blocks[0]) is None
     found = costs(alone)
     assert found is not None

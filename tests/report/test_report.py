@@ -23,7 +23,7 @@ from linsep.analysis.analyse import table
 from linsep.compare.naming import title
 from linsep.report import style
 from linsep.report.canvas import Figure
-from linsep.report.gather import Gathered, gather
+from linsep.report.gather import LoadedRuns, load_runs
 from linsep.report.page import figures, page, sections
 from linsep.report.words import audit, lead
 from linsep.storage.store import Store
@@ -41,21 +41,21 @@ SECTION_OF = {
 ALWAYS = {"numbers", "over-tasks", "runs", "matrices", "forgetting", "audit", "origin"}
 
 
-def gathered(runs: Path) -> Gathered:
-    return gather(Store(runs).select())
+def nest_options(runs: Path) -> LoadedRuns:
+    return load_runs(Store(runs).select())
 
 
-def two_arms(runs: Path, parts: Sequence[str] = PARTS) -> Gathered:
+def two_variants(runs: Path, parts: Sequence[str] = PARTS) -> LoadedRuns:
     for method in ("er", "er+bfp"):
         for seed in range(2):
             make_full_run(runs, method, seed, parts=parts)
-    return gathered(runs)
+    return nest_options(runs)
 
 
 @pytest.fixture(scope="module")
-def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Gathered, str]:
+def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[LoadedRuns, str]:
     """Runs with everything, and their page, made once."""
-    found = two_arms(tmp_path_factory.mktemp("full"))
+    found = two_variants(tmp_path_factory.mktemp("full"))
     return found, page(found)
 
 
@@ -66,7 +66,7 @@ def _undrawn() -> Iterator[None]:
         yield
 
 
-def figure(found: Gathered, name: str) -> Figure:
+def figure(found: LoadedRuns, name: str) -> Figure:
     (one,) = [f for f in figures(found) if f.name == name]
     return one
 
@@ -117,13 +117,15 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("part", SECTION_OF)
 def test_a_section_is_there_only_with_its_data(part: str, tmp_path: Path) -> None:
-    one = {s.name for s in sections(two_arms(tmp_path / "one", parts=[part]))}
+    one = {s.name for s in sections(two_variants(tmp_path / "one", parts=[part]))}
     assert one == ALWAYS | {SECTION_OF[part]}
-    rest = {s.name for s in sections(two_arms(tmp_path / "rest", [p for p in PARTS if p != part]))}
+    rest = {
+        s.name for s in sections(two_variants(tmp_path / "rest", [p for p in PARTS if p != part]))
+    }
     assert rest == (ALWAYS | set(SECTION_OF.values())) - {SECTION_OF[part]}
 
 
-def test_the_page_is_made_of_its_sections(full: tuple[Gathered, str]) -> None:
+def test_the_page_is_made_of_its_sections(full: tuple[LoadedRuns, str]) -> None:
     found, text = full
     read = Page(text)
     ids = [given.get("id") for tag, given in read.tags if tag == "section"]
@@ -141,12 +143,12 @@ def test_the_page_is_made_of_its_sections(full: tuple[Gathered, str]) -> None:
 
 
 def test_curves_are_the_matrices_and_the_table_is_what_is_drawn(tmp_path: Path) -> None:
-    found = two_arms(tmp_path, parts=[])
+    found = two_variants(tmp_path, parts=[])
     one = figure(found, "accuracy-over-tasks")
     expected: dict[tuple[str, str, float], tuple[float, float]] = {}
-    for group in found.arms:
-        for setting, shown in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
-            many = np.array([run.results["matrices"][setting] for run in group.runs], float)
+    for group in found.variants:
+        for protocol, shown in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
+            many = np.array([run.results["matrices"][protocol] for run in group.runs], float)
             for t in range(5):
                 means = 100 * many[:, t, : t + 1].mean(1)
                 expected[shown, group.label, t + 1] = (means.mean(), means.std(ddof=1))
@@ -159,7 +161,7 @@ def test_curves_are_the_matrices_and_the_table_is_what_is_drawn(tmp_path: Path) 
                 for x, y in line.get_xydata():
                     drawn[axes.get_title("left"), line.get_label(), x] = y
     listed = {
-        (row["setting"], row["method"], float(row["tasks learned"])): (
+        (row["protocol"], row["method"], float(row["tasks learned"])): (
             float(row["average accuracy %"]),
             float(row["std"]),
         )
@@ -174,17 +176,17 @@ def test_curves_are_the_matrices_and_the_table_is_what_is_drawn(tmp_path: Path) 
 def test_forgetting_of_tasks_has_ff_as_its_mean(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er", parts=[])
     (record,) = Store(tmp_path).select()
-    one = figure(gathered(tmp_path), "forgetting")
-    for setting, shown in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
-        falls = [float(row["forgetting %"]) for row in rows(one) if row["setting"] == shown]
+    one = figure(nest_options(tmp_path), "forgetting")
+    for protocol, shown in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
+        falls = [float(row["forgetting %"]) for row in rows(one) if row["protocol"] == shown]
         assert len(falls) == 4
-        assert np.mean(falls) == pytest.approx(record.facts[f"{setting}.ff"])
+        assert np.mean(falls) == pytest.approx(record.facts[f"{protocol}.ff"])
 
 
 def test_confusion_is_the_sum_over_seeds_as_shares_of_rows(tmp_path: Path) -> None:
-    found = two_arms(tmp_path, parts=["confusion"])
+    found = two_variants(tmp_path, parts=["confusion"])
     one = figure(found, "confusion-er")
-    counts = sum(np.array(run.confusion) for run in found.arms[0].runs)
+    counts = sum(np.array(run.confusion) for run in found.variants[0].runs)
     body = [list(row.values())[1:] for row in rows(one)]
     assert np.array_equal(np.array(body, int), counts)
     with style.house():
@@ -196,9 +198,9 @@ def test_confusion_is_the_sum_over_seeds_as_shares_of_rows(tmp_path: Path) -> No
 
 
 def test_matrices_are_means_over_seeds(tmp_path: Path) -> None:
-    found = two_arms(tmp_path, parts=[])
+    found = two_variants(tmp_path, parts=[])
     one = figure(found, "accuracy-matrix-er+bfp")
-    group = found.arms[1]
+    group = found.variants[1]
     many = np.array([run.results["matrices"]["task_il"] for run in group.runs], float)
     listed = [row for row in rows(one) if row["panel"] == "Task-IL"]
     assert len(listed) == 15
@@ -213,7 +215,7 @@ def test_matrices_are_means_over_seeds(tmp_path: Path) -> None:
 
 def test_memory_and_its_thumbnails(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er", parts=["memory"])
-    (section,) = [s for s in sections(gathered(tmp_path)) if s.name == "memory"]
+    (section,) = [s for s in sections(nest_options(tmp_path)) if s.name == "memory"]
     assert [int(row["rows"]) for row in rows(section.figures[0])] == [20] * 10
     assert section.sprites[0].source.startswith("data:image/png;base64,")
 
@@ -221,32 +223,32 @@ def test_memory_and_its_thumbnails(tmp_path: Path) -> None:
 # --- its words -----------------------------------------------------------------------------------
 
 
-def told(found: Gathered) -> str:
+def told(found: LoadedRuns) -> str:
     """The lead, as one text."""
     return " ".join(text for answer in lead(found) for text in (answer.text, *answer.gains))
 
 
-def pair_of_arms(runs: Path, gaps: Sequence[float]) -> str:
+def pair_of_variants(runs: Path, gaps: Sequence[float]) -> str:
     for seed, gap in enumerate(gaps):
         make_run(runs, "er", seed, 50.0 + seed)
         make_run(runs, "er+bfp", seed, 50.0 + seed + gap)
-    return told(gathered(runs))
+    return told(nest_options(runs))
 
 
 def test_the_lead_claims_no_more_than_the_interval(tmp_path: Path) -> None:
-    clear = pair_of_arms(tmp_path / "clear", [5.0, 5.1, 4.9])
-    assert "ER w/ BFP has the highest mean" in clear
+    clear = pair_of_variants(tmp_path / "clear", [5.0, 5.1, 4.9])
+    assert "ER + BFP has the highest mean" in clear
     assert "+5.00 points, 95 % interval 4.75 to 5.25 (3 pairs of seeds): it excludes 0." in clear
-    unclear = pair_of_arms(tmp_path / "unclear", [5.0, -4.0, 1.0])
+    unclear = pair_of_variants(tmp_path / "unclear", [5.0, -4.0, 1.0])
     assert "do not tell the two apart" in unclear
-    assert "too few for an interval" in pair_of_arms(tmp_path / "one", [5.0])
+    assert "too few for an interval" in pair_of_variants(tmp_path / "one", [5.0])
 
 
 def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
     for seed in range(3):
         make_run(tmp_path, "er", seed, 50.0 + seed)
         make_run(tmp_path, "derpp", seed, 55.0 + seed + 0.1 * seed)
-    text = told(gathered(tmp_path))
+    text = told(nest_options(tmp_path))
     assert "DER++ against ER: +5.10 points, 95 % interval 4.85 to 5.35" in text
     assert "chosen by rank" in text
 
@@ -254,7 +256,7 @@ def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
 def test_joint_training_is_no_competitor(tmp_path: Path) -> None:
     make_run(tmp_path, "jt", 0, 90.0)
     make_run(tmp_path, "er", 0, 50.0)
-    text = told(gathered(tmp_path))
+    text = told(nest_options(tmp_path))
     assert text.startswith("ER reaches a final average accuracy (FAA) in Class-IL of 50.00 %")
     assert "JT (bound), trained on all data at once, reaches 90.00 %." in text
 
@@ -268,24 +270,24 @@ def test_a_bound_is_never_the_best(tmp_path: Path) -> None:
     for seed in range(2):
         for method, faa in (("jt", 90.0), ("er", 50.0), ("er+bfp", 60.0)):
             make_run(tmp_path, method, seed, faa)
-    text = page(gathered(tmp_path))
+    text = page(nest_options(tmp_path))
     assert set(strong(text)) == {"60.00 ± 0.00", "40.00 ± 0.00", "30.00 ± 0.00"}
     assert "JT (bound)" in text
-    with_one_rival = page(gather(Store(tmp_path).select("method in ('jt', 'er')")))
+    with_one_rival = page(load_runs(Store(tmp_path).select("method in ('jt', 'er')")))
     assert strong(with_one_rival) == []
 
 
 @pytest.mark.usefixtures("_undrawn")
 def test_one_run_is_described_as_one(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er+bfp")
-    text = page(gathered(tmp_path))
+    text = page(nest_options(tmp_path))
     read = Page(text)
     tags = ("p", "h2", "figcaption", "summary", "footer")
     shown = " ".join(text for tag in tags for text in read.texts[tag])
-    for word in ("seeds", "runs", "arms", "±", "highest", "against"):
+    for word in ("seeds", "runs", "variants", "±", "highest", "against"):
         assert word not in shown, word
-    assert "One finished run of ER w/ BFP on Split CIFAR-10, with seed 0." in shown
-    assert "ER w/ BFP reaches a final average accuracy (FAA) in Class-IL of " in shown
+    assert "One finished run of ER + BFP on Split CIFAR-10, with seed 0." in shown
+    assert "ER + BFP reaches a final average accuracy (FAA) in Class-IL of " in shown
     assert not [given for _, given in read.tags if given.get("id") == "legend"]
     assert "Paired" not in shown
     assert "-" not in [text for text, _ in read.tables[0][1]]  # no empty intervals
@@ -295,12 +297,12 @@ def test_one_run_is_described_as_one(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_undrawn")
 def test_the_audit_finds_what_cannot_be(tmp_path: Path) -> None:
     folder = make_full_run(tmp_path, "er", parts=[])
-    assert audit(gathered(tmp_path)) == []
-    assert "No finding." in page(gathered(tmp_path))
+    assert audit(nest_options(tmp_path)) == []
+    assert "No finding." in page(nest_options(tmp_path))
     results = json.loads((folder / "results.json").read_text())
     results["metrics"]["class_il"]["faa"] = 99.0
     (folder / "results.json").write_text(json.dumps(results))
-    assert any("mean peak" in text for text in audit(gathered(tmp_path)))
+    assert any("mean peak" in text for text in audit(nest_options(tmp_path)))
 
 
 @pytest.mark.usefixtures("_undrawn")
@@ -313,7 +315,7 @@ def test_runs_that_are_not_finished_are_named(tmp_path: Path) -> None:
     results = json.loads((odd / "results.json").read_text())
     results["matrices"]["class_il"] = [[0.5, "high"]]
     (odd / "results.json").write_text(json.dumps(results))
-    found = gathered(tmp_path)
+    found = nest_options(tmp_path)
     assert [run.name for run in found.runs] == ["er-200-s0"]
     assert {name for name, _ in found.left_out} == {"derpp-200-s1", "er-200-s1", "er-200-s2"}
     text = page(found)
@@ -329,7 +331,7 @@ def test_seeds_with_other_settings_are_not_averaged(tmp_path: Path) -> None:
         path = folder / "analysis" / "spectrum.json"
         content = json.loads(path.read_text()) | {"settings": {"centred": centred}}
         path.write_text(json.dumps(content))
-    (group,) = gathered(tmp_path).arms
+    (group,) = nest_options(tmp_path).variants
     assert [one["settings"]["centred"] for one in group.analyses("spectrum")] == [False, False]
 
 
@@ -360,11 +362,11 @@ def test_no_wrong_value_in_an_analysis_ends_in_a_traceback(what: str, tmp_path: 
             if place:
                 part[place[-1]] = value
             path.write_text(json.dumps(content if place else value))
-            found = gathered(tmp_path)
+            found = nest_options(tmp_path)
             list(sections(found))
             table(
                 what,
-                found.comparison.arms,
+                found.comparison.variants,
                 {
                     run.record.folder: run.analyses[what]
                     for run in found.runs
@@ -395,7 +397,7 @@ def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
     for place in content["places"]:
         place["singular_values"] = None  # as of a map that is not linear
     projection.write_text(json.dumps(content))
-    found = gathered(tmp_path)
+    found = nest_options(tmp_path)
     with pytest.warns(UserWarning, match="left out: .*environment"):
         shown = {section.name for section in sections(found)}
     assert shown == ALWAYS | {"projection"}
@@ -406,9 +408,9 @@ def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_runs_give_the_same_bytes(full: tuple[Gathered, str], tmp_path: Path) -> None:
+def test_the_same_runs_give_the_same_bytes(full: tuple[LoadedRuns, str], tmp_path: Path) -> None:
     found, text = full
-    assert text == page(two_arms(tmp_path))
+    assert text == page(two_variants(tmp_path))
     one = figure(found, "cka")
     for format_ in ("svg", "pdf", "png"):
         assert one.file(format_) == one.file(format_)
@@ -416,7 +418,7 @@ def test_the_same_runs_give_the_same_bytes(full: tuple[Gathered, str], tmp_path:
 
 def test_colours_follow_the_page(tmp_path: Path) -> None:
     make_full_run(tmp_path, "jt", parts=[])
-    text = figure(gathered(tmp_path), "accuracy-over-tasks").svg()
+    text = figure(nest_options(tmp_path), "accuracy-over-tasks").svg()
     assert "#000000" not in text
     assert "currentColor" in text
 
@@ -426,7 +428,7 @@ def test_colours_follow_the_page(tmp_path: Path) -> None:
 
 def test_names_stay_text(tmp_path: Path) -> None:
     hostile_run(tmp_path)
-    found = gathered(tmp_path)
+    found = nest_options(tmp_path)
     text = page(found)
     read = Page(text)
     scripts = [given for tag, given in read.tags if tag == "script"]
@@ -444,7 +446,7 @@ def test_names_stay_text(tmp_path: Path) -> None:
     assert style.clean(title(HOSTILE)) in drawn
 
 
-def test_nothing_is_loaded_from_anywhere(full: tuple[Gathered, str]) -> None:
+def test_nothing_is_loaded_from_anywhere(full: tuple[LoadedRuns, str]) -> None:
     _, text = full
     for tag, given in Page(text).tags:
         for name in ("src", "href", "xlink:href", "action", "data", "poster", "srcset"):
@@ -460,12 +462,12 @@ def test_nothing_is_loaded_from_anywhere(full: tuple[Gathered, str]) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_twenty_runs_with_everything_fit_into_five_megabytes(tmp_path: Path) -> None:
-    """The worst there is: every run an arm of its own, a hundred classes, all analyses."""
+    """The worst there is: every run a variant of its own, a hundred classes, all analyses."""
     for method, weight in product(("er", "derpp", "derpp+bfp", "er+bfp", "icarl"), range(4)):
         settings = {"own": {"weight": weight}}
         make_full_run(tmp_path, method, classes=100, label=str(weight), settings=settings)
-    found = gathered(tmp_path)
-    assert len(found.arms) == 20
+    found = nest_options(tmp_path)
+    assert len(found.variants) == 20
     assert len(page(found).encode()) < 5_000_000
 
 
@@ -474,12 +476,12 @@ def test_twenty_runs_with_everything_fit_into_five_megabytes(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_the_commands_write_what_they_say(tmp_path: Path) -> None:
-    two_arms(tmp_path / "runs", parts=["confusion", "cka", "tsne"])
+    two_variants(tmp_path / "runs", parts=["confusion", "cka", "tsne"])
     said = command("report", "-o", "out/page.html", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert "Report of 4 runs: out/page.html" in said.stdout
     whole = (tmp_path / "out/page.html").read_text(encoding="utf-8")
-    assert whole == page(gathered(tmp_path / "runs"))
+    assert whole == page(nest_options(tmp_path / "runs"))
     words = ("figures", "--where", "method='er'", "-o", "pictures", "--format", "svg,png,pdf")
     said = command(*words, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
@@ -555,7 +557,7 @@ def test_the_report_of_a_grid_is_of_its_runs(tmp_path: Path) -> None:
     assert "Report of 4 runs" in said.stdout
     from linsep.report.words import recipes
 
-    (recipe,) = recipes(gather(Store(tmp_path / "runs").select("scenario=blobs")))
+    (recipe,) = recipes(load_runs(Store(tmp_path / "runs").select("scenario=blobs")))
     assert recipe.command == "linsep grid grid.toml"
     (tmp_path / "again.toml").write_text(recipe.content)
     said = command("grid", "again.toml", "--dry-run", cwd=tmp_path)
@@ -581,9 +583,9 @@ def test_names_of_files_never_collide() -> None:
 def test_a_report_without_analyses_and_memory_imports_no_torch(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er", parts=["confusion", "events", "timing", "environment"])
     program = (
-        "import sys; from pathlib import Path; from linsep.report.gather import gather; "
+        "import sys; from pathlib import Path; from linsep.report.gather import load_runs; "
         "from linsep.report.page import page; from linsep.storage.store import Store; "
-        "page(gather(Store(Path(sys.argv[1])).select())); sys.exit('torch' in sys.modules)"
+        "page(load_runs(Store(Path(sys.argv[1])).select())); sys.exit('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
     assert done.returncode == 0

@@ -14,7 +14,7 @@ import torch
 from pydantic import BaseModel
 
 from linsep.errors import ConfigError, DeviceError, LinsepError
-from linsep.methods import METHODS, TERMS
+from linsep.methods import ADDONS, METHODS
 from linsep.prepare import key, prepare
 from linsep.randomness import Randomness
 from linsep.resolve import resolve
@@ -66,11 +66,11 @@ def test_spaces_around_a_plus_are_nothing() -> None:
 def test_later_layers_win_and_shorthands_merge() -> None:
     found = merged(
         {"memory": 50, "training": {"epochs": 3, "lr": 0.1}, "net": {"name": "cnn"}},
-        {"memory": {"draw": 8}, "training": {"epochs": 5}},
+        {"memory": {"replay_batch_size": 8}, "training": {"epochs": 5}},
         {"net": "mlp", "memory": 60},
     )
     assert found == {
-        "memory": {"rows": 60, "draw": 8},
+        "memory": {"size": 60, "replay_batch_size": 8},
         "training": {"epochs": 5, "lr": 0.1},
         "net": {"name": "mlp"},
     }
@@ -110,7 +110,7 @@ def test_bad_files(tmp_path: Path, content: bytes | None, words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-NAMES = [*METHODS, *(f"er+{term}" for term in TERMS), "derpp+bfp+fd"]
+NAMES = [*METHODS, *(f"er+{term}" for term in ADDONS), "derpp+bfp+fd"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,7 +129,7 @@ def test_an_unresolved_config_survives_its_file() -> None:
         "scenario": {"name": "blobs", "classes": 4, "order": "shuffled"},
         "net": {"name": "resnet18", "width": 2},
         "training": {"schedule": {"milestones": [2, 3], "warmup": 1}, "lr": 0.5},
-        "memory": {"rows": 20, "draws": "shared"},
+        "memory": {"size": 20, "replay_batches": "shared"},
         "bfp": {"layers": ["layer1", "features"], "weight": 0.5},
     }
     written = config(tomllib.loads(to_toml(config(given))))
@@ -171,7 +171,11 @@ def test_the_users_word_comes_first_and_defaults_last(monkeypatch: pytest.Monkey
 
 def test_a_draw_is_as_large_as_a_batch_unless_said() -> None:
     sizes: list[tuple[Settings, int]]
-    sizes = [({}, 32), ({"training": {"batch_size": 7}}, 7), ({"memory": {"draw": 9}}, 9)]
+    sizes = [
+        ({}, 32),
+        ({"training": {"batch_size": 7}}, 7),
+        ({"memory": {"replay_batch_size": 9}}, 9),
+    ]
     for given, expected in sizes:
         assert resolved(BLOBS | given)["memory"]["draw"] == expected
 
@@ -189,7 +193,7 @@ def test_resolving_leaves_nothing_open() -> None:
 
 # Where the paper's text and its authors' program part: D1, D3, D4, D9, D11, D12.
 CHOICES: dict[str, tuple[object, object]] = {
-    "derpp.target": ("stored", "old_net"),
+    "derpp.target": ("stored", "previous_net"),
     "derpp.distance": ("squared", "mse"),
     "derpp.first_task": (False, True),
     "bfp.scale": ("none", "root_d"),
@@ -288,10 +292,10 @@ def test_a_preset_spelt_out_is_the_same_run() -> None:
         config(
             BLOBS
             | {
-                "memory": {"evict": "all_largest", "draws": "fresh"},
+                "memory": {"evict": "all_largest", "replay_batches": "fresh"},
                 "training": {"bn_updates": "all"},
                 "evaluation": {"mask_unseen": False, "rule": "logits"},
-                "derpp": {"first_task": True, "target": "old_net", "distance": "mse"},
+                "derpp": {"first_task": True, "target": "previous_net", "distance": "mse"},
                 "bfp": {"on": "both", "scale": "root_d"},
             }
         )
@@ -371,10 +375,10 @@ BAD: list[tuple[Settings, list[str]]] = [
     ({"scenario": {"name": "blobs", "validation": 0.999}}, ["scenario.validation", "without"]),
     ({"net": "resnet"}, ["net.name", "'resnet'", "Did you mean 'resnet18'?", "mlp"]),
     ({"net": {"name": "cnn", "widht": 3}}, ["net.widht", "Did you mean 'width'?"]),
-    ({"memory": 9}, ["memory.rows", "9", "10 classes", "at least 10"]),
-    ({"memory": 0}, ["memory.rows", "0", "at least 1"]),
+    ({"memory": 9}, ["memory.size", "9", "10 classes", "at least 10"]),
+    ({"memory": 0}, ["memory.size", "0", "at least 1"]),
     ({"memory": "many"}, ["memory", "'many'"]),
-    ({"memory": {"rows": 50, "policy": "blanced"}}, ["memory.policy", "Did you mean 'balanced'?"]),
+    ({"memory": {"size": 50, "policy": "blanced"}}, ["memory.policy", "Did you mean 'balanced'?"]),
     ({"method": "ft", "memory": 50}, ["memory", "'ft'", "no memory", "leave it out"]),
     ({"method": "er", "bfp": {"weight": 2}}, ["bfp", "no part of", "'er'"]),
     ({"method": "ft+bfp", "bfp": {"on": "replay"}}, ["bfp", "replay", "no memory"]),
@@ -390,7 +394,7 @@ BAD: list[tuple[Settings, list[str]]] = [
     ({"evaluation": {"mask_unseen": 1}}, ["evaluation.mask_unseen", "boolean", "1"]),
     # More than any machine has, or than a float32 holds.
     ({"training": {"lr": 1e39}}, ["training.lr", "1e+39", "less than or equal"]),
-    ({"memory": 10**12}, ["memory.rows", "1000000000000", "less than or equal"]),
+    ({"memory": 10**12}, ["memory.size", "1000000000000", "less than or equal"]),
     ({"seed": 2**63}, ["seed", "less than"]),
     ({"scenario": {"name": "blobs", "data": "\udcff"}}, ["scenario.data", "surrogates"]),
     ({"scenario": {"name": "blobs", "options": "x", "train": 4}}, ["scenario.options", "dict"]),
@@ -484,15 +488,15 @@ def test_a_config_does_not_change() -> None:
 def test_lenient_drops_what_does_not_concern_the_method() -> None:
     """One set of settings for many methods: each run is what it would be on its own."""
     shared: Settings = BLOBS | {
-        "memory": {"rows": 50, "draw": 8},
+        "memory": {"size": 50, "replay_batch_size": 8},
         "bfp": {"weight": 2},
         "derpp": {"replay_ce": 1},
     }
     alone: dict[str, Settings] = {
         "ft": {},
         "ft+bfp": {"bfp": {"weight": 2}},
-        "er": {"memory": {"rows": 50, "draw": 8}},
-        "derpp": {"memory": {"rows": 50, "draw": 8}, "derpp": {"replay_ce": 1}},
+        "er": {"memory": {"size": 50, "replay_batch_size": 8}},
+        "derpp": {"memory": {"size": 50, "replay_batch_size": 8}, "derpp": {"replay_ce": 1}},
     }
     for method, given in alone.items():
         loose = resolved(shared | {"method": method}, lenient=True)
@@ -516,14 +520,14 @@ def test_lenient_still_refuses_mistakes(given: Settings) -> None:
         resolved(BLOBS | given, lenient=True)
 
 
-SETTINGS = [
+PROTOCOLS = [
     (preset, path)
     for preset, values in PRESETS.items()
     for path in flat({name: v for name, v in values.items() if name != "options"})
 ]
 
 
-@pytest.mark.parametrize(("preset", "path"), SETTINGS)
+@pytest.mark.parametrize(("preset", "path"), PROTOCOLS)
 def test_what_the_user_states_is_what_runs_whatever_the_preset(preset: str, path: str) -> None:
     """Also where it is the default, and a grid over such values has as many runs as values."""
     section, field = path.split(".")

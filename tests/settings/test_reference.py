@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from linsep.data.registry import SOURCES
 from linsep.errors import ConfigError
-from linsep.methods import METHODS, TERMS
+from linsep.methods import ADDONS, METHODS
 from linsep.resolve import resolve
 from linsep.settings.catalogue import PRESETS
 from linsep.settings.config import Config, all_settings, from_settings
@@ -44,7 +44,7 @@ def test_every_setting_is_described() -> None:
 
 def test_every_field_of_a_resolved_run_is_listed(rows: dict[str, dict[str, str]]) -> None:
     """Whatever `linsep show` prints of a run has a line, options included."""
-    for method in [*METHODS, *(f"er+{term}" for term in TERMS)]:
+    for method in [*METHODS, *(f"er+{term}" for term in ADDONS)]:
         config = resolve(from_settings({"method": method, "scenario": "blobs"}))
         for name in map(full_name, flat(config.model_dump())):
             inside = any(row.startswith(f"{name}.") for row in rows)  # a section left out

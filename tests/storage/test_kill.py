@@ -15,7 +15,7 @@ from tests.helpers.own_parts import write
 from tests.helpers.real_runs import contents
 
 KILLS = 20
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 6, "train": 40, "test": 10},
     "method": "derpp+bfp",
     "memory": 12,
@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
 
 
 # A method and a net of a user's own, from a file.
-OWN = SETTINGS | {"method": "mine.py:er_kd+bfp", "net": "mine.py:make"}
+OWN = PROTOCOLS | {"method": "mine.py:er_kd+bfp", "net": "mine.py:make"}
 OWN |= {"training": {"epochs": 3, "batch_size": 10, "optimizer": "adamw"}}
 
 
@@ -40,7 +40,7 @@ def folder(runs: Path, settings: dict[str, Any]) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [SETTINGS, OWN], ids=["ours", "own"])
+@pytest.mark.parametrize("settings", [PROTOCOLS, OWN], ids=["ours", "own"])
 def test_a_run_survives_being_killed_at_random_moments(
     settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

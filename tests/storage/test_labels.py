@@ -13,10 +13,10 @@ from linsep.storage.session import Session
 from linsep.storage.store import Store, open_record, relabel
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
-from tests.helpers.real_runs import DETERMINISTIC, SETTINGS, interrupted, prepared, straight
+from tests.helpers.real_runs import DETERMINISTIC, PROTOCOLS, interrupted, prepared, straight
 
 LABELS = {"name": "ours", "tags": ["ablation", "2024"]}
-DATA = {**SETTINGS["scenario"], "data_name": "product photos"}
+DATA = {**PROTOCOLS["scenario"], "data_name": "product photos"}
 
 
 def test_labels_change_neither_key_nor_numbers(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_grid_does_not_repeat_a_run_to_name_it(tmp_path: Path) -> None:
 
 
 def test_cells_of_a_plan_carry_their_labels(tmp_path: Path) -> None:
-    grid = {**SETTINGS, **LABELS, "over": {"seed": [0, 1]}}
+    grid = {**PROTOCOLS, **LABELS, "over": {"seed": [0, 1]}}
     assert [cell.settings["tags"] for cell in plan(grid, tmp_path)] == [LABELS["tags"]] * 2
 
 
@@ -106,7 +106,7 @@ def test_what_is_no_label_is_refused(labels: dict[str, object], problem: str) ->
 
 
 def test_one_tag_may_be_a_word() -> None:
-    config = linsep.Config(**SETTINGS, tags="a")
+    config = linsep.Config(**PROTOCOLS, tags="a")
     assert config.tags == ("a",)
     assert prepare(config).key == prepared().key
 

@@ -23,7 +23,7 @@ from linsep.storage.folder import RunFolder, to_json
 from linsep.storage.session import Session
 from linsep.testing import same
 from tests.helpers.command import command
-from tests.helpers.real_runs import SETTINGS, contents, interrupted, prepared, straight
+from tests.helpers.real_runs import PROTOCOLS, contents, interrupted, prepared, straight
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +264,7 @@ def test_a_run_that_is_built_uses_as_many_threads_as_one_in_a_folder() -> None:
     try:
         for wanted, used in ((None, 1), (3, 3)):
             torch.set_num_threads(2)
-            linsep.build(linsep.Config(**SETTINGS, compute={"threads": wanted}))
+            linsep.build(linsep.Config(**PROTOCOLS, compute={"threads": wanted}))
             assert torch.get_num_threads() == used
     finally:
         torch.set_num_threads(before)
@@ -290,14 +290,14 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_last_good_state(
 def test_the_weights_kept_are_those_that_were_evaluated(tmp_path: Path) -> None:
     """Statistics estimated anew are in the file, so that it predicts as the results say."""
     net = {"name": "cnn", "width": 2}
-    ready = prepared(net=net, evaluation={"batchnorm": "reestimated"})
+    ready = prepared(net=net, evaluation={"batchnorm": "recalibrated"})
     with Session(ready, tmp_path) as session:
         for _ in session:
             pass
         run = session.run
         assert run is not None
     kept = load_file(session.folder / "model.safetensors")
-    assert same(dict(run.learner.shown.state_dict()), kept)
+    assert same(dict(run.learner.eval_net.state_dict()), kept)
     assert not same(dict(run.learner.net.state_dict()), kept)
 
 

@@ -20,7 +20,7 @@ from linsep.storage.session import Session
 from linsep.testing import toy_run
 from tests.helpers.command import command
 
-SETTINGS: dict[str, Any] = {
+PROTOCOLS: dict[str, Any] = {
     "scenario": {"name": "blobs", "classes": 6, "train": 20, "test": 10},
     "net": {"name": "cnn", "width": 8},
     "memory": 12,
@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
 
 def prepared(method: str = "derpp+bfp") -> Prepared:
     short = {"bic": {"bias_epochs": 12}} if method == "bic" else {}
-    chosen = SETTINGS | {"method": method, "options": short}
+    chosen = PROTOCOLS | {"method": method, "options": short}
     return prepare(from_settings(chosen), lenient=True)
 
 

@@ -26,7 +26,7 @@ def made(runs: Path) -> Path:
     for seed in range(3):
         make_run(runs, "er", seed, 50.0 + seed)
         make_run(runs, "derpp+bfp", seed, 60.0 + seed, settings={"bfp": {"weight": 3.0}})
-    make_run(runs, "er", 0, 70.0, settings={"memory": {"rows": 500}})
+    make_run(runs, "er", 0, 70.0, settings={"memory": {"size": 500}})
     make_run(runs, "er", 9)
     return runs
 
@@ -77,7 +77,7 @@ def test_an_unfinished_run_says_how_far_it_came(tmp_path: Path) -> None:
         (None, 8),
         ("memory=200", 7),
         ("memory=200 and faa>51", 4),
-        ("method=er and memory.rows=500", 1),
+        ("method=er and memory.size=500", 1),
         ("bfp.weight=3", 3),
         ("net.width=8 and net.options.width=8", 8),
         ("status=unfinished", 1),

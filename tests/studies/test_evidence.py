@@ -141,10 +141,10 @@ def test_a_grid_in_parts() -> None:
         ],
     }
     first, second = in_parts(settings)
-    assert [(c["method"], c["seed"], c["memory"]["rows"]) for c in expand(first)] == [
+    assert [(c["method"], c["seed"], c["memory"]["size"]) for c in expand(first)] == [
         ("er", 0, 100), ("derpp", 0, 100), ("er", 1, 100), ("derpp", 1, 100),
     ]  # fmt: skip
-    assert [(c["method"], c["seed"], c["memory"]["rows"]) for c in expand(second)] == [
+    assert [(c["method"], c["seed"], c["memory"]["size"]) for c in expand(second)] == [
         ("ft", 7, 50)
     ]
     assert in_parts(settings, ["b"]) == [second]

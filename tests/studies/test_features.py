@@ -78,7 +78,7 @@ def test_a_projection_is_shown_where_one_was_learned(runs: Runs) -> None:
     assert {str(line[0]) for line in table.rows} == {
         one.title for one in several if "bfp" in one.method or "fd" in one.method
     }
-    identity = row(table.to_markdown(), "DER++ w/ FD")
+    identity = row(table.to_markdown(), "DER++ + FD")
     assert identity[3:] == ["0.00 ± 0.00", "0.00 ± 0.00", "64.00 ± 0.00"]
 
 

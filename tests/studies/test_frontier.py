@@ -40,15 +40,15 @@ def found() -> Frontier:
 def made_up(
     monkeypatch: pytest.MonkeyPatch, values: Mapping[tuple[str, str], tuple[float, float]]
 ) -> Frontier:
-    """The frontier of runs that were never made: accuracy and passes by part and method."""
+    """The frontier of runs that were never made: accuracy and compute by part and method."""
     runs, records = Runs([]), dict[int, Any]()
     for part, every in runs.parts.items():
         for settings in every:
             if given := values.get((part, settings["method"])):
-                seed, (faa, passes) = settings["seed"], given
+                seed, (faa, compute) = settings["seed"], given
                 own = seed / 10 + (part != "main") * (seed % 2)
                 facts = {"class_il.faa": faa + own, "task_il.faa": 90.0}
-                facts |= {"cost.passes": passes, "cost.bytes": 1000.0}
+                facts |= {"cost.compute": compute, "cost.bytes": 1000.0}
                 records[id(settings)] = SimpleNamespace(facts=facts)
     monkeypatch.setattr(runs, "run", lambda settings: records.get(id(settings)))
     monkeypatch.setattr("studies.frontier.Runs", lambda _: runs)
@@ -69,7 +69,7 @@ def test_differences_are_those_of_a_paired_t_test(found: Frontier) -> None:
 def test_nothing_on_the_frontier_is_beaten(found: Frontier) -> None:
     rivals = [one for one in found.sums if one.method != "jt"]  # a bound, not a competitor
     points = {
-        one.title: (float(f"{one.passes:.2f}"), one.summary("class_il.faa").mean) for one in rivals
+        one.title: (float(f"{one.compute:.2f}"), one.summary("class_il.faa").mean) for one in rivals
     }
     for one in rivals:
         cost, faa = points[one.title]
@@ -79,10 +79,10 @@ def test_nothing_on_the_frontier_is_beaten(found: Frontier) -> None:
 
 def test_the_second_data_set_is_compared_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {("main", m): (30.0, 4.0) for m in ("er", RIVAL)} | {("cifar100", "er"): (12.0, 2.0)}
-    found = made_up(monkeypatch, given | {("cifar100 re-estimated", "er"): (10.0, 2.0)})
+    found = made_up(monkeypatch, given | {("cifar100 recalibrated", "er"): (10.0, 2.0)})
     (only,) = found.norms
     assert (only.one.title, only.rival.title) == (
-        "ER, BatchNorm re-estimated, Split CIFAR-100", "ER, Split CIFAR-100",
+        "ER, BatchNorm recalibrated, Split CIFAR-100", "ER, Split CIFAR-100",
     )  # fmt: skip
     assert only.pairs.difference.mean == pytest.approx(-2.0)
     assert only.one not in found.sums  # other data have no place on this frontier
@@ -102,14 +102,14 @@ def test_heads_stand_beside_those_of_the_same_nets(monkeypatch: pytest.MonkeyPat
     gaps = {(c.one.title, c.rival.title): c.pairs.difference.mean for c in found.heads}
     own = 2 / 5  # made_up adds a point to odd seeds outside of the main comparison: 3 and 5
     assert gaps == pytest.approx({
-        ("ER w/ Refit", "ER"): 6 + own,
-        ("DER++ w/ Refit", "DER++"): 6 + own,
-        ("DER++ w/ BFP, Refit", "DER++ w/ BFP"): 6 + own,
-        ("DER++ w/ BFP, Refit", "DER++ w/ Refit"): 0,  # what BFP adds where both heads are refitted
-        ("DER++ w/ BFP, Refit, one draw", "DER++ w/ BFP, one draw"): 18,
-        ("DER++ w/ SER, Refit", "DER++ w/ Refit"): 1,
-        ("DER++ w/ FD, SER, Refit", "DER++ w/ SER, Refit"): 2,
-        ("ER w/ Refit, Split CIFAR-100", "ER, Split CIFAR-100"): -2,
+        ("ER + Refit", "ER"): 6 + own,
+        ("DER++ + Refit", "DER++"): 6 + own,
+        ("DER++ + BFP + Refit", "DER++ + BFP"): 6 + own,
+        ("DER++ + BFP + Refit", "DER++ + Refit"): 0,  # what BFP adds where both heads are refitted
+        ("DER++ + BFP + Refit, one draw", "DER++ + BFP, one draw"): 18,
+        ("DER++ + SER + Refit", "DER++ + Refit"): 1,
+        ("DER++ + FD + SER + Refit", "DER++ + SER + Refit"): 2,
+        ("ER + Refit, Split CIFAR-100", "ER, Split CIFAR-100"): -2,
     })  # fmt: skip
     assert "changes ER by -2.00 points in Class-IL and +0.00 in Task-IL." in page(found)
     # Five share their nets: four have a higher mean, and one has a lower one.
@@ -127,18 +127,18 @@ def test_the_share_of_the_newest_classes_by_hand(
 
 
 @pytest.mark.parametrize(
-    ("passes", "faa", "named"),
+    ("compute", "faa", "named"),
     [(2.0, 40.0, True), (2.0, 30.0, False), (2.5, 40.0, False)],
 )
 def test_a_form_gets_a_preset(
-    passes: float, faa: float, named: bool, monkeypatch: pytest.MonkeyPatch
+    compute: float, faa: float, named: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At most 60 % of the passes, and an interval that does not exclude equality."""
-    given = {("main", RIVAL): (40.0, 4.0), ("every second step", RIVAL): (faa, passes)}
+    """At most 60 % of the compute, and an interval that does not exclude equality."""
+    given = {("main", RIVAL): (40.0, 4.0), ("every second step", RIVAL): (faa, compute)}
     found = made_up(monkeypatch, given)
     assert [c.one.part for c in found.forms] == ["every second step"]
     assert set(FORMS) >= {"every second step"}
-    assert ("This holds for DER++ w/ BFP, every second step." in page(found)) == named
+    assert ("This holds for DER++ + BFP, every second step." in page(found)) == named
 
 
 def test_fast_is_confirmed_on_seeds_that_were_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def test_what_is_missing_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "DER++, GroupNorm" in frontier_picture(found)
     nothing = made_up(monkeypatch, {})
     assert notes(nothing)[0].startswith(f"{len(nothing.missing)} sums of the protocol lack runs")
-    assert "- DER++ w/ BFP (0 of 5 seeds)" in page(nothing)
+    assert "- DER++ + BFP (0 of 5 seeds)" in page(nothing)
     assert "<circle" not in frontier_picture(nothing)
 
 
@@ -205,12 +205,12 @@ def searched(
 
 
 def test_the_search_is_judged_by_the_mean_over_its_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    last = ("search re-estimated", "derpp+fd")
+    last = ("search recalibrated", "derpp+fd")
     found = searched(monkeypatch, {last: (30.0, 4.5)})
     best = found.candidates[0]
-    assert best.title == "DER++ w/ FD, BatchNorm re-estimated"
+    assert best.title == "DER++ + FD + BatchNorm recalibrated"
     assert best.mean == pytest.approx(30 + fmean([0.0, 0.1]) + fmean([0, 1]))
-    assert best.passes == 4.5
+    assert best.compute == 4.5
     assert f"{best.title} came first; it has not been run" in page(found)
 
 
@@ -249,5 +249,5 @@ def test_the_sum_that_is_confirmed_is_the_best_of_the_held_out_heads(found: Fron
 
 def test_a_search_that_lacks_a_run_has_no_winner(monkeypatch: pytest.MonkeyPatch) -> None:
     found = made_up(monkeypatch, {("search", "derpp+fd"): (30.0, 4.5)})
-    assert [one.title for one in found.candidates] == ["DER++ w/ FD"]
+    assert [one.title for one in found.candidates] == ["DER++ + FD"]
     assert "The search is not finished." in page(found)

@@ -20,7 +20,7 @@ from tests.helpers.real_runs import alone
 BASE = {
     "scenario": {"name": "blobs", "classes": 6, "per_class": 40},
     "net": {"name": "cnn", "width": 4},
-    "memory": {"rows": 30},
+    "memory": {"size": 30},
     "training": {"epochs": 2},
     "seed": 3,
 }
@@ -33,10 +33,10 @@ def trained(settings: dict[str, Any], runs: Path) -> RunFolder:
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ({"method": "er"}, {"method": "er", "evaluation": {"batchnorm": "reestimated"}}),
+        ({"method": "er"}, {"method": "er", "evaluation": {"batchnorm": "recalibrated"}}),
         (
-            {"method": "derpp+bfp", "memory": {"draws": "shared"}},
-            {"method": "derpp+bfp+wa", "memory": {"draws": "shared"}},
+            {"method": "derpp+bfp", "memory": {"replay_batches": "shared"}},
+            {"method": "derpp+bfp+wa", "memory": {"replay_batches": "shared"}},
         ),
         ({"method": "derpp+bfp"}, {"method": "derpp+bfp+refit"}),
         ({"method": "derpp+bfp"}, {"method": "derpp+bfp+transport"}),
@@ -71,19 +71,19 @@ def test_a_run_that_was_tested_again_lends_no_weights(tmp_path: Path) -> None:
     first = trained(settings, tmp_path)
     aligned = merged(settings, {"method": "er+wa"})
     results.evaluate(aligned, tmp_path, {})
-    fresh = merged(aligned, {"evaluation": {"batchnorm": "reestimated"}})
+    fresh = merged(aligned, {"evaluation": {"batchnorm": "recalibrated"}})
     assert results.evaluate(fresh, tmp_path, {}).endswith(f"the weights of {first.path.name}")
 
 
 def test_what_was_not_trained_alike_is_not_used(tmp_path: Path) -> None:
     trained(merged(BASE, {"method": "er"}), tmp_path)
-    other = merged(BASE, {"method": "er", "seed": 4, "evaluation": {"batchnorm": "reestimated"}})
+    other = merged(BASE, {"method": "er", "seed": 4, "evaluation": {"batchnorm": "recalibrated"}})
     assert "no run that was trained alike" in results.evaluate(other, tmp_path, {})
 
 
 def test_a_half_finished_run_is_left_alone(tmp_path: Path) -> None:
     trained(merged(BASE, {"method": "er"}), tmp_path)
-    fresh = merged(BASE, {"method": "er", "evaluation": {"batchnorm": "reestimated"}})
+    fresh = merged(BASE, {"method": "er", "evaluation": {"batchnorm": "recalibrated"}})
     with Session(prepare(from_settings(fresh)), tmp_path) as session:
         next(iter(session))
         session.save()

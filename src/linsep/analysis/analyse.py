@@ -22,9 +22,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..compare.arms import Arm
 from ..compare.statistics import mean, std
 from ..compare.tables import Spread, Table, Value
+from ..compare.variants import Variant
 from ..errors import ConfigError, StateError, unknown
 from ..storage import files
 from ..storage.folder import RunFolder
@@ -163,22 +163,22 @@ def check_shape(value: Any, shape: Shape, place: str = "") -> None:
 # --- many runs -----------------------------------------------------------------------------------
 
 
-def table(name: str, arms: Sequence[Arm], found: Mapping[Path, Content]) -> Table:
-    """A row for each arm and place, over its seeds; `found` is by the runs' folders."""
+def table(name: str, variants: Sequence[Variant], found: Mapping[Path, Content]) -> Table:
+    """A row for each variant and place, over its seeds; `found` is by the runs' folders."""
     kind = find(name)
-    several = any(arm.block for arm in arms)
+    several = any(variant.block for variant in variants)
     rows: list[list[Value]] = []
     columns: list[str] = []
-    for arm in arms:
+    for variant in variants:
         by_place: dict[tuple[Value, ...], list[Mapping[str, float | None]]] = {}
-        for run in arm.runs.values():
+        for run in variant.runs.values():
             for place, numbers in kind.rows(found[run.folder]) if run.folder in found else ():
                 by_place.setdefault(place, []).append(numbers)
         for place, seeds in by_place.items():
             columns = columns or list(seeds[0])
-            start: list[Value] = [arm.place] if several else []
+            start: list[Value] = [variant.place] if several else []
             cells = [_spread([one.get(column) for one in seeds]) for column in columns]
-            rows.append([*start, arm.title, *place, len(seeds), *cells])
+            rows.append([*start, variant.title, *place, len(seeds), *cells])
     head = ["runs of"] if several else []
     return Table([*head, "method", *kind.places, "seeds", *columns], rows, caption=kind.title)
 

@@ -53,7 +53,7 @@ def make(run: Features) -> Content:
     tasks = []
     for before, after in run.pairs:
         run.say(f"drift over task {after.task + 1}")
-        past = copy.deepcopy(run.at(before).shown.backbone)
+        past = copy.deepcopy(run.at(before).eval_net.backbone)
         learner = run.at(after)
         own, old = (
             [seen(run, learner, past, split, first, end) for split in ("train", "test")]
@@ -83,10 +83,10 @@ def seen(
     """Sums over images of some tasks of every layer's outputs in both networks."""
     found: Pairs = {}
     past.eval()
-    learner.shown.eval()
+    learner.eval_net.eval()
     for images in run.images(split, first, end).chunks(CHUNK):
         x = learner.inputs(images)
-        old, new = (_layers(net(x)) for net in (past, learner.shown.backbone))
+        old, new = (_layers(net(x)) for net in (past, learner.eval_net.backbone))
         for name, z in new.items():
             drift = found.setdefault(name, Linear(z.shape[1], RIDGE, 0.0))
             drift.add(old[name], z, torch.ones(len(z), dtype=torch.float64))

@@ -62,13 +62,13 @@ def reopen(
     opened: dict[str, Any] | None = None,
     data: Dataset | str | PathLike[str] | None = None,
     net: nn.Module | None = None,
-    own: Sequence[str] = (),
+    custom: Sequence[str] = (),
     to_train: bool = False,
 ) -> Prepared:
     """Open a finished run's config and data again, to look at the net that it left.
 
     `data` is where the images are now, or the data set that was handed in; `net` the backbone.
-    `own` are the files, or modules, of the user's whose code may be executed if the run names it.
+    `custom` are the user's files, or modules, whose code may be executed if the run names it.
     With `to_train`, it is the run as it was before its first step: on its device, with the weights
     that it started from.
     """
@@ -90,7 +90,7 @@ def reopen(
             f"{name}: its images were handed over in Python; hand them over again as `data`"
         )
     config = from_settings(settings)
-    config = config.model_copy(update={"own": trusted(config, own, name)})
+    config = config.model_copy(update={"custom": trusted(config, custom, name)})
     prepared = prepare(config, data=given, net=net, opened=opened, here=False)
     if prepared.name != name:
         raise ConfigError(
@@ -176,13 +176,13 @@ class Features:
 
     def rule(self, snapshot: Snapshot) -> Rule:
         learner = self.at(snapshot)
-        head, own = learner.shown.head, learner.evaluation.rule == "method"
+        head, by_rule = learner.eval_net.head, learner.evaluation.rule == "method"
         if not isinstance(head, DecidesLinearly):
             raise ConfigError(
                 f"{self.folder.name}: its head, {type(head).__name__}, does not say how to decide "
                 "on features by a linear rule (as_linear)"
             )
-        weight, bias = learner.predictor.as_linear(head) if own else head.as_linear()
+        weight, bias = learner.predictor.as_linear(head) if by_rule else head.as_linear()
         seen = learner.seen if learner.evaluation.mask_unseen else torch.ones_like(learner.seen)
         return Rule(*(t.detach().cpu().clone() for t in (weight, bias, seen)))  # the net moves on
 

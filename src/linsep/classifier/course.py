@@ -130,7 +130,7 @@ class Course:
             raise InputError(
                 f"a lesson needs at least 2 rows to train on; found {len(train)} sample"
             )
-        rows = self.config.memory.rows
+        rows = self.config.memory.size
         if 0 < rows < columns:
             raise ConfigError(
                 f"memory: {rows} rows cannot hold one of each of {columns} classes; "
@@ -224,7 +224,7 @@ def backbone_only(
     config: Config, augment: Augment, shape: Shape, module: nn.Module | None
 ) -> Course:
     """A course for the sake of its backbone: nothing that a method would keep is beside it."""
-    plain = {"method": "ft", "options": {}, "memory": sections.Memory(rows=0)}
+    plain = {"method": "ft", "options": {}, "memory": sections.Memory(size=0)}
     return Course(config.model_copy(update=plain), augment, shape, module=module)
 
 

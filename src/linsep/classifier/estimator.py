@@ -143,16 +143,16 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         *,
         net: nn.Module | None = None,
         empty_memory: bool = False,
-        own: Sequence[str] = (),
+        custom: Sequence[str] = (),
     ) -> Self:
         """Read a classifier from a folder.
 
         One that was saved without its memory can predict. To let it learn all the same, and forget
         more of what it knows, ask for an empty memory. A module that was handed in as `net` must be
         handed in again, with any weights: they are replaced. Code of yours that a name stands for,
-        a method or a net, is executed only if you give its file in `own`.
+        a method or a net, is executed only if you give its file in `custom`.
         """
-        course = saved.load(Path(path), net, empty_memory=empty_memory, own=own)
+        course = saved.load(Path(path), net, empty_memory=empty_memory, custom=custom)
         loaded = cls(**course.params.model_dump() | ({} if net is None else {"net": net}))
         loaded.course_ = course
         if course.form.table:
@@ -277,15 +277,15 @@ def resolved(params: Params, table: bool = False, seed: int = 0) -> Config:
         _method(params),
         {"net": params.net or ("mlp" if table else "resnet18")},
         {"training": {"epochs": params.epochs, "batch_size": params.batch_size} | chosen},
-        {"memory": {"rows": params.memory}, "compute": {"device": params.device}, "seed": seed},
+        {"memory": {"size": params.memory}, "compute": {"device": params.device}, "seed": seed},
         params.settings or {},
     )
     config = from_settings(settings)
     check_options(config)
     usual = None
     if params.like is None:  # steps with momentum are longer, so the rate depends on it
-        own = config.training.model_dump(include={"momentum"}, exclude_unset=True)
-        usual = merged(USUAL, {"training": own})
+        custom = config.training.model_dump(include={"momentum"}, exclude_unset=True)
+        usual = merged(USUAL, {"training": custom})
     return resolve(config, lenient=True, usual=usual)
 
 

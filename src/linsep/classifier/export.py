@@ -127,7 +127,7 @@ class Predicting(nn.Module):
             if isinstance(course.augment, Columns)
             else Normalised(course.augment)
         )
-        self.net = _plain(learner.shown)
+        self.net = _plain(learner.eval_net)
         method = learner.evaluation.rule == "method"
         self.rule = _rule(learner.predictor) if method else BareLogits()
         seen = learner.seen.cpu() if learner.evaluation.mask_unseen else learner.seen.cpu() | True

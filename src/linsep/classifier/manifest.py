@@ -181,15 +181,15 @@ class Manifest(_Strict):
         """The config, checked for itself: no method or net is looked for."""
         return from_settings(self.config)
 
-    def resolved(self, own: Sequence[str] = ()) -> Config:
+    def resolved(self, custom: Sequence[str] = ()) -> Config:
         """The config, checked as one that a user wrote, for a device of this machine.
 
-        `own` are the files, or modules, whose code may be executed if the model names it.
+        `custom` are the files, or modules, whose code may be executed if the model names it.
         """
         found = self.settings()
         settled = {
             "compute": found.compute.model_copy(update={"device": self.params.device}),
-            "own": trusted(found, own, "this model"),
+            "custom": trusted(found, custom, "this model"),
             "net": without_weights(found.net),
         }
         return resolve(found.model_copy(update=settled))

@@ -175,17 +175,17 @@ class SavedClassifier(Predictive):
     """
 
     def __init__(
-        self, path: str | Path, *, net: nn.Module | None = None, own: Sequence[str] = ()
+        self, path: str | Path, *, net: nn.Module | None = None, custom: Sequence[str] = ()
     ) -> None:
-        """Read a classifier from a folder; `net` and `own` as for an IncrementalClassifier."""
-        self.course_ = saved.load(Path(path), net, own=own)
+        """Read a classifier from a folder; `net` and `custom` as for an IncrementalClassifier."""
+        self.course_ = saved.load(Path(path), net, custom=custom)
 
     @classmethod
     def load(
-        cls, path: str | Path, *, net: nn.Module | None = None, own: Sequence[str] = ()
+        cls, path: str | Path, *, net: nn.Module | None = None, custom: Sequence[str] = ()
     ) -> Self:
         """The same as `SavedClassifier(path)`."""
-        return cls(path, net=net, own=own)
+        return cls(path, net=net, custom=custom)
 
     def _known(self) -> Known | None:
         if not hasattr(self, "_looked_up"):  # once: what it knows stays the same

@@ -68,7 +68,9 @@ def write(folder: Path, course: Course, memory: bool) -> None:
         module=course.handed_in,
         feature_names=course.feature_names,
         history=course.history,
-        files={name: {"bytes": len(parts[name]), "digest": own} for name, own in digests.items()},
+        files={
+            name: {"bytes": len(parts[name]), "digest": digest} for name, digest in digests.items()
+        },
     )
     for name, content in parts.items():
         files.write(_waiting(folder, name, digests[name]), content)
@@ -162,18 +164,18 @@ def load(
     net: nn.Module | None = None,
     *,
     empty_memory: bool = False,
-    own: Sequence[str] = (),
+    custom: Sequence[str] = (),
 ) -> Course:
     """What was learned, as it was saved; StateError names what does not fit.
 
-    `net` is the module that was handed in, `own` the files whose code may be executed; a copy that
+    `net` is the module that was handed in, `custom` the files whose code may run; a copy that
     was saved without its memory learns only if an empty one is asked for.
     """
     found = opened(folder)
     told = found.manifest
     _check_module(folder, told, net)
     try:
-        course = _course(found, net, own)
+        course = _course(found, net, custom)
         course.lacking = found.memory is None and not empty_memory
         restore(course, told.groups, found.weights, found.memory)
     except LinsepError as error:
@@ -182,10 +184,10 @@ def load(
     return course
 
 
-def _course(found: Opened, net: nn.Module | None, own: Sequence[str]) -> Course:
+def _course(found: Opened, net: nn.Module | None, custom: Sequence[str]) -> Course:
     """The course without its learner."""
     told = found.manifest
-    config, augment = told.resolved(own), _augment(told.augment)
+    config, augment = told.resolved(custom), _augment(told.augment)
     more: dict[str, Any] = {
         "params": told.params,
         "labels": told.labels,

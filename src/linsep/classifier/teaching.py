@@ -50,18 +50,23 @@ class Teaching(Resumable):
         again: bool = False,
         discard: bool = False,
         empty_memory: bool = False,
-        own: Sequence[str] = (),
+        custom: Sequence[str] = (),
         save_every: float = SAVE_EVERY,
     ) -> None:
         """`new` and `classes` are what a folder without a model begins with.
 
         `again` teaches what the model has learned last once more; `discard` drops another lesson
-        that was interrupted; `net`, `empty_memory` and `own` are those of
+        that was interrupted; `net`, `empty_memory` and `custom` are those of
         `IncrementalClassifier.load`.
         """
         super().__init__(folder, save_every)
         self.new, self.net, self.classes, self.about = new, net, classes, printable(about)
-        self.again, self.discard, self.empty_memory, self.own = again, discard, empty_memory, own
+        self.again, self.discard, self.empty_memory, self.custom = (
+            again,
+            discard,
+            empty_memory,
+            custom,
+        )
         self.given, self.finished = (images, labels), False
 
     def __iter__(self) -> Iterator[Event]:
@@ -123,7 +128,7 @@ class Teaching(Resumable):
         if not (self.folder / manifest.NAME).exists():
             return None
         saved.settle(self.folder)
-        return saved.load(self.folder, self.net, empty_memory=self.empty_memory, own=self.own)
+        return saved.load(self.folder, self.net, empty_memory=self.empty_memory, custom=self.custom)
 
     def _key(self, params: Params, rows: torch.Tensor, labels: NDArray[Any], lessons: int) -> str:
         """Known by what is learned and how, wherever the images lie."""

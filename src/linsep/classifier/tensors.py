@@ -1,12 +1,12 @@
 """A course as named tensors, and back: what predicts, and what is kept of the past.
 
-    weights   net.*, predictor.*, terms.*, seen; stand_in.* if that predicts in the net's place;
+    weights   net.*, predictor.*, terms.*, seen; eval_copy.* if that predicts in the net's place;
               front.*, a backbone that does not learn
     memory    memory.*, the method's; tested.<task>.x and .y, the images that were held out
 
-Between tasks the teacher equals the net, optimisers hold nothing, and a term that each task
-resets has nothing to keep: none of them is stored. What is read is compared, name by name, with a
-learner of the same config that takes no memory, before anything of that size is made.
+Between tasks the previous network equals the present one, optimisers are empty, and a term that
+each task resets has nothing to keep: none of them is stored. What is read is compared, name by name,
+with a learner of the same config that takes no memory, before anything of that size is made.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def restore(
     """
     columns, config = len(course.labels), _lean(course.config) if course.lacking else course.config
     if _table(course, config, columns) > max(ROOM, MOST_ROOM * _room(memory or {})):
-        raise StateError(f"memory.rows: {config.memory.rows} is out of proportion to what is kept")
+        raise StateError(f"memory.size: {config.memory.size} is out of proportion to what is kept")
     made = replace(course, config=_offline(config))
     learner = made.learner_for(columns) if _foreign(course) else None
     plan = learner or _plan(made, columns)
-    own = {n: t for n, t in weights.items() if course.front is None or not n.startswith(FRONT)}
-    _compare(own, weights_of(plan), finite=learner is None or course.module is None)
+    custom = {n: t for n, t in weights.items() if course.front is None or not n.startswith(FRONT)}
+    _compare(custom, weights_of(plan), finite=learner is None or course.module is None)
     course.groups = tuple(Group(tuple(g), course.nothing()) for g in groups)
     if weights["seen"].nonzero()[:, 0].tolist() != sorted(course.seen):
         raise StateError("seen: is not what was learned")
@@ -74,7 +74,7 @@ def restore(
         if strays := memory.keys() - known:
             raise StateError(f"{min(strays)} is none of a memory's tensors")
     course.learner = learner or made.learner_for(columns)
-    _load(course.learner, own, state)
+    _load(course.learner, custom, state)
 
 
 def restore_front(course: Course, weights: Tensors) -> Frozen:
@@ -98,12 +98,12 @@ def _foreign(course: Course) -> bool:
 
 def _load(learner: Learner, weights: Tensors, state: dict[str, Any]) -> None:
     known = _weights(learner)
-    found = {name: _named(weights, f"{name}.") for name in ("net", "predictor", "stand_in")}
+    found = {name: _named(weights, f"{name}.") for name in ("net", "predictor", "eval_copy")}
     terms = {name: term.state_dict() for name, term in learner.terms.items()}
     lasting = {name: _named(weights, f"terms.{name}.") for name in known["terms"]}
     empty = learner.memory.state_dict()
     learner.load_state_dict(
-        {"memory": empty, "terms": terms | lasting, "teacher": found["net"]}
+        {"memory": empty, "terms": terms | lasting, "previous_net": found["net"]}
         | found | {"seen": weights["seen"]} | state
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def _weights(learner: Learner) -> dict[str, Any]:
         "predictor": learner.predictor.state_dict(),
         "terms": lasting,
         "seen": learner.seen,
-        **({} if learner.stand_in is None else {"stand_in": learner.stand_in.state_dict()}),
+        **({} if learner.eval_copy is None else {"eval_copy": learner.eval_copy.state_dict()}),
     }
 
 
@@ -193,7 +193,7 @@ def _held(course: Course, classes: Sequence[int], tensors: Tensors, name: str) -
 
 def _table(course: Course, config: Config, columns: int) -> int:
     """Bytes that a memory may take: images, labels, a column more, and logits."""
-    return config.memory.rows * (math.prod(course.shape) + 16 + 4 * columns)
+    return config.memory.size * (math.prod(course.shape) + 16 + 4 * columns)
 
 
 def _room(tensors: Tensors) -> int:
@@ -239,7 +239,7 @@ class _Unfilled(TorchFunctionMode):
 
 
 def _lean(config: Config) -> Config:
-    return config.model_copy(update={"memory": sections.Memory(rows=0)})
+    return config.model_copy(update={"memory": sections.Memory(size=0)})
 
 
 def _offline(config: Config) -> Config:

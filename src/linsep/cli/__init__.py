@@ -10,9 +10,9 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from ..custom import blamed
 from ..errors import LinsepError, out_of_memory, printable
 from ..optional import EXTRAS
-from ..own import blamed
 from .terminal import INTERRUPTED, Spinner
 
 if TYPE_CHECKING:

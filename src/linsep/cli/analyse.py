@@ -33,7 +33,7 @@ What = Annotated[
 ]
 Data = Annotated[str | None, typer.Option(help="Where the images are, if they have moved.")]
 OWN = "Your own file that a run's method or net comes from; its code is executed."
-Own = Annotated[list[str] | None, typer.Option(metavar="FILE.py", help=OWN)]
+Custom = Annotated[list[str] | None, typer.Option(metavar="FILE.py", help=OWN)]
 Centred = Annotated[bool, typer.Option("--centred", help="spectrum: centre the features.")]
 Draws = Annotated[int, typer.Option(min=1, max=1000, help="probe: random samples of each portion.")]
 Task = Annotated[int, typer.Option(min=2, help="tsne: the task to show features before and after.")]
@@ -50,7 +50,7 @@ def analyse(
     where: Where = None,
     runs: Runs = Path("runs"),
     data: Data = None,
-    own: Own = None,
+    custom: Custom = None,
     centred: Centred = False,
     draws: Draws = 3,
     task: Task = 2,
@@ -81,7 +81,7 @@ def analyse(
         "seed": seed,
     }  # fmt: skip
     records = selected(run, where, runs, finished=True)
-    places = {"data": data, "own": own or []}
+    places = {"data": data, "custom": custom or []}
     chosen = [name for name in names if name != "gamma"]
     tables = _analysed(records, chosen, options, places) if chosen or not names else []
     publish(tables + (_gamma(records) if "gamma" in names else []), [], format_, output)
@@ -94,8 +94,8 @@ def _check(option: str, kind: str, names: Sequence[str], known: Sequence[str]) -
 
 
 def _gamma(records: Sequence[Record]) -> list[Table]:
-    from ..compare.arms import compare
     from ..compare.tradeoffs import curve_table, tradeoff
+    from ..compare.variants import compare
 
     curves = tradeoff(compare(records))
     if not curves:
@@ -118,7 +118,7 @@ def _analysed(
     from ..analysis.analyse import analyse as made
     from ..analysis.analyse import find, lacking, table
     from ..analysis.features import Features, reopen
-    from ..compare.arms import compare
+    from ..compare.variants import compare
 
     opened: dict[str, Any] = {}
     found: dict[str, dict[Path, dict[str, Any]]] = {name: {} for name in ANALYSES}
@@ -142,8 +142,8 @@ def _analysed(
                 run = Features(record.folder, prepared, told)
                 for name in names or [name for name in ANALYSES if not lacking(run, name)]:
                     with skipping(name):
-                        own = {key: options[key] for key in find(name).options if key in options}
-                        found[name][record.folder] = made(run, name, own)
+                        chosen = {key: options[key] for key in find(name).options if key in options}
+                        found[name][record.folder] = made(run, name, chosen)
     except KeyboardInterrupt:
         typer.echo("Stopped; what was done is kept. Repeat the command to resume.", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -154,8 +154,8 @@ def _analysed(
             f"no {what} is possible: no run has kept what it needs (--keep tasks), or its method "
             "has no such thing"
         )
-    arms = compare(records).arms
-    return [table(name, arms, results) for name, results in done.items()]
+    variants = compare(records).variants
+    return [table(name, variants, results) for name, results in done.items()]
 
 
 def _tell(console: Console, which: str, line: str) -> None:

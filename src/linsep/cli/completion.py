@@ -13,10 +13,10 @@ from typer.models import ParameterInfo
 
 from ..analysis import ANALYSES
 from ..errors import LinsepError
-from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
 from ..paper.tables import TABLES
 from ..settings import sections
-from ..settings.catalogue import LIBRARIES, METHODS, NETS, PRESETS, SCENARIOS, TERMS, Entry
+from ..settings.catalogue import ADDONS, LIBRARIES, METHODS, NETS, PRESETS, SCENARIOS, Entry
 from ..settings.config import all_settings
 from ..settings.layers import SHORT, full_name, shipped
 from .store import FORMATS
@@ -43,7 +43,7 @@ def lines(entries: Mapping[str, Entry], before: str = "") -> list[tuple[str, str
 def methods(text: str) -> Iterable[Word]:
     """Methods; after a plus, what can be added to them."""
     taken, plus, _ = text.rpartition("+")
-    return lines(TERMS if plus else METHODS, taken + plus)
+    return lines(ADDONS if plus else METHODS, taken + plus)
 
 
 def nets(text: str) -> Iterable[Word]:
@@ -56,7 +56,7 @@ def settings(text: str) -> Iterable[Word]:
     if given:
         before, comma, last = value.rpartition(",")
         return [f"{name}={before}{comma}{word}" for word in values(full_name(name), last)]
-    recipes = (METHODS | TERMS).items()
+    recipes = (METHODS | ADDONS).items()
     own = [f"{part}.{option}" for part, entry in recipes for option in options(entry)]
     return [f"{word}=" for word in (*SHORT, *SETTING_NAMES, *own)]
 
@@ -112,7 +112,7 @@ WORDS: dict[str, Complete] = {
     "net": _by(nets), "preset": _of(*PRESETS), "run": runs,
     "config": _by(configs), "grid": _by(configs), "set_": _by(settings), "over": _by(settings),
     "over_range": _by(settings), "where": _by(conditions), "sort": _by(facts), "show": _by(facts),
-    "format_": _of(*FORMATS), "what": _of(*ANALYSES, "gamma"), "setting": _of(*SETTINGS),
+    "format_": _of(*FORMATS), "what": _of(*ANALYSES, "gamma"), "protocol": _of(*PROTOCOLS),
     "metric": _of(*REPORTED), "keep": _of(*get_args(sections.Keep)), "table": _of(*TABLES),
     "device": _of("auto", "cpu", "cuda", "mps"), "on": _of("local", "ray", "slurm"),
     "log": _of("tensorboard", "wandb", "mlflow"), "to": _of("tensorboard", "wandb", "mlflow"),

@@ -14,12 +14,12 @@ import typer
 from typer import Option
 
 from ..errors import ConfigError
-from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
 from ..optional import needed
 from ..settings.layers import flat
 from . import flags
 from .overrides import PANEL, RANGE, Given, Over, Settings, settings_from, varied
-from .store import publish, show_arms
+from .store import publish, show_variants
 from .terminal import FAILED, INTERRUPTED, Stop, open_console, say
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ TRIALS, VALIDATION = 20, "scenario.validation"
 RANGES = f"A range: {RANGE}, bfp.weight=1..5, method=er,der"
 OverRange = Annotated[
     list[str] | None,
-    Option(metavar="SETTING=RANGE", help=RANGES, rich_help_panel=PANEL),
+    Option(metavar="PROTOCOL=RANGE", help=RANGES, rich_help_panel=PANEL),
 ]
 METRIC = flags.one_of("--metric: ", "metric", tuple(REPORTED))
-SETTING = flags.one_of("--setting: ", "setting", tuple(SETTINGS))
+PROTOCOL = flags.one_of("--protocol: ", "protocol", tuple(PROTOCOLS))
 Metric = Annotated[str, Option(parser=METRIC, metavar="TEXT", help="faa, ff or ala.")]
-Setting = Annotated[str, Option(parser=SETTING, metavar="TEXT", help="class_il or task_il.")]
+Protocol = Annotated[str, Option(parser=PROTOCOL, metavar="TEXT", help="class_il or task_il.")]
 
 
 def grid(
@@ -193,7 +193,7 @@ def conclude(cells: Sequence[Cell], runs: Path) -> None:
     console = open_console()
     finished = [cell.folder for cell in cells if cell.status == "done"]
     if finished:
-        show_arms(finished)
+        show_variants(finished)
     failed = [cell for cell in cells if cell.status == "failed"]
     for cell in failed:
         say(console, f"failed: {cell.name}: {cell.reason}", "red")
@@ -210,7 +210,7 @@ def search(
     over_range: OverRange = None,
     trials: Annotated[int | None, Option(min=1, help="Trials in all; 20 if left out.")] = None,
     metric: Metric = "faa",
-    setting: Setting = "class_il",
+    protocol: Protocol = "class_il",
     over: Over = None,
     *,
     given: Settings,
@@ -238,7 +238,7 @@ def search(
     table = settings.pop("search", {})
     wanted = ranges(table)
     slots = place.slots([settings.get("compute", {})])
-    count, objective = trials or table.get("trials", TRIALS), (setting, metric)
+    count, objective = trials or table.get("trials", TRIALS), (protocol, metric)
     if dry_run:
         check(settings, wanted)
         some = f"{count} trial{'s' * (count != 1)}, {len(slots)} at once"

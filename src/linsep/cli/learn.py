@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..compare.tables import Table
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
-Own = Annotated[
+Custom = Annotated[
     list[str] | None,
     Option(
         metavar="FILE.py",
@@ -82,7 +82,7 @@ def learn(
     again: Annotated[bool, Option("--again", help=AGAIN)] = False,
     discard: Annotated[bool, Option("--discard", help=DISCARD)] = False,
     empty_memory: Annotated[bool, Option("--empty-memory", help=EMPTY)] = False,
-    own: Own = None,
+    custom: Custom = None,
     save_every: Annotated[float, Option(min=0, help="Seconds between saves.")] = 30.0,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False,
 ) -> None:
@@ -107,7 +107,7 @@ def learn(
     console = open_console(quiet)
     lesson = Teaching(
         model, rows, labels, new=new, classes=announced, about=str(images), again=again,
-        discard=discard, empty_memory=empty_memory, own=own or (), save_every=save_every,
+        discard=discard, empty_memory=empty_memory, custom=custom or (), save_every=save_every,
     )  # fmt: skip
     with ExitStack() as opened:
         with console.status(f"reading {escape(str(images))}"):
@@ -131,11 +131,11 @@ def _announced(classes: str | None) -> list[str] | None:
 def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | None) -> Params:
     """What a new model begins with; for one that is there, flags that contradict it are refused."""
     from ..classifier import manifest
-    from ..settings.config import gathered
+    from ..settings.config import nest_options
     from ..settings.signature import validate
 
     if "settings" in given:
-        given = {**given, "settings": gathered(given["settings"])}
+        given = {**given, "settings": nest_options(given["settings"])}
     if not (model / manifest.NAME).exists():
         from ..classifier.estimator import resolved
 

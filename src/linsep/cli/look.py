@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..custom import Group, offered, package_of
 from ..errors import ConfigError, StateError
-from ..learning.metrics import SETTINGS
-from ..own import Group, offered, package_of
-from ..settings.catalogue import LIBRARIES, METHODS, NETS, SCENARIOS, TERMS
+from ..learning.metrics import PROTOCOLS
+from ..settings.catalogue import ADDONS, LIBRARIES, METHODS, NETS, SCENARIOS
 from ..settings.config import unknown_setting
 from ..settings.layers import shipped
 from . import flags
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RunFolder = Annotated[Path, typer.Argument(help="A run's key, name or folder.")]
 KINDS = ("methods", "terms", "scenarios", "nets", "configs", "settings")
-PASSES = (
+COMPUTE = (
     "1.00x is fine-tuning: images through the nets, over a run of Split CIFAR-10 with 50 epochs "
     "and 200 stored images"
 )
@@ -71,7 +71,7 @@ def _print_names(kind: str | None, text: str) -> None:
                     table.add_row(*map(escape, row))
             open_console().print(table)
     if kind in (None, "methods", "terms"):
-        say(open_console(), PASSES)
+        say(open_console(), COMPUTE)
     if kind is None:
         say(open_console(), "All settings, their defaults and what they do: linsep list settings")
 
@@ -80,7 +80,7 @@ def _publish_names(kind: str, text: str, format_: str, output: Path | None) -> N
     from ..compare.tables import Table
 
     rows = [row for row in _choices(kind) if text in row[0]]
-    columns = ("name", "what it is", "source", "passes")[: len(rows[0])] if rows else ("name",)
+    columns = ("name", "what it is", "source", "compute")[: len(rows[0])] if rows else ("name",)
     publish([Table(columns, rows)], [], format_, output)
 
 
@@ -110,9 +110,9 @@ def _choices(kind: str) -> list[tuple[str, ...]]:
     if kind == "nets":
         nets = [(name, entry.line) for name, entry in NETS.items()]
         return [*nets, *((f"{name}/<model>", line.format(name)) for name in LIBRARIES), *packages]
-    plus, entries = ("+", TERMS) if kind == "terms" else ("", METHODS)
+    plus, entries = ("+", ADDONS) if kind == "terms" else ("", METHODS)
     return [
-        *((plus + n, e.line, e.source, f"{e.passes:{plus}.2f}x") for n, e in entries.items()),
+        *((plus + n, e.line, e.source, f"{e.compute:{plus}.2f}x") for n, e in entries.items()),
         *((plus + name, words, "-", "-") for name, words in packages),
     ]
 
@@ -135,8 +135,8 @@ def show(run: RunFolder, runs: flags.Runs = Path("runs")) -> None:
     if origin := found.origin():
         say(console, f"Made elsewhere and added from the bundle {origin.get('bundle')}.")
     results = found.results()
-    for setting, matrix in results.get("matrices", {}).items():
-        for table in _matrix(matrix, f"{SETTINGS[setting]} accuracy, %", console.width):
+    for protocol, matrix in results.get("matrices", {}).items():
+        for table in _matrix(matrix, f"{PROTOCOLS[protocol]} accuracy, %", console.width):
             console.print(table.to_rich())
     show_result(console, results, record.folder)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ..errors import ConfigError, DataError, StateError, printable
-from .learn import Model, Own, named
+from .learn import Custom, Model, named
 from .store import Format, Output, check_format, publish
 from .terminal import open_console, say
 
@@ -30,7 +30,7 @@ def predict(
     images: Annotated[list[str], Argument(metavar="IMAGES...", help=WHICH)],
     *,
     unknown_below: Annotated[float | None, Option(metavar="P", help=UNSURE)] = None,
-    own: Own = None,
+    custom: Custom = None,
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
@@ -54,13 +54,13 @@ def predict(
         raise DataError("there are no images to classify")
     from ..compare.tables import Table
 
-    classifier = _loaded(model, own or ())
+    classifier = _loaded(model, custom or ())
     rows = [row for part in _chunks(paths) for row in _classified(classifier, part, unknown_below)]
     columns = ("file", "class", "probability", "novelty")
     publish([Table(columns, rows, digits=3)], [], format_, output)
 
 
-def _loaded(model: Path, own: Sequence[str]) -> SavedClassifier:
+def _loaded(model: Path, custom: Sequence[str]) -> SavedClassifier:
     """The model; the collector would search through all of torch again and again, in vain."""
     import gc
 
@@ -68,7 +68,7 @@ def _loaded(model: Path, own: Sequence[str]) -> SavedClassifier:
     try:
         from ..classifier.predictive import SavedClassifier
 
-        return SavedClassifier.load(model, own=own)
+        return SavedClassifier.load(model, custom=custom)
     finally:
         gc.freeze()
         gc.enable()
@@ -167,7 +167,7 @@ def _facts(folder: Path, told: Manifest, under_way: dict[str, Any] | None) -> It
     yield f"Reads {what}"
     if MEMORY in told.files:
         what = "images" if told.front is None else "images' features"
-        yield f"Memory: up to {config.memory.rows} {what} for replay, and those to test on"
+        yield f"Memory: up to {config.memory.size} {what} for replay, and those to test on"
     else:
         yield "Memory: none in this copy, which predicts and cannot learn"
     ece, t = told.history[-1].ece.after, told.history[-1].temperature
@@ -185,7 +185,7 @@ def export(
     output: Annotated[
         Path, Option("--output", "-o", metavar="FILE", help="model.onnx or model.pt2.")
     ],
-    own: Own = None,
+    custom: Custom = None,
 ) -> None:
     """Write a model to a file that other programs can run: ONNX, or torch's .pt2.
 
@@ -195,5 +195,5 @@ def export(
     """
     from ..classifier.predictive import SavedClassifier
 
-    SavedClassifier.load(model, own=own or ()).export(output)
+    SavedClassifier.load(model, custom=custom or ()).export(output)
     say(open_console(), f"Written to {output}")

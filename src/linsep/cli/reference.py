@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..settings.catalogue import LIBRARIES, METHODS, NETS, PRESETS, TERMS
+from ..settings.catalogue import ADDONS, LIBRARIES, METHODS, NETS, PRESETS
 from ..settings.config import Config, all_settings
 from ..settings.layers import SHORT, flat, short_name
 from ..settings.signature import Setting, options, tables_of
@@ -57,7 +57,7 @@ def _recipes() -> Iterator[tuple[str, str, list[Setting], str]]:
     from ..nets.backbones import find
 
     recipes = [(f"method {n}", e.recipe, n, f"methods/{n}.md") for n, e in METHODS.items()]
-    recipes += [(f"term +{n}", e.recipe, n, f"methods/{e.page or n}.md") for n, e in TERMS.items()]
+    recipes += [(f"term +{n}", e.recipe, n, f"methods/{e.page or n}.md") for n, e in ADDONS.items()]
     recipes += [(f"net {name}", entry.recipe, "net", "") for name, entry in NETS.items()]
     recipes += [(f"net {n}/<model>", find(f"{n}/<model>").maker, "net", "") for n in LIBRARIES]
     recipes += [(f"scenario {n}", source.load, "scenario", "") for n, source in SOURCES.items()]

@@ -15,7 +15,7 @@ from .store import Runs, Where, wide_console
 from .terminal import say
 
 if TYPE_CHECKING:
-    from ..report.gather import Gathered
+    from ..report.gather import LoadedRuns
 
 Chosen = Annotated[
     list[Path] | None, typer.Argument(metavar="RUNS", help="Keys, names or folders of runs.")
@@ -106,11 +106,11 @@ def figures(
     _say(f"{len(made)} figures of {_runs(found)} in {output}")
 
 
-def _chosen(run: list[Path] | None, where: str | None, grid: str | None, runs: Path) -> Gathered:
+def _chosen(run: list[Path] | None, where: str | None, grid: str | None, runs: Path) -> LoadedRuns:
     """Return the runs chosen by name, by condition or by grid, or else all."""
-    from ..report.gather import gather
+    from ..report.gather import load_runs
 
-    return gather(selected(run, where, runs, grid))
+    return load_runs(selected(run, where, runs, grid))
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -123,12 +123,12 @@ def _write(path: Path, content: bytes) -> None:
     files.write(path, content)
 
 
-def _drawing(found: Gathered) -> AbstractContextManager[object]:
+def _drawing(found: LoadedRuns) -> AbstractContextManager[object]:
     """A spinner on a terminal, since drawing takes a second or two for each run."""
     return wide_console().status(f"drawing figures of {_runs(found)}")
 
 
-def _runs(found: Gathered) -> str:
+def _runs(found: LoadedRuns) -> str:
     return f"{len(found.runs)} run{'s' if len(found.runs) > 1 else ''}"
 
 

@@ -122,9 +122,9 @@ def watch(session: Session, console: Console, log: Sequence[str]) -> None:
 
 
 def show_result(console: Console, results: dict[str, Any], folder: Path) -> None:
-    from .store import show_arms
+    from .store import show_variants
 
-    show_arms([folder])
+    show_variants([folder])
     for flaw in results.get("audit", ()):
         say(console, f"audit: {flaw}")
     say(console, f"Everything is in {folder}")

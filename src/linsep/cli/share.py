@@ -9,7 +9,7 @@ from typing import Annotated
 
 from typer import Argument, Exit, Option
 
-from .analyse import Data, Own
+from .analyse import Custom, Data
 from .store import Runs, Where
 from .terminal import open_console, say
 
@@ -74,7 +74,7 @@ def verify(
     run: Annotated[Path, Argument(help="A run's key, name or folder.")],
     runs: Runs = Path("runs"),
     data: Data = None,
-    own: Own = None,
+    custom: Custom = None,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Show no progress.")] = False,
 ) -> None:
     """Repeat a finished run and report whether it agrees bit for bit.
@@ -93,7 +93,7 @@ def verify(
 
     record, console = open_record(run, runs), open_console()
     first = RunFolder(record.folder)
-    prepared = reopen(record.folder, data=data, own=own or (), to_train=True)
+    prepared = reopen(record.folder, data=data, custom=custom or (), to_train=True)
     with Session(prepared, runs / ".verify", keep="end") as session:
         if not session.finished:
             watch(session, open_console(quiet), [])

@@ -21,8 +21,8 @@ from .terminal import open_console, say
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..compare.arms import Comparison
     from ..compare.tables import Table
+    from ..compare.variants import Comparison
 
 Runs = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
 Where = Annotated[
@@ -49,7 +49,7 @@ Spread = Annotated[
     str | None, typer.Option(metavar="KIND", help="Beside the mean: std, interval or none.")
 ]
 AtEqual = Annotated[
-    str | None, typer.Option(metavar="COST", help="Methods of equal passes, seconds or bytes.")
+    str | None, typer.Option(metavar="COST", help="Methods of equal compute, seconds or bytes.")
 ]
 Caption = Annotated[str | None, typer.Option(help="Caption of the table.")]
 Label = Annotated[str | None, typer.Option(help="Label of the table in LaTeX: tab:main")]
@@ -95,7 +95,7 @@ def runs(
     columns = ["key", *table.columns]
     rows = [[keys.get(r.folder, r.key), *row] for r, row in zip(found, table.rows, strict=True)]
     done = all(record.finished for record in found)
-    names = ("run", *["status"] * done, "Task-IL FAA", "FF", "passes")
+    names = ("run", *["status"] * done, "Task-IL FAA", "FF", "compute")
     spare = [[name] for name in names if name in columns]  # where a terminal is narrow
     publish([replace(table, columns=columns, rows=rows, spare=spare)], [], format_, output)
 
@@ -125,13 +125,13 @@ def compare(
 
       linsep compare --where "scenario=split-cifar10 and memory=200"
 
-      linsep compare --at-equal passes --against derpp+bfp
+      linsep compare --at-equal compute --against derpp+bfp
 
       linsep compare --metrics faa,ff --columns memory --format latex -o table.tex
     """
-    from ..compare.arms import compare as compared
     from ..compare.pivot import choose, pivot
     from ..compare.tradeoffs import at_equal as budgeted
+    from ..compare.variants import compare as compared
 
     check_label(label)
     chosen = any(given is not None for given in (metrics, columns, spread))
@@ -194,10 +194,10 @@ def label(
     typer.echo(f"{changed} of {len(found)} runs changed.")
 
 
-def show_arms(folders: Sequence[Path]) -> None:
-    """Print the table that ends `run` and `grid`: a row for each arm, and how arms differ."""
-    from ..compare.arms import compare
+def show_variants(folders: Sequence[Path]) -> None:
+    """Print the table that ends `run` and `grid`: a row a variant, and how variants differ."""
     from ..compare.summaries import remarks, summary
+    from ..compare.variants import compare
     from ..storage.store import Record, read_facts
 
     records = [Record(folder, read_facts(folder)) for folder in folders]

@@ -1,1 +1,1 @@
-"""Finished runs compared: statistics, arms of an experiment, tables and curves."""
+"""Finished runs compared: statistics, variants of an experiment, tables and curves."""

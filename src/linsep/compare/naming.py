@@ -1,7 +1,7 @@
-"""What methods, data sets, arms and blocks are called in print.
+"""What methods, data sets, variants and blocks are called in print.
 
-    DER++ w/ BFP                      the method derpp+bfp
-    DER++ w/ BFP, γ=0.5               an arm, beside another with γ=3
+    DER++ + BFP                      the method derpp+bfp
+    DER++ + BFP, γ=0.5               a variant, beside another with γ=3
     Split CIFAR-10, memory=200        a block, beside others
 
 A label says no more than is needed to tell it from the others: of two settings that always change
@@ -41,7 +41,7 @@ def data_title(facts: Mapping[str, object], titles: Mapping[str, str] = SCENARIO
 Fields = tuple[tuple[str, Value], ...]
 SHORT_OF = {full: short for short, full in SHORT.items()}
 DATA = "scenario.name"  # stands for the data set, by its title
-MEMORY = "memory.rows"
+MEMORY = "memory.size"
 # What a reader looks for first; the digest of the data only where nothing else tells.
 FIRST = (DATA, MEMORY, "net.name", "net.width", "training.lr", "training.epochs")
 LAST = ("data",)
@@ -101,21 +101,21 @@ def option_name(method: str, field: str) -> str:
     return f"{title(part)} {option}"
 
 
-def arm_titles(arms: Sequence[tuple[str, Fields, str | None]]) -> list[str]:
+def variant_titles(variants: Sequence[tuple[str, Fields, str | None]]) -> list[str]:
     """A title for each (method, options, name that the user gave all of its runs)."""
     methods: dict[str, list[dict[str, Value]]] = {}
     owners: dict[str | None, set[tuple[str, Fields]]] = {}
-    for method, options, name in arms:
+    for method, options, name in variants:
         methods.setdefault(method, []).append(dict(options))
         owners.setdefault(name, set()).add((method, options))
     told = {m: telling(rows, (n for row in rows for n in row)) for m, rows in methods.items()}
     plain = []
-    for method, options, _ in arms:
+    for method, options, _ in variants:
         words = option_words(method, dict(options), told[method])
         plain.append(", ".join(filter(None, [title(method), words])))
     return [
         name if name and len(owners[name]) == 1 and name not in plain else label
-        for label, (_, _, name) in zip(plain, arms, strict=True)
+        for label, (_, _, name) in zip(plain, variants, strict=True)
     ]
 
 

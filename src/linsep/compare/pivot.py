@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from ..errors import ConfigError, unknown
-from ..learning.metrics import COSTS, METRICS, SETTINGS
+from ..learning.metrics import COSTS, METRICS, PROTOCOLS
 from ..storage.store import Value as Fact
 from ..storage.store import check_names, full_name
-from .arms import IGNORED, Arm, Comparison, Member, data_names, named, ranks
 from .naming import DATA, MEMORY, Fields, is_bound, option_name, setting_words, short_names, shown
 from .summaries import caption, counted, remarks
 from .tables import Interval, Spread, Table, Value
+from .variants import IGNORED, Comparison, Member, Variant, data_names, named, ranks
 
 Beside = Literal["std", "interval", "none"]  # the mean
 USUAL = "faa,ff"
@@ -30,7 +30,7 @@ Key = tuple[Fact, ...]
 class Choice:
     """What a table shows."""
 
-    metrics: Sequence[tuple[str, str]]  # (setting, metric)
+    metrics: Sequence[tuple[str, str]]  # (protocol, metric)
     columns: Sequence[str]  # fields whose values make columns
     seeds: bool  # whether the number of runs has a column
     spread: Beside
@@ -38,16 +38,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: an arm that stands for all of it, and the arm in each column."""
+    """One line of the table: the variant that stands for it, and the variant in each column."""
 
-    arm: Arm
-    cells: dict[Key, Arm]
+    variant: Variant
+    cells: dict[Key, Variant]
 
 
 @dataclass(frozen=True)
 class Column:
     key: Key
-    setting: str
+    protocol: str
     metric: str
     above: str  # the heading that it shares with its neighbours, or ""
     name: str  # unique; it starts with the heading
@@ -69,15 +69,15 @@ def choose(
     for field in fields:
         if field in IGNORED:
             raise ConfigError(f"--columns: {field!r} makes no columns; name a setting, like memory")
-    check_names(fields, [run for arm in comparison.arms for run in arm.runs.values()])
+    check_names(fields, [run for variant in comparison.variants for run in variant.runs.values()])
     unique = list(dict.fromkeys(wanted)), list(dict.fromkeys(fields))
     return Choice(*unique, SEEDS in names, beside)
 
 
 def pivot(comparison: Comparison, choice: Choice) -> tuple[Table, list[str]]:
     """The table, and what a reader should know beside it."""
-    called = data_names(comparison.arms)
-    keyed = [(arm, _key(arm, choice, called)) for arm in comparison.arms]
+    called = data_names(comparison.variants)
+    keyed = [(variant, _key(variant, choice, called)) for variant in comparison.variants]
     along = _along(keyed, choice)
     settled = {*choice.columns, *along}
     rows = _rows(keyed, settled)
@@ -85,7 +85,7 @@ def pivot(comparison: Comparison, choice: Choice) -> tuple[Table, list[str]]:
     notes = [f"{', '.join(names)} goes with the columns"] if names and choice.columns else []
     for at, field in enumerate(choice.columns):
         if _repeat(rows, at, field):
-            name = _column_name(comparison.arms, field)
+            name = _column_name(comparison.variants, field)
             notes.append(f"methods without {name} have the same numbers in every column of it")
     others = [field for field in comparison.differing if field not in settled]
     notes += remarks(replace(comparison, differing=others))
@@ -93,50 +93,50 @@ def pivot(comparison: Comparison, choice: Choice) -> tuple[Table, list[str]]:
 
 
 def _table(comparison: Comparison, choice: Choice, rows: Sequence[Row]) -> Table:
-    placed, runs = any(row.arm.place for row in rows), counted(comparison.arms)
-    across = _columns(comparison.arms, choice, rows)
+    placed, runs = any(row.variant.place for row in rows), counted(comparison.variants)
+    across = _columns(comparison.variants, choice, rows)
     body: list[list[Value]] = [
-        [*[row.arm.place] * placed, row.arm.title, *[_count(row.cells)] * choice.seeds,
-         *(_cell(row.cells.get(c.key), c.setting, c.metric, choice.spread) for c in across)]
+        [*[row.variant.place] * placed, row.variant.title, *[_count(row.cells)] * choice.seeds,
+         *(_cell(row.cells.get(c.key), c.protocol, c.metric, choice.spread) for c in across)]
         for row in rows
     ]  # fmt: skip
-    protocols = {SETTINGS[setting] for setting, _ in choice.metrics if setting in SETTINGS}
+    protocols = {PROTOCOLS[protocol] for protocol, _ in choice.metrics if protocol in PROTOCOLS}
     only = protocols.pop() if len(protocols) == 1 else ""
     return Table(
-        ["setting"] * placed + ["method"] + [runs] * choice.seeds + [c.name for c in across],
+        ["protocol"] * placed + ["method"] + [runs] * choice.seeds + [c.name for c in across],
         body,
         ", ".join(filter(None, [caption(comparison), only])),
-        best={c.name: METRICS[c.metric].better for c in across if c.setting in SETTINGS},
-        group="setting" if placed else None,
-        unranked=[i for i, row in enumerate(rows) if is_bound(row.arm.method)],
+        best={c.name: METRICS[c.metric].better for c in across if c.protocol in PROTOCOLS},
+        group="protocol" if placed else None,
+        unranked=[i for i, row in enumerate(rows) if is_bound(row.variant.method)],
         upper={c.name: c.above for c in across if c.above},
-        spare=[["setting"]] * placed + [[runs]] * choice.seeds,
+        spare=[["protocol"]] * placed + [[runs]] * choice.seeds,
     )
 
 
-def _columns(arms: Sequence[Arm], choice: Choice, rows: Sequence[Row]) -> list[Column]:
+def _columns(variants: Sequence[Variant], choice: Choice, rows: Sequence[Row]) -> list[Column]:
     """Every chosen metric for every value, or values, of the fields that make columns."""
     keys = {key for row in rows for key in row.cells}
-    several = len({setting for setting, _ in choice.metrics if setting in SETTINGS}) > 1
+    several = len({protocol for protocol, _ in choice.metrics if protocol in PROTOCOLS}) > 1
     found = []
     for key in sorted(keys, key=lambda key: ranks(tuple(zip(choice.columns, key, strict=True)))):
-        head = _head(arms, choice, key)
-        for setting, metric in choice.metrics:
-            protocol = SETTINGS.get(setting, "") if several else ""
+        head = _head(variants, choice, key)
+        for protocol, metric in choice.metrics:
+            protocol = PROTOCOLS.get(protocol, "") if several else ""
             above, below = (head, protocol) if head else (protocol, "")
-            title = METRICS[metric].title if setting in SETTINGS else metric.rpartition(".")[2]
+            title = METRICS[metric].title if protocol in PROTOCOLS else metric.rpartition(".")[2]
             name = " ".join(filter(None, [above, below, title]))
-            found.append(Column(key, setting, metric, above, name))
+            found.append(Column(key, protocol, metric, above, name))
     return found
 
 
 def _metric(name: str) -> tuple[str, str]:
-    setting, _, metric = full_name(name.lower()).partition(".")
-    if metric not in (METRICS if setting in SETTINGS else COSTS if setting == "cost" else ()):
+    protocol, _, metric = full_name(name.lower()).partition(".")
+    if metric not in (METRICS if protocol in PROTOCOLS else COSTS if protocol == "cost" else ()):
         costs = (cost.rpartition(".")[2] for cost in COSTS)
         allowed = [*METRICS, *(f"task_il.{metric}" for metric in METRICS), *costs]
         raise ConfigError(f"--metrics: {unknown('metric', name, allowed)}")
-    return setting, metric
+    return protocol, metric
 
 
 def _words(flag: str, text: str) -> list[str]:
@@ -146,42 +146,42 @@ def _words(flag: str, text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _key(arm: Arm, choice: Choice, called: Mapping[Fields, str]) -> Key:
-    """The column that an arm belongs to."""
-    facts = next(iter(arm.runs.values())).facts
-    return tuple(called[arm.data] if f == DATA else facts.get(f) for f in choice.columns)
+def _key(variant: Variant, choice: Choice, called: Mapping[Fields, str]) -> Key:
+    """The column that a variant belongs to."""
+    facts = next(iter(variant.runs.values())).facts
+    return tuple(called[variant.data] if f == DATA else facts.get(f) for f in choice.columns)
 
 
-def _along(keyed: Sequence[tuple[Arm, Key]], choice: Choice) -> list[str]:
+def _along(keyed: Sequence[tuple[Variant, Key]], choice: Choice) -> list[str]:
     """Fields that have one value for each method in each column: they go with the columns."""
-    fields = {name: None for arm, _ in keyed for name, _ in (*arm.block, *arm.options)}
+    fields = {name: None for variant, _ in keyed for name, _ in (*variant.block, *variant.options)}
     found = []
     for field in fields.keys() - set(choice.columns):
         values: dict[tuple[str, Key], set[Fact]] = {}
-        for arm, key in keyed:
-            value = dict((*arm.block, *arm.options)).get(field)
-            values.setdefault((arm.method, key), set()).add(value)
+        for variant, key in keyed:
+            value = dict((*variant.block, *variant.options)).get(field)
+            values.setdefault((variant.method, key), set()).add(value)
         if all(len(several) == 1 for several in values.values()):
             found.append(field)
     return sorted(found)
 
 
-def _rows(keyed: Sequence[tuple[Arm, Key]], settled: set[str]) -> list[Row]:
-    """Arms that differ in `settled` fields alone share a row."""
-    found: dict[tuple[Fields, str, Fields], dict[Key, Arm]] = {}
-    for arm, key in keyed:
+def _rows(keyed: Sequence[tuple[Variant, Key]], settled: set[str]) -> list[Row]:
+    """Variants that differ in `settled` fields alone share a row."""
+    found: dict[tuple[Fields, str, Fields], dict[Key, Variant]] = {}
+    for variant, key in keyed:
         block, options = (
             tuple(pair for pair in pairs if pair[0] not in settled)
-            for pairs in (arm.block, arm.options)
+            for pairs in (variant.block, variant.options)
         )
-        found.setdefault((block, arm.method, options), {})[key] = arm
+        found.setdefault((block, variant.method, options), {})[key] = variant
     whole = []
     for (block, method, options), cells in found.items():
-        runs = [run for arm in cells.values() for run in arm.runs.values()]
+        runs = [run for variant in cells.values() for run in variant.runs.values()]
         numbered = {Member(None, i): run for i, run in enumerate(runs)}
-        whole.append(Arm(block, method, options, numbered))
+        whole.append(Variant(block, method, options, numbered))
     titled = named(whole, by_data=not settled & {DATA, "data"})
-    return [Row(arm, cells) for arm, cells in zip(titled, found.values(), strict=True)]
+    return [Row(variant, cells) for variant, cells in zip(titled, found.values(), strict=True)]
 
 
 def _repeat(rows: Sequence[Row], at: int, field: str) -> bool:
@@ -201,34 +201,36 @@ def _repeat(rows: Sequence[Row], at: int, field: str) -> bool:
     return repeated
 
 
-def _column_name(arms: Sequence[Arm], field: str) -> str:
+def _column_name(variants: Sequence[Variant], field: str) -> str:
     """A field as in the methods' names, if it is an option of theirs: γ."""
-    owners = [arm.method for arm in arms if any(field == name for name, _ in arm.options)]
+    owners = [
+        variant.method for variant in variants if any(field == name for name, _ in variant.options)
+    ]
     return option_name(owners[0], field) if owners else short_names([field])[field]
 
 
-def _head(arms: Sequence[Arm], choice: Choice, key: Key) -> str:
+def _head(variants: Sequence[Variant], choice: Choice, key: Key) -> str:
     """'Split CIFAR-10, memory=200'."""
     row = dict(zip(choice.columns, key, strict=True))
     return ", ".join(
         setting_words(row, [field])
         if field in (DATA, "net.name", "data")
-        else f"{_column_name(arms, field)}={shown(row[field])}"
+        else f"{_column_name(variants, field)}={shown(row[field])}"
         for field in choice.columns
     )
 
 
-def _count(cells: Mapping[Key, Arm]) -> Value:
-    found = sorted({len(arm.runs) for arm in cells.values()})
+def _count(cells: Mapping[Key, Variant]) -> Value:
+    found = sorted({len(variant.runs) for variant in cells.values()})
     return found[0] if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
-def _cell(arm: Arm | None, setting: str, metric: str, beside: Beside) -> Value:
-    found = arm.summary(setting, metric) if arm is not None else None
+def _cell(variant: Variant | None, protocol: str, metric: str, beside: Beside) -> Value:
+    found = variant.summary(protocol, metric) if variant is not None else None
     if found is None:
         return None
-    if setting == "cost" and not found.std:  # declared, and so the same for every seed
-        return found.mean if metric in ("passes", "seconds") else round(found.mean)
+    if protocol == "cost" and not found.std:  # declared, and so the same for every seed
+        return found.mean if metric in ("compute", "seconds") else round(found.mean)
     if beside == "interval":
         return Interval(found.mean, found.low, found.high)
     return Spread(found.mean, found.std) if beside == "std" else found.mean

@@ -7,17 +7,17 @@ summary(comparison).to_markdown(), differences(comparison).to_latex()
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
 
-from ..learning.metrics import COSTS, METRICS, REPORTED, SETTINGS
+from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from ..storage.store import Record, full_name
-from .arms import Arm, Comparison, Estimate, data_names, pooled, shown, spelled
 from .naming import data_title, is_bound, short_names, title
 from .statistics import Summary, holm
 from .tables import Best, Spread, Table, Value
+from .variants import Comparison, Estimate, Variant, data_names, pooled, shown, spelled
 
 TITLES = {name: METRICS[name].title for name in REPORTED}
 BEST: Mapping[str, Best] = {title: METRICS[name].better for name, title in TITLES.items()}
-PASSES = "cost.passes"
-BUDGETS = ("passes", "seconds", "bytes")  # what methods may be compared at equal cost of
+COMPUTE = "cost.compute"
+BUDGETS = ("compute", "seconds", "bytes")  # what methods may be compared at equal cost of
 
 
 def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
@@ -30,8 +30,10 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
     there = {"key", "status", "scenario.name", *map(full_name, named), *metrics.values()}
     extra = list({full: name for name in extra if (full := full_name(name)) not in there}.values())
     named += extra
-    if PASSES not in map(full_name, extra) and any(record.facts.get(PASSES) for record in records):
-        metrics |= {"passes": PASSES}
+    if COMPUTE not in map(full_name, extra) and any(
+        record.facts.get(COMPUTE) for record in records
+    ):
+        metrics |= {"compute": COMPUTE}
     labels = {"name": [record.given_name for record in records]}
     labels["tags"] = [", ".join(record.tags) or None for record in records]
     labels = {name: found for name, found in labels.items() if any(found) and name not in named}
@@ -48,43 +50,48 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
 
 
 def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
-    """Mean ± std of every arm, and the 95 % interval for its mean. A bound is never the best."""
-    runs, wide = counted(comparison.arms), [f"{name} 95 %" for name in TITLES.values()]
-    columns = ["setting", "method", runs]
+    """Mean ± std of every variant, and the 95 % interval of its mean. Bounds are never best."""
+    runs, wide = counted(comparison.variants), [f"{name} 95 %" for name in TITLES.values()]
+    columns = ["protocol", "method", runs]
     for name in TITLES.values():
         columns += [name, f"{name} 95 %"] if intervals else [name]
-    costs = [arm.summary("cost", "passes") for arm in comparison.arms]
-    columns += ["passes"] * any(costs)
+    costs = [variant.summary("cost", "compute") for variant in comparison.variants]
+    columns += ["compute"] * any(costs)
     rows, bounds = list[list[Value]](), list[int]()
-    for place, arm, estimates in _placed(comparison):
-        bounds += [len(rows)] if is_bound(arm.method) else []
-        cells: list[Value] = [place, arm.title, len(arm.runs)]
+    for place, variant, estimates in _placed(comparison):
+        bounds += [len(rows)] if is_bound(variant.method) else []
+        cells: list[Value] = [place, variant.title, len(variant.runs)]
         for found in (estimate.summary for estimate in estimates):
             cells += [spread(found), _interval(found)] if intervals else [spread(found)]
         if any(costs):
-            known = arm.summary("cost", "passes")
+            known = variant.summary("cost", "compute")
             cells.append(known.mean if known else None)
         rows.append(cells)
-    spare = [wide] * intervals + [["setting"], [runs], [TITLES["ala"]]]
-    spare += [["passes"]] * any(costs)
-    return Table(columns, rows, caption(comparison), BEST, "setting", unranked=bounds, spare=spare)
+    spare = [wide] * intervals + [["protocol"], [runs], [TITLES["ala"]]]
+    spare += [["compute"]] * any(costs)
+    return Table(columns, rows, caption(comparison), BEST, "protocol", unranked=bounds, spare=spare)
 
 
 def differences(comparison: Comparison) -> Table:
-    """Each arm minus the one it is paired with, with interval, p-values and wins."""
+    """Each variant minus the one it is paired with, with interval, p-values and wins."""
     columns = (
-        "setting", "method", "against", "metric", "pairs", "difference", "95 %", "p (t)",
+        "protocol", "method", "against", "metric", "pairs", "difference", "95 %", "p (t)",
         "p (Holm)", "p (flips)", "better/worse/same",
     )  # fmt: skip
     rows: list[list[Value]] = []
     tests = list[float | None]()
-    for place, arm, estimates in _placed(comparison):
+    for place, variant, estimates in _placed(comparison):
         for estimate in estimates:
             pairs, score = estimate.pairs, estimate.score
             if pairs is None or score is None or estimate.against is None:
                 continue
             gap = pairs.difference
-            row: list[Value] = [place, arm.title, estimate.against.title, TITLES[estimate.metric]]
+            row: list[Value] = [
+                place,
+                variant.title,
+                estimate.against.title,
+                TITLES[estimate.metric],
+            ]
             row += [gap.n, spread(gap), _interval(gap)]
             row += [_chance(pairs.p), _chance(pairs.sign_flip.p), "/".join(map(str, score))]
             rows.append(row)
@@ -92,23 +99,23 @@ def differences(comparison: Comparison) -> Table:
     adjusted = iter(holm([p for p in tests if p is not None]))
     for row, p in zip(rows, tests, strict=True):
         row.insert(columns.index("p (Holm)"), _chance(None if p is None else next(adjusted)))
-    by = "class order and seed" if pooled(comparison.arms) else "seed"
+    by = "class order and seed" if pooled(comparison.variants) else "seed"
     spare = [
-        ["p (flips)"], ["better/worse/same"], ["setting"], ["p (t)"], ["pairs"], ["p (Holm)"],
+        ["p (flips)"], ["better/worse/same"], ["protocol"], ["p (t)"], ["pairs"], ["p (Holm)"],
     ]  # fmt: skip
-    return Table(columns, rows, f"Paired differences by {by}", group="setting", spare=spare)
+    return Table(columns, rows, f"Paired differences by {by}", group="protocol", spare=spare)
 
 
 def long(comparison: Comparison) -> Table:
     """Every estimate with all digits, a row each: for CSV and JSON."""
     columns = (
-        "setting", *comparison.differing, "label", "method", "options", "metric", "seeds", "mean",
+        "protocol", *comparison.differing, "label", "method", "options", "metric", "seeds", "mean",
         "std", "low", "high", "against", "pairs", "difference", "difference_std", "difference_low",
         "difference_high", "t", "p_t", "p_flips", "flips_exact", "better", "worse", "same",
         *BUDGETS,
     )  # fmt: skip
     every = [estimate for estimates in comparison.estimates for estimate in estimates]
-    return Table(columns, [[*_long_row(one), *_costs(one.arm)] for one in every])
+    return Table(columns, [[*_long_row(one), *_costs(one.variant)] for one in every])
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -120,26 +127,30 @@ def notes(comparison: Comparison) -> list[str]:
             "corrected for all tests of the table; p (flips): sign-flip "
             "permutation test, never below 2 / 2^n for n pairs; better: higher FAA, ALA, lower FF"
         )
-    if any(arm.values("cost", "passes") for arm in comparison.arms):
-        said.append(f"passes: {COSTS['passes']}")
+    if any(variant.values("cost", "compute") for variant in comparison.variants):
+        said.append(f"compute: {COSTS['passes']}")
     return said
 
 
 def remarks(comparison: Comparison) -> list[str]:
-    """How runs were sorted into arms, and which were left out."""
+    """How runs were sorted into variants, and which were left out."""
     said = []
     if comparison.differing:
         fields = ", ".join(short_names(comparison.differing).values())
         said.append(f"grouped by the fields that differ: {fields}")
-    own = {arm.title: title(arm.method) for arm in comparison.arms if arm.by_name}
+    own = {
+        variant.title: title(variant.method) for variant in comparison.variants if variant.by_name
+    }
     said += [f"{name} is {method}" for name, method in own.items()]
     short = short_names(list(comparison.by_method))
     for name, values in comparison.by_method.items():
         each = ", ".join(f"{title(method)} {shown(value)}" for method, value in values.items())
         said.append(f"{short[name]} goes with the method: {each}")
-    if pooled(comparison.arms):
+    if pooled(comparison.variants):
         said.append("runs with different shuffled class orders are pooled")
-    foreign = [run for arm in comparison.arms for run in arm.runs.values() if run["origin"]]
+    foreign = [
+        run for variant in comparison.variants for run in variant.runs.values() if run["origin"]
+    ]
     if foreign:
         bundles = ", ".join(sorted({str(run["origin"]) for run in foreign}))
         said.append(f"made elsewhere and added from {bundles}: {len(foreign)} of these runs")
@@ -151,19 +162,19 @@ def remarks(comparison: Comparison) -> list[str]:
     return said
 
 
-def counted(arms: Sequence[Arm]) -> str:
-    """The heading of the number of runs in an arm."""
-    return "runs" if pooled(arms) else "seeds"
+def counted(variants: Sequence[Variant]) -> str:
+    """The heading of the number of runs in a variant."""
+    return "runs" if pooled(variants) else "seeds"
 
 
-def located(setting: str, place: str) -> str:
+def located(protocol: str, place: str) -> str:
     """'Class-IL, memory=200'."""
-    return ", ".join(filter(None, [SETTINGS[setting], place]))
+    return ", ".join(filter(None, [PROTOCOLS[protocol], place]))
 
 
 def caption(comparison: Comparison) -> str:
     """The title of the data set, if all runs have the same."""
-    names = set(data_names(comparison.arms).values())
+    names = set(data_names(comparison.variants).values())
     return names.pop() if len(names) == 1 else ""
 
 
@@ -171,18 +182,23 @@ def spread(found: Summary | None) -> Spread | None:
     return Spread(found.mean, found.std) if found else None
 
 
-def _placed(comparison: Comparison) -> Iterator[tuple[str, Arm, list[Estimate]]]:
+def _placed(comparison: Comparison) -> Iterator[tuple[str, Variant, list[Estimate]]]:
     """Class-IL first, block by block."""
-    for setting in SETTINGS:
-        for arm, estimates in zip(comparison.arms, comparison.estimates, strict=True):
-            here = [estimate for estimate in estimates if estimate.setting == setting]
-            yield located(setting, arm.place), arm, here
+    for protocol in PROTOCOLS:
+        for variant, estimates in zip(comparison.variants, comparison.estimates, strict=True):
+            here = [estimate for estimate in estimates if estimate.protocol == protocol]
+            yield located(protocol, variant.place), variant, here
 
 
 def _long_row(estimate: Estimate) -> list[Value]:
-    arm, found, pairs, score = estimate.arm, estimate.summary, estimate.pairs, estimate.score
-    row: list[Value] = [estimate.setting, *(shown(value) for _, value in arm.block)]
-    row += [arm.title, arm.method, spelled(arm.options), estimate.metric]
+    variant, found, pairs, score = (
+        estimate.variant,
+        estimate.summary,
+        estimate.pairs,
+        estimate.score,
+    )
+    row: list[Value] = [estimate.protocol, *(shown(value) for _, value in variant.block)]
+    row += [variant.title, variant.method, spelled(variant.options), estimate.metric]
     row += astuple(found) if found else [0, None, None, None, None]
     if pairs is None or score is None or estimate.against is None:
         return row + [None] * 13
@@ -191,8 +207,8 @@ def _long_row(estimate: Estimate) -> list[Value]:
     return row + list(score)
 
 
-def _costs(arm: Arm) -> list[Value]:
-    found = [arm.summary("cost", name) for name in BUDGETS]
+def _costs(variant: Variant) -> list[Value]:
+    found = [variant.summary("cost", name) for name in BUDGETS]
     return [one.mean if one else None for one in found]
 
 

@@ -1,7 +1,7 @@
 """What is traded for what: accuracy for cost, and stability for plasticity.
 
-    at_equal(comparison, "passes")               groups of arms within 5 % of the dearest of each
-    at_equal(comparison, "passes", "derpp+bfp")  what costs no more than DER++ w/ BFP
+    at_equal(comparison, "compute")               groups within 5 % of the dearest variant of each
+    at_equal(comparison, "compute", "derpp+bfp")  what costs no more than DER++ + BFP
     tradeoff(comparison)                         metrics over the weight of an added term
 
 Training settings may differ within a group of equal cost, since epochs are a way to spend; so may
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..errors import ConfigError, unknown
-from ..learning.metrics import COSTS, METRICS, REPORTED, SETTINGS
-from .arms import Arm, Comparison, Fields, matching, ranks, spelled
+from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from .naming import MEMORY, is_bound, option_name, option_words, setting_words, telling, title
 from .statistics import paired
 from .summaries import BEST, BUDGETS, caption, counted, located, remarks, spread
 from .tables import Best, Interval, Table, Value
+from .variants import Comparison, Fields, Variant, matching, ranks, spelled
 
 EQUAL = 0.05  # costs that differ by no more than this share count as equal
 SHOWN = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
@@ -26,25 +26,25 @@ SHOWN = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
 
 @dataclass(frozen=True)
 class Spender:
-    """An arm and what it costs; of an arm with several seeds, on average."""
+    """An variant and what it costs; of a variant with several seeds, on average."""
 
-    arm: Arm
+    variant: Variant
     cost: float
     words: str  # the settings it spends by, where they differ: "epochs=20"
 
     @property
     def title(self) -> str:
-        return ", ".join(filter(None, [self.arm.title, self.words]))
+        return ", ".join(filter(None, [self.variant.title, self.words]))
 
     @property
     def accuracy(self) -> float:
-        found = self.arm.summary("class_il", "faa")
+        found = self.variant.summary("class_il", "faa")
         return found.mean if found else 0.0
 
 
 @dataclass(frozen=True)
 class Group:
-    """Arms of equal cost, or those within the cost of a rival; the dearest cost is the budget."""
+    """Variants of equal cost, or within the cost of a rival; the dearest cost is the budget."""
 
     place: str  # what tells its data, net and memory from those of other groups
     budget: float
@@ -60,12 +60,12 @@ def at_equal(
         raise ConfigError(f"--at-equal: {unknown('measure', measure, BUDGETS)}")
     groups, known = list[Group](), set[str]()
     for place, spenders in _comparable(comparison, measure):
-        known |= {spender.arm.label for spender in spenders}
+        known |= {spender.variant.label for spender in spenders}
         groups += _within(place, spenders, against) if against else _alike(place, spenders)
     if not groups:
         raise ConfigError(f"--at-equal {measure}: {_nothing(measure, against if known else None)}")
     said = [_meaning(measure, against), *remarks(comparison)]
-    missing = [arm.title for arm in comparison.arms if arm.label not in known]
+    missing = [variant.title for variant in comparison.variants if variant.label not in known]
     said += [f"no {measure} on record, left out: {', '.join(missing)}"] if missing else []
     return _table(comparison, groups, measure), said
 
@@ -84,22 +84,22 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def _comparable(comparison: Comparison, measure: str) -> Iterator[tuple[str, list[Spender]]]:
-    """Arms that share all but what they spend by, with their costs."""
-    blocks: dict[Fields, list[Arm]] = {}
-    for arm in comparison.arms:
-        if arm.summary("cost", measure) is not None:
-            fixed = tuple(pair for pair in arm.block if not _spent_by(pair[0], measure))
-            blocks.setdefault(fixed, []).append(arm)
+    """Variants that share all but what they spend by, with their costs."""
+    blocks: dict[Fields, list[Variant]] = {}
+    for variant in comparison.variants:
+        if variant.summary("cost", measure) is not None:
+            fixed = tuple(pair for pair in variant.block if not _spent_by(pair[0], measure))
+            blocks.setdefault(fixed, []).append(variant)
     told = telling([dict(fixed) for fixed in blocks], (name for b in blocks for name, _ in b))
-    for fixed, arms in sorted(blocks.items(), key=lambda item: ranks(item[0])):
-        rows = [dict(arm.block) for arm in arms]
+    for fixed, variants in sorted(blocks.items(), key=lambda item: ranks(item[0])):
+        rows = [dict(variant.block) for variant in variants]
         free = telling(rows, (n for row in rows for n in row if _spent_by(n, measure)))
-        costs = _costs(arms, measure)
+        costs = _costs(variants, measure)
         yield (
             setting_words(dict(fixed), told),
             [
-                Spender(arm, cost, setting_words(row, free))
-                for arm, cost, row in zip(arms, costs, rows, strict=True)
+                Spender(variant, cost, setting_words(row, free))
+                for variant, cost, row in zip(variants, costs, rows, strict=True)
             ],
         )
 
@@ -108,18 +108,18 @@ def _spent_by(field: str, measure: str) -> bool:
     return field.startswith("training.") or (measure == "bytes" and field == MEMORY)
 
 
-def _costs(arms: Sequence[Arm], measure: str) -> list[float]:
-    """What the arms cost; passes as multiples of fine-tuning by the cheapest training settings."""
-    costs = [arm.mean("cost", measure) for arm in arms]
-    if measure != "passes":
+def _costs(variants: Sequence[Variant], measure: str) -> list[float]:
+    """What the variants cost; compute relative to fine-tuning with the cheapest training."""
+    costs = [variant.mean("cost", measure) for variant in variants]
+    if measure != "compute":
         return costs
-    images = [arm.mean("cost", "images") for arm in arms]
+    images = [variant.mean("cost", "images") for variant in variants]
     unit = min(all_ / times for all_, times in zip(images, costs, strict=True))
     return [all_ / unit for all_ in images]
 
 
 def _alike(place: str, spenders: Sequence[Spender]) -> list[Group]:
-    """From the cheapest; an arm belongs to a group if it costs at least 95 % of the dearest."""
+    """From the cheapest; a variant belongs to a group if it costs at least 95 % of the dearest."""
     found: list[list[Spender]] = []
     for one in sorted(spenders, key=lambda spender: -spender.cost):
         if found and one.cost >= (1 - EQUAL) * found[-1][0].cost:
@@ -130,27 +130,27 @@ def _alike(place: str, spenders: Sequence[Spender]) -> list[Group]:
 
 
 def _within(place: str, spenders: Sequence[Spender], against: str) -> list[Group]:
-    """For each arm of a method what costs no more; of several forms of an arm, the dearest."""
+    """For each variant of a method, what costs no more; of several forms, the dearest."""
     found = []
-    for rival in (spender for spender in spenders if spender.arm.method == against):
-        dearest = {rival.arm.label: rival}
+    for rival in (spender for spender in spenders if spender.variant.method == against):
+        dearest = {rival.variant.label: rival}
         for one in sorted(spenders, key=lambda spender: -spender.cost):
             if one.cost <= (1 + EQUAL) * rival.cost:
-                dearest.setdefault(one.arm.label, one)
+                dearest.setdefault(one.variant.label, one)
         found.append(Group(place, rival.cost, list(dearest.values()), rival))
     return found
 
 
 def _table(comparison: Comparison, groups: Sequence[Group], measure: str) -> Table:
-    runs, rivals = counted(comparison.arms), any(group.rival for group in groups)
+    runs, rivals = counted(comparison.variants), any(group.rival for group in groups)
     gaps = ["difference"] * rivals
     rows, bounds = list[list[Value]](), list[int]()
     for group in groups:
         for one in sorted(group.spenders, key=lambda spender: -spender.accuracy):
-            bounds += [len(rows)] if is_bound(one.arm.method) else []
-            found = [spread(one.arm.summary(*metric)) for metric in SHOWN.values()]
+            bounds += [len(rows)] if is_bound(one.variant.method) else []
+            found = [spread(one.variant.summary(*metric)) for metric in SHOWN.values()]
             gap = [_gap(one, group.rival)] if rivals else []
-            head: list[Value] = [_budget(group, measure), one.title, len(one.arm.runs)]
+            head: list[Value] = [_budget(group, measure), one.title, len(one.variant.runs)]
             rows.append([*head, _shown(one.cost, measure), *found, *gap])
     columns = ["budget", "method", runs, measure, *SHOWN, *gaps]
     spare = [["budget"], [runs], ["Task-IL FAA"]]
@@ -174,7 +174,7 @@ def _gap(one: Spender, rival: Spender | None) -> Interval | None:
     """Class-IL FAA minus the rival's, seed by seed."""
     if rival is None or one is rival:
         return None
-    sides = one.arm.values("class_il", "faa"), rival.arm.values("class_il", "faa")
+    sides = one.variant.values("class_il", "faa"), rival.variant.values("class_il", "faa")
     if not sides[0].keys() & sides[1].keys():
         return None
     found = paired(*sides).difference
@@ -203,10 +203,10 @@ def _meaning(measure: str, against: str | None) -> str:
 
 
 class Point(NamedTuple):
-    """One weight, and the arm that was run with it."""
+    """One weight, and the variant that was run with it."""
 
     weight: float
-    arm: Arm
+    variant: Variant
 
 
 @dataclass(frozen=True)
@@ -227,7 +227,7 @@ class Curve:
 
     @property
     def title(self) -> str:
-        """'ER w/ BFP, BFP init=identity', for people."""
+        """'ER + BFP + BFP init=identity', for people."""
         words = option_words(self.method, dict(self.options), [name for name, _ in self.options])
         return ", ".join(filter(None, [title(self.method), words]))
 
@@ -238,26 +238,26 @@ class Curve:
 
     @property
     def place(self) -> str:
-        return self.points[0].arm.place
+        return self.points[0].variant.place
 
 
 def tradeoff(comparison: Comparison) -> list[Curve]:
     """One curve for each method that was run with several weights of an added term."""
     groups: dict[tuple[Fields, str, str, Fields], list[Point]] = {}
-    for arm in comparison.arms:
-        weights = [f"{term}.weight" for term in arm.method.split("+")[1:]]
-        for field, weight in arm.options:
+    for variant in comparison.variants:
+        weights = [f"{term}.weight" for term in variant.method.split("+")[1:]]
+        for field, weight in variant.options:
             if field in weights and isinstance(weight, int | float):
-                others = tuple(pair for pair in arm.options if pair[0] != field)
-                points = groups.setdefault((arm.block, arm.method, field, others), [])
-                points.append(Point(float(weight), arm))
+                others = tuple(pair for pair in variant.options if pair[0] != field)
+                points = groups.setdefault((variant.block, variant.method, field, others), [])
+                points.append(Point(float(weight), variant))
     curves = []
     for (block, method, field, others), points in groups.items():
         if len(points) < 2:
             continue
         base, *terms = method.split("+")
         without = "+".join([base, *(term for term in terms if f"{term}.weight" != field)])
-        plain = matching(comparison.arms, block, without, others)
+        plain = matching(comparison.variants, block, without, others)
         if plain is not None and all(point.weight for point in points):
             points.append(Point(0.0, plain))
         points.sort(key=lambda point: point.weight)
@@ -268,13 +268,13 @@ def tradeoff(comparison: Comparison) -> list[Curve]:
 def curve_table(curves: Sequence[Curve]) -> Table:
     """Mean ± std of every weight, Class-IL first."""
     rows: list[list[Value]] = []
-    for setting in SETTINGS:
+    for protocol in PROTOCOLS:
         for curve in curves:
-            place = f"{located(setting, curve.place)}, {curve.title} over {curve.weight}"
+            place = f"{located(protocol, curve.place)}, {curve.title} over {curve.weight}"
             for point in curve.points:
-                cells = [spread(point.arm.summary(setting, metric)) for metric in REPORTED]
-                rows.append([place, f"{point.weight:g}", len(point.arm.runs), *cells])
-    runs = counted([point.arm for curve in curves for point in curve.points])
-    columns = ["setting", "weight", runs, *(METRICS[metric].title for metric in REPORTED)]
+                cells = [spread(point.variant.summary(protocol, metric)) for metric in REPORTED]
+                rows.append([place, f"{point.weight:g}", len(point.variant.runs), *cells])
+    runs = counted([point.variant for curve in curves for point in curve.points])
+    columns = ["protocol", "weight", runs, *(METRICS[metric].title for metric in REPORTED)]
     caption = "Stability and plasticity over the weight of the added term"
-    return Table(columns, rows, caption=caption, best=BEST, group="setting")
+    return Table(columns, rows, caption=caption, best=BEST, group="protocol")

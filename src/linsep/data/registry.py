@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import own
+from .. import custom
 from ..errors import ConfigError, DataError, unknown
 from .augment import Augment
 from .images import Dataset
@@ -21,7 +21,7 @@ def _usual(
 ) -> dict[str, Any]:
     """Return the suggested sections of a configuration; `rows` is the size of the memory."""
     steps = {"epochs": epochs, "batch_size": batch_size, **training}
-    memory = {"memory": {"rows": rows}} if rows else {}
+    memory = {"memory": {"size": rows}} if rows else {}
     return {"net": {"name": net}, "training": steps, **memory}
 
 
@@ -146,9 +146,9 @@ def source(name: str) -> Source:
     """
     if name in SOURCES:
         return SOURCES[name]
-    part = own.take("scenarios", name, "scenario.name: ")
+    part = custom.take("scenarios", name, "scenario.name: ")
     if part is None:
-        known = [*SOURCES, *own.offered("scenarios")]
+        known = [*SOURCES, *custom.offered("scenarios")]
         raise ConfigError(f"scenario.name: {unknown('scenario', name, known)}")
     made: Any = part.make
     if isinstance(made, Source):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, LinsepError, StateError, unknown
 from ..prepare import prepare
-from ..settings.config import from_settings, gathered
+from ..settings.config import from_settings, nest_options
 from ..settings.layers import flat, full_name, merged, parsed, short_name, split
 from ..storage.folder import RunFolder
 from .worker import Report, Status
@@ -56,7 +56,7 @@ def expand(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     found, methods = [], lists.get("method", ())
     for combination in itertools.product(*lists.values()):
         chosen = dict(zip(lists, combination, strict=True))
-        found.append(gathered(merged(fixed, chosen), methods))
+        found.append(nest_options(merged(fixed, chosen), methods))
     return found
 
 
@@ -175,7 +175,7 @@ def _cell(
 
 
 def _spelled(combination: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """What tells a combination from the others: 'method=er, memory.rows=5'."""
+    """What tells a combination from the others: 'method=er, memory.size=5'."""
     chosen = flat(combination) | flat(combination.get("options", {}))
     names = flat(settings.get("over", {}))
     return ", ".join(f"{short_name(name)}={chosen.get(full_name(name))}" for name in names)

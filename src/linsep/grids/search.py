@@ -194,12 +194,12 @@ class Search:
         if "failed" in statuses:
             self._fail(number)
             return
-        setting, metric = self.objective
+        protocol, metric = self.objective
         try:
             every = [RunFolder(cell.folder).results()["metrics"] for cell in cells]
-            values = [metrics[setting][metric] for metrics in every]
+            values = [metrics[protocol][metric] for metrics in every]
             if None in values:
-                raise StateError(f"{setting}.{metric} is undefined for a run of it")
+                raise StateError(f"{protocol}.{metric} is undefined for a run of it")
             self.study.tell(number, fmean(values))
         except StateError as error:
             warnings.warn(f"trial {number} counts as failed: {error}", stacklevel=2)

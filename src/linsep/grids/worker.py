@@ -19,8 +19,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ..custom import blamed
 from ..errors import HeldError, LinsepError, out_of_memory
-from ..own import blamed
 
 TRIES = 3  # of a run that crashes without progress
 LOOK_EVERY = 0.2  # seconds between looks whether to stop

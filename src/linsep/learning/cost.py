@@ -92,7 +92,7 @@ class Meter:
     @contextmanager
     def counting(self) -> Iterator[None]:
         """Count what passes inside the block: forward, backward through the backbone, frozen."""
-        learner, shown = self.learner, self.learner.shown
+        learner, eval_net = self.learner, self.learner.eval_net
 
         def passed(x: Tensor, out: Output) -> None:
             self.run["forward"] += len(x)
@@ -103,20 +103,20 @@ class Meter:
             self.run["backward"] += rows
 
         def predicted(x: Tensor, out: Output) -> None:
-            if not any(module.training for module in shown.modules()):  # else it is made ready
+            if not any(module.training for module in eval_net.modules()):  # else it is made ready
                 self.run["forward"] += len(x)
 
         def froze(x: Tensor, out: Output) -> None:
             self.run["frozen"] += len(x)
 
-        past = [net for net in (learner.teacher, learner.previous) if net is not None]
-        shown.on_pass, learner.net.on_pass = predicted, passed  # the same net, most often
+        past = [net for net in (learner.previous_net, learner.previous_eval_net) if net is not None]
+        eval_net.on_pass, learner.net.on_pass = predicted, passed  # the same net, most often
         for net in past:
             net.on_pass = froze
         try:
             yield
         finally:
-            for net in (learner.net, shown, *past):
+            for net in (learner.net, eval_net, *past):
                 net.on_pass = None
 
     @contextmanager
@@ -140,7 +140,7 @@ class Meter:
         again = len(scenario.tasks[-1].train) - len(given.tasks[-1].train)
         kept["images"] += again * int(np.prod(scenario.shape))
         return {
-            "passes": images / (TRAINED * stream),
+            "compute": images / (TRAINED * stream),
             "images": images,
             "bytes": sum(kept.values()),
             "parameters": _parameters(self.learner),
@@ -160,7 +160,7 @@ def _kept(learner: Learner) -> Iterator[tuple[str, int]]:
     """What is kept from task to task, and its bytes."""
     for name, column in learner.memory.columns.items():
         yield COLUMNS.get(name, name), column.nbytes
-    yield "frozen", _bytes(learner.teacher)
+    yield "frozen", _bytes(learner.previous_net)
     yield "average", _bytes(_average(learner))
     yield "terms", sum(value.nbytes for value in _terms_state(learner))
     yield "predictor", _bytes(learner.predictor)
@@ -168,14 +168,14 @@ def _kept(learner: Learner) -> Iterator[tuple[str, int]]:
 
 def _parameters(learner: Learner) -> int:
     """Of the networks, and numbers that terms keep."""
-    nets = filter(None, [learner.net, learner.teacher, _average(learner)])
+    nets = filter(None, [learner.net, learner.previous_net, _average(learner)])
     own = sum(value.numel() for value in _terms_state(learner))
     return own + sum(p.numel() for net in nets for p in net.parameters())
 
 
 def _average(learner: Learner) -> nn.Module | None:
     """The averaged weights; a copy that only has other statistics is made from the net again."""
-    return learner.stand_in if learner.method.average is not None else None
+    return learner.eval_copy if learner.method.average is not None else None
 
 
 def _terms_state(learner: Learner) -> list[Tensor]:

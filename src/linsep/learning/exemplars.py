@@ -12,7 +12,7 @@ from ..data.images import Images, join
 from ..data.tasks import Task
 from ..nets.net import Spec
 from ..settings import sections
-from .memory import BalancedReservoir, Fresh, Look, LossAware, Memory, Reservoir
+from .memory import BalancedReservoir, Evaluate, Fresh, LossAware, Memory, Reservoir
 
 HELD_OUT = 0.1  # share of a class's rows that `HeldOut` keeps from training
 
@@ -26,12 +26,12 @@ class Herding(Memory):
     that dropping the last ones leaves the best.
     """
 
-    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
+    def consolidate(self, task: Task, evaluate: Evaluate, rng: Fresh) -> None:
         share, old = self.capacity // len(task.seen), self.images()
         kept = [of_class(old, c, share) for c in task.earlier]
         for c in task.classes:
             images = task.train.select([c])
-            kept.append(images.take(herd(self._compared(look(images).features.cpu()), share)))
+            kept.append(images.take(herd(self._compared(evaluate(images).features.cpu()), share)))
         self._refill(columns_of(join(kept)))
 
     def _compared(self, features: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class TaskShares(Memory):
 
     own: ClassVar = {"task": -1}  # that the row was learned in
 
-    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
+    def consolidate(self, task: Task, evaluate: Evaluate, rng: Fresh) -> None:
         held = self.columns["task"][: self.size]
         before = held.unique().tolist()
         share = self.capacity // (len(before) + 1)
@@ -83,7 +83,7 @@ class TaskShares(Memory):
         kept = columns_of(join([Images.of(self.x, self.y).take(old), new]))
         kept["task"] = torch.cat([held[old], torch.full_like(chosen, task.index)])
         if self.logits is not None:
-            kept["logits"] = torch.cat([self.logits[old], look(new).logits.float().cpu()])
+            kept["logits"] = torch.cat([self.logits[old], evaluate(new).logits.float().cpu()])
         self._refill(kept)
 
 
@@ -95,7 +95,7 @@ class Greedy(Memory):
     of the largest class.
     """
 
-    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
+    def consolidate(self, task: Task, evaluate: Evaluate, rng: Fresh) -> None:
         old, one = self.images(), rng()
         both = join([old, task.train])
         order = len(old) + one.permutation(len(task.train))
@@ -143,7 +143,7 @@ class HeldOut(Memory):
         rows = (~self.columns["held"][: self.size]).nonzero()[:, 0]
         return rows[torch.from_numpy(rng.choice(len(rows), min(n, len(rows)), replace=False))]
 
-    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
+    def consolidate(self, task: Task, evaluate: Evaluate, rng: Fresh) -> None:
         share = self.capacity // len(task.seen)
         spare = min(max(1, round(HELD_OUT * share)), share - 1)
         (old, old_held), (new, new_held) = self.parts(), hold_out(task.train, rng())
@@ -204,11 +204,11 @@ POLICIES: Mapping[str, type[Memory]] = {
 
 def make_memory(wanted: sections.Memory, spec: Spec, columns: Collection[str]) -> Memory:
     """The memory that a configuration asks for; without rows, one that keeps nothing."""
-    if not wanted.rows:
+    if not wanted.size:
         return Memory(spec.raw, spec.classes, 0)
-    room = spec.raw, spec.classes, wanted.rows, columns
+    room = spec.raw, spec.classes, wanted.size, columns
     balanced = wanted.policy == "balanced"
     made = BalancedReservoir(*room, wanted.evict) if balanced else POLICIES[wanted.policy](*room)
     if "features" in columns:
-        made.columns["features"] = torch.full((wanted.rows, spec.features), torch.nan)
+        made.columns["features"] = torch.full((wanted.size, spec.features), torch.nan)
     return made

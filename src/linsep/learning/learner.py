@@ -23,8 +23,8 @@ from ..randomness import Cursor, Randomness
 from ..settings import sections
 from .exemplars import balanced, make_memory
 from .method import BoundStage, Method, Optimizers, Stage
-from .model import Model, StandIn
-from .terms import Moment, Pass, Step, Term
+from .model import EvalNet, Model
+from .terms import Pass, Step, TaskContext, Term
 
 SHARED = "replay"  # the name of the draw that all terms share
 STATISTICS = 16  # images that BatchNorm's statistics are estimated from at once, at least
@@ -48,8 +48,8 @@ class Learner(Model):
     ) -> None:
         """`train` names the modules of the net that may learn; None: all."""
         self.method, self.randomness, self.training = method, randomness, training
-        self.draw_rows = memory.draw
-        self.shared_draw = memory.draws == "shared"
+        self.draw_rows = memory.replay_batch_size
+        self.shared_draw = memory.replay_batches == "shared"
         self._backbone = backbone
         with randomness.keyed("backbone"):
             body = backbone()
@@ -58,9 +58,9 @@ class Learner(Model):
             head = method.head(body.widths["features"], scenario.num_classes)
         learned = sum(p.numel() for part in (body, head) for p in part.parameters())
         self.spec = Spec(raw, (raw[0], *size), scenario.num_classes, body.widths, learned)
-        self.weights = {s.name: s.weight for s in method.summands}
+        self.weights = {s.name: s.weight for s in method.weighted_terms}
         self.terms: dict[str, Term] = {}
-        for s in method.summands:
+        for s in method.weighted_terms:
             with randomness.keyed(f"term/{s.name}"):
                 self.terms[s.name] = s.build(self.spec)
         terms = self.terms.values()
@@ -70,15 +70,15 @@ class Learner(Model):
         super().__init__(net, method.predictor(self.spec), augment, evaluation, compute, self.spec)
         for term in self.terms.values():
             term.to(self.device)
-        stands_in = method.average is not None or evaluation.batchnorm == "reestimated"
-        self.stand_in = StandIn(self.net, method.average) if stands_in else None
+        stands_in = method.average is not None or evaluation.batchnorm == "recalibrated"
+        self.eval_copy = EvalNet(self.net, method.average) if stands_in else None
         looks_back = self.predictor.looks_back and self.net.learns("backbone")
         teaches = "before" in needs or (looks_back and not stands_in)
-        self.teacher = frozen(self.net) if teaches else None
+        self.previous_net = frozen(self.net) if teaches else None
         # The network that predicted before this task, where a predictor asks for it.
-        self.previous = None
+        self.previous_eval_net = None
         if looks_back:
-            self.previous = frozen(self.shown) if stands_in else self.teacher
+            self.previous_eval_net = frozen(self.eval_net) if stands_in else self.previous_net
         self.memory = make_memory(memory, self.spec, needs)
         if compute.compile:
             self.net.compile()
@@ -93,12 +93,12 @@ class Learner(Model):
                 term.begin_task(task)
 
     def begin_stage(self, task: Task, stage: Stage) -> None:
-        if stage.settled:
+        if stage.consolidate_first:
             self._consolidate(task)
-        if stage.fresh:
+        if stage.reinitialise:
             self._renew(task)
         with self.randomness.keyed(f"stage/{stage.name}", task.index):
-            stage.begin(self.moment(task))
+            stage.begin(self.context(task))
 
     def bind(self, task: Task, stage: Stage) -> BoundStage:
         """What a stage trains on, and by which terms; the same whenever asked for within it."""
@@ -109,14 +109,17 @@ class Learner(Model):
         return BoundStage(task, stage, rows, terms, draws, self.net.parts(stage.trains))
 
     def end_task(self, task: Task) -> None:
-        if not any(stage.settled for stage in self.method.stages):
+        if not any(stage.consolidate_first for stage in self.method.stages):
             self._consolidate(task)
         self.settle(task)
         for name, term in self.terms.items():
             with self.randomness.keyed(f"term/{name}/end", task.index):
-                term.end_task(self.moment(task))
-        self.memory.refresh(self.look)
-        for past, present in ((self.teacher, self.net), (self.previous, self.shown)):
+                term.end_task(self.context(task))
+        self.memory.refresh(self.evaluate)
+        for past, present in (
+            (self.previous_net, self.net),
+            (self.previous_eval_net, self.eval_net),
+        ):
             if past is not None:
                 past.load_state_dict(present.state_dict())
 
@@ -160,8 +163,8 @@ class Learner(Model):
                 term.after_step(self.net, self.weights[name])
             self._clear_gradients()
             losses |= {name: loss.detach() for name, loss in spoken.items()}
-        if self.stand_in is not None:
-            self.stand_in.follow(self.net)
+        if self.eval_copy is not None:
+            self.eval_copy.follow(self.net)
         return losses, stream.out.logits.detach()
 
     def observe(self, at: BoundStage, batch: Batch, logits: Tensor, cursor: Cursor) -> None:
@@ -171,24 +174,24 @@ class Learner(Model):
     # --- evaluation ------------------------------------------------------------------------------
 
     @property
-    def shown(self) -> Net:
-        return self.net if self.stand_in is None else self.stand_in.net
+    def eval_net(self) -> Net:
+        return self.net if self.eval_copy is None else self.eval_copy.net
 
     def settle(self, task: Task) -> None:
         """Make ready to predict after a task; training is the same whether it happens or not.
 
-        With `evaluation.batchnorm = "reestimated"` BatchNorm's statistics are averages over rows of
-        every class seen, as many of each as an old class has in the memory. An average of the
+        With `evaluation.batchnorm = "recalibrated"` BatchNorm's statistics are averages over images
+        of every class seen, as many of each as an old class has in the memory. An average of the
         weights has no others.
         """
-        if self.stand_in is not None:
+        if self.eval_copy is not None:
             rows = self.balanced(task).chunks(self.evaluation.chunk, fewest=STATISTICS)
             with self.randomness.keyed("statistics", task.index, device=self.device):
-                self.stand_in.settle(self.net, map(self.inputs, rows))
-        moment = self.moment(task, self.shown)
-        if self.previous is not None:
-            moment = replace(moment, before=partial(self.look, net=self.previous))
-        self.predictor.fit(moment, self.memory.images())
+                self.eval_copy.settle(self.net, map(self.inputs, rows))
+        context = self.context(task, self.eval_net)
+        if self.previous_eval_net is not None:
+            context = replace(context, before=partial(self.evaluate, net=self.previous_eval_net))
+        self.predictor.fit(context, self.memory.images())
 
     def balanced(self, task: Task) -> Images:
         """What BatchNorm's statistics are estimated on: as many rows of each class seen."""
@@ -200,26 +203,32 @@ class Learner(Model):
     def state_dict(self) -> dict[str, Any]:
         return {
             "net": self.net.state_dict(),
-            "teacher": None if self.teacher is None else self.teacher.state_dict(),
+            "previous_net": None if self.previous_net is None else self.previous_net.state_dict(),
             "terms": {name: term.state_dict() for name, term in self.terms.items()},
             "predictor": self.predictor.state_dict(),
             "memory": self.memory.state_dict(),
             "seen": self.seen,
             "optimizers": self.optimizers.state_dict(),
-            **({} if self.stand_in is None else {"stand_in": self.stand_in.state_dict()}),
-            **({} if self._own_previous is None else {"previous": self._own_previous.state_dict()}),
+            **({} if self.eval_copy is None else {"eval_copy": self.eval_copy.state_dict()}),
+            **(
+                {}
+                if self._own_previous_eval_net is None
+                else {"previous": self._own_previous_eval_net.state_dict()}
+            ),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         self.net.load_state_dict(state["net"])
-        if self.teacher is not None:
-            self.teacher.load_state_dict(state["teacher"])
+        if self.previous_net is not None:
+            self.previous_net.load_state_dict(state["previous_net"])
         for name, term in self.terms.items():
             term.load_state_dict(state["terms"][name])
-        if self.stand_in is not None:
-            self.stand_in.load_state_dict(state["stand_in"])
-        if self._own_previous is not None:  # between tasks it is the one that predicts
-            self._own_previous.load_state_dict(state.get("previous") or self.shown.state_dict())
+        if self.eval_copy is not None:
+            self.eval_copy.load_state_dict(state["eval_copy"])
+        if self._own_previous_eval_net is not None:  # between tasks it is the one that predicts
+            self._own_previous_eval_net.load_state_dict(
+                state.get("previous") or self.eval_net.state_dict()
+            )
         self.predictor.load_state_dict(state["predictor"])
         self.memory.load_state_dict(state["memory"])
         self.seen.copy_(state["seen"])
@@ -228,14 +237,16 @@ class Learner(Model):
 
     # --- the inside ------------------------------------------------------------------------------
 
-    def moment(self, task: Task, net: Net | None = None) -> Moment:
-        look = partial(self.look, net=net)
-        return Moment(task, net or self.net, look, self.inputs, terms=tuple(self.terms.values()))
+    def context(self, task: Task, net: Net | None = None) -> TaskContext:
+        evaluate = partial(self.evaluate, net=net)
+        return TaskContext(
+            task, net or self.net, evaluate, self.inputs, terms=tuple(self.terms.values())
+        )
 
     @property
-    def _own_previous(self) -> Net | None:
+    def _own_previous_eval_net(self) -> Net | None:
         """The previous network that is kept for the predictor alone."""
-        return None if self.previous is self.teacher else self.previous
+        return None if self.previous_eval_net is self.previous_net else self.previous_eval_net
 
     @cached_property
     def optimizers(self) -> Optimizers:
@@ -252,7 +263,7 @@ class Learner(Model):
         return lambda: self.randomness.at("task rows", task.index)
 
     def _consolidate(self, task: Task) -> None:
-        self.memory.consolidate(task, self.look, self.choosing(task))
+        self.memory.consolidate(task, self.evaluate, self.choosing(task))
 
     def _renew(self, task: Task) -> None:
         """The net as it would be if it were made anew; its optimisers were cleared already."""
@@ -261,8 +272,8 @@ class Learner(Model):
         with self.randomness.keyed("head", task.index):
             head = self.method.head(self.spec.features, self.spec.classes)
         self.net.load_state_dict(Net(body, head).state_dict())
-        if self.stand_in is not None:
-            self.stand_in.restart()
+        if self.eval_copy is not None:
+            self.eval_copy.restart()
 
     def _replay(self, draw: str, cursor: Cursor) -> Batch:
         rows = self.memory.sample(self.draw_rows, self.randomness.at(f"{draw}/rows", *cursor))
@@ -298,7 +309,7 @@ class Learner(Model):
         return passes
 
     def _pass(self, task: Task, batch: Batch) -> Pass:
-        return Pass(batch, self.net, self.teacher if task.earlier else None)
+        return Pass(batch, self.net, self.previous_net if task.earlier else None)
 
     def _clear_gradients(self) -> None:
         self.net.zero_grad()
@@ -315,9 +326,9 @@ def grow(narrow: Learner, wide: Learner) -> None:
     """
     state, fresh = narrow.state_dict(), wide.state_dict()
     whole = {name: widened(state[name], fresh[name]) for name in ("net", "predictor", "seen")}
-    whole["teacher"] = None if fresh["teacher"] is None else whole["net"]
-    if wide.stand_in is not None:
-        whole["stand_in"] = widened(state["stand_in"], fresh["stand_in"])
+    whole["previous_net"] = None if fresh["previous_net"] is None else whole["net"]
+    if wide.eval_copy is not None:
+        whole["eval_copy"] = widened(state["eval_copy"], fresh["eval_copy"])
     whole["optimizers"] = fresh["optimizers"]  # every task starts with new ones
     wide.net.load_state_dict(whole["net"])
     places = places_of(narrow.net, wide.net)
@@ -331,6 +342,6 @@ def grow(narrow: Learner, wide: Learner) -> None:
         memory["logits"] = F.pad(old, (0, more))
         wide.memory.load_state_dict(memory)
         if len(old):
-            said = wide.look(wide.memory.images()).logits.cpu()
+            said = wide.evaluate(wide.memory.images()).logits.cpu()
             memory["logits"][:, narrow.spec.classes :] = said[:, narrow.spec.classes :]
     wide.load_state_dict(whole | {"memory": memory})

@@ -18,7 +18,7 @@ from ..data.images import Images
 from ..data.tasks import Task
 from ..nets.net import Output, Shape
 
-Look = Callable[[Images], Output]  # what the net says of images as they are, without gradient
+Evaluate = Callable[[Images], Output]  # what the net says of images as they are, without gradient
 Fresh = Callable[[], np.random.Generator]  # a generator that starts over at every call
 Rows = NDArray[np.int64]
 Evict = Literal["all_largest", "one_largest"]
@@ -76,7 +76,7 @@ class Memory:
     def replayed(self, images: Images, logits: Tensor) -> None:
         """Learn what the net says of a draw; called in every step, before the rows are observed."""
 
-    def consolidate(self, task: Task, look: Look, rng: Fresh) -> None:
+    def consolidate(self, task: Task, evaluate: Evaluate, rng: Fresh) -> None:
         """Take in a task; called once in each, when the net has learned it or a stage asks for it.
 
         The generator is the one that the task's stages choose their rows with.
@@ -96,10 +96,10 @@ class Memory:
         for name, values in columns.items():
             self.columns[name][: self.size] = values
 
-    def refresh(self, look: Look) -> None:
+    def refresh(self, evaluate: Evaluate) -> None:
         """Store the features that the net gives every row now, if a term asked for them."""
         if "features" in self.columns and self.size:
-            self.columns["features"][: self.size] = look(self.images()).features.cpu()
+            self.columns["features"][: self.size] = evaluate(self.images()).features.cpu()
 
     def _forget_features(self, rows: Tensor | slice) -> None:
         if "features" in self.columns:

@@ -1,7 +1,7 @@
 """What a method is: a named sum of terms and the few choices around it. A recipe, not a base class.
 
-Four concepts make a loss: a `Summand` is a weighted `Term` of the sum, and a term gives its loss of
-a `Step`, which holds the `Pass` of the stream's batch and that of a replay batch (terms.py). A
+Four concepts make a loss: a `WeightedTerm` of the sum has a weight and a `Term`, which gives its
+loss of a `Step`; that holds the `Pass` of the stream's batch and of a replay batch (terms.py). A
 `Rule` turns the losses of a step into gradients, and a `Descent` into a change of the parameters.
 """
 
@@ -25,7 +25,7 @@ from ..nets.net import Spec
 from ..settings.sections import Training
 from .memory import Memory
 from .predictors import Predictor
-from .terms import Moment, Term
+from .terms import TaskContext, Term
 
 Names = Sequence[str]
 Losses = Mapping[str, Tensor]  # by the names of their terms, weighted
@@ -154,11 +154,11 @@ class Optimizers(dict[str, Optimizer]):
                         raise ValueError(f"{name}: {key} does not fit its parameter")
 
 
-Addition = Callable[["Method"], "Method"]  # what stands behind a `+`: from a method to another
+AddOn = Callable[["Method"], "Method"]  # what stands behind a `+`: from a method to another
 
 
 @dataclass(frozen=True)
-class Summand:
+class WeightedTerm:
     """A term with its weight and the stages it takes part in; as an addition, one term more."""
 
     name: str
@@ -168,7 +168,7 @@ class Summand:
     stages: tuple[str, ...] = ()  # where it takes part; none named: in the method's first stage
 
     def __call__(self, method: Method) -> Method:
-        if self.name in {s.name for s in method.summands}:
+        if self.name in {s.name for s in method.weighted_terms}:
             raise ConfigError(f"this method already has a term named {self.name!r}")
         if self.from_memory and not method.memories:
             raise ConfigError(
@@ -180,7 +180,7 @@ class Summand:
                 f"term {self.name!r} replays draws, and this method makes none: its stored rows "
                 "are part of the stream, so the term must look at that"
             )
-        return replace(method, summands=(*method.summands, self))
+        return replace(method, weighted_terms=(*method.weighted_terms, self))
 
 
 class Rows(NamedTuple):
@@ -202,7 +202,7 @@ NEW_AND_STORED = Rows(
 BY_THE_RUN = Descent()  # with the run's settings
 
 
-def nothing_to_do(moment: Moment) -> None:
+def nothing_to_do(context: TaskContext) -> None:
     pass
 
 
@@ -222,14 +222,18 @@ class Stage:
     trains: Collection[str] = ("backbone", "head")  # modules of the net; others are in eval mode
     draws: bool = True  # terms get replay batches beside the stream's
     observes: bool = True  # the memory may take rows of the stream; False if `rows` views it
-    settled: bool = False  # the memory takes in the task before this stage, not at the task's end
-    fresh: bool = False  # starts from a newly initialised net
-    begin: Callable[[Moment], None] = nothing_to_do  # last before the first step; keyed initialiser
+    consolidate_first: bool = (
+        False  # the memory takes in the task before this stage, not at the task's end
+    )
+    reinitialise: bool = False  # starts from a newly initialised net
+    begin: Callable[[TaskContext], None] = (
+        nothing_to_do  # last before the first step; keyed initialiser
+    )
 
 
 @dataclass(frozen=True)
 class Method:
-    summands: tuple[Summand, ...]
+    weighted_terms: tuple[WeightedTerm, ...]
     lr: float = 0.03  # where neither the user nor the scenario gives one
     rate_factor: float = 1.0  # times the scenario's learning rate, if that gives one
     suggests: Mapping[str, Any] = field(default_factory=dict)  # other training settings, likewise
@@ -244,10 +248,12 @@ class Method:
 
     def __post_init__(self) -> None:
         known = [stage.name for stage in self.stages]
-        for summand in self.summands:
-            for stage in summand.stages:
+        for weighted_term in self.weighted_terms:
+            for stage in weighted_term.stages:
                 if stage not in known:
-                    raise ConfigError(f"term {summand.name!r}: {unknown('stage', stage, known)}")
+                    raise ConfigError(
+                        f"term {weighted_term.name!r}: {unknown('stage', stage, known)}"
+                    )
 
     @property
     def draws(self) -> bool:
@@ -257,9 +263,9 @@ class Method:
     def active(self, stage: Stage) -> list[str]:
         """The names of the terms that take part in a stage, in the order of the sum."""
         first = (self.stages[0].name,)
-        return [s.name for s in self.summands if stage.name in (s.stages or first)]
+        return [s.name for s in self.weighted_terms if stage.name in (s.stages or first)]
 
-    def __add__(self, extra: Addition) -> Method:
+    def __add__(self, extra: AddOn) -> Method:
         return extra(self)
 
 

@@ -131,11 +131,11 @@ METRICS: Mapping[str, Metric] = {
     "mean_peak": Metric("mean peak", "max", "mean best accuracy", mean_peak),
 }
 REPORTED = ("faa", "ff", "ala")  # in tables and figures
-SETTINGS = {"class_il": "Class-IL", "task_il": "Task-IL"}  # in which accuracy is measured
+PROTOCOLS = {"class_il": "Class-IL", "task_il": "Task-IL"}  # in which accuracy is measured
 
 # What a run cost, as its folder has it, and what that is; docs/cost.md has the definitions.
 COSTS: Mapping[str, str] = {
-    "passes": "images through the nets, as a multiple of fine-tuning's",
+    "compute": "images through the nets, as a multiple of fine-tuning's",
     "images": "images through the nets over the run, as passes forward",
     "seconds": "CPU seconds of training; on an accelerator, seconds by the clock",
     "bytes": "bytes kept from task to task beside the net",

@@ -19,7 +19,7 @@ from ..settings import sections
 from .predictors import Predictor
 
 
-class StandIn(nn.Module):
+class EvalNet(nn.Module):
     """A net with the weights of another, or with their average by `decay` over the steps.
 
     Of the first steps the average is the plain mean, until a step's share in it is 1 - decay: what
@@ -77,11 +77,11 @@ class Model:
         self.seen = torch.zeros(spec.classes, dtype=torch.bool, device=self.device)
 
     @property
-    def shown(self) -> Net:
+    def eval_net(self) -> Net:
         """The net that predicts: the one that learns, or an average of what it was."""
         return self.net
 
-    def look(self, images: Images, net: Net | None = None) -> Output:
+    def evaluate(self, images: Images, net: Net | None = None) -> Output:
         """What the net says of the images as they are, in float32; taps are left out."""
         said = self.outputs(images, net or self.net)
         parts = [(out.logits.float(), out.features.float()) for out in said]
@@ -90,7 +90,7 @@ class Model:
 
     def embed(self, images: Images) -> Tensor:
         """Features that predictions are made from, (n, d) float32."""
-        return self.look(images, self.shown).features
+        return self.evaluate(images, self.eval_net).features
 
     def inputs(self, images: Images) -> Tensor:
         """The images as the net reads them at prediction."""
@@ -99,7 +99,7 @@ class Model:
     def predict(self, images: Images) -> Tensor:
         """Scores (n, classes), -inf where unseen: the only door to evaluation."""
         rule = self.predictor if self.evaluation.rule == "method" else self._bare_logits
-        scores = torch.cat([rule(out) for out in self.outputs(images, self.shown)]).float()
+        scores = torch.cat([rule(out) for out in self.outputs(images, self.eval_net)]).float()
         return scores.masked_fill(~self.seen, -torch.inf) if self.evaluation.mask_unseen else scores
 
     @torch.no_grad()
@@ -113,7 +113,7 @@ class Model:
     @torch.no_grad()
     def _bare_logits(self, out: Output) -> Tensor:
         """What the head gives without a correction that a method may have put behind it (D12)."""
-        head = self.shown.head
+        head = self.eval_net.head
         return head.bare(out.features) if isinstance(head, CorrectedHead) else out.logits
 
     def _place(self, net: Net) -> Net:

@@ -13,7 +13,7 @@ from ..errors import DivergedError
 from ..nets.heads import DecidesLinearly, LinearHead
 from ..nets.net import Output, Spec
 from .logistic import fit_logistic, mean_and_deviation
-from .terms import Moment
+from .terms import TaskContext
 
 MOST_LACKING = 0.1  # of the classes seen may have no stored row where a head is fitted anew
 NEVER = -1e30  # the score of a class that nothing is known of: less than any other's
@@ -34,7 +34,7 @@ class Predictor(nn.Module):
         """Weights and biases of the linear rule that decides as this one does on the features."""
         return head.as_linear()
 
-    def fit(self, moment: Moment, exemplars: Images) -> None:
+    def fit(self, context: TaskContext, exemplars: Images) -> None:
         """Called after every task, once the memory has settled, with the rows it has."""
 
 
@@ -83,10 +83,10 @@ class NearestMean(Predictor):
         """
         return self.means.detach(), self.means.new_zeros(len(self.means))
 
-    def fit(self, moment: Moment, exemplars: Images) -> None:
+    def fit(self, context: TaskContext, exemplars: Images) -> None:
         if not len(exemplars):
             return
-        z = F.normalize(moment.look(exemplars).features)
+        z = F.normalize(context.evaluate(exemplars).features)
         for c in exemplars.y.unique().tolist():
             rows = (exemplars.y == c).to(z.device)
             self.means[c] = F.normalize(z[rows].mean(0), dim=0)
@@ -114,8 +114,8 @@ class Aligned(Predictor):
         weight, bias = head.as_linear()
         return self.scale[:, None] * weight, bias
 
-    def fit(self, moment: Moment, exemplars: Images) -> None:
-        head, task = moment.net.head, moment.task
+    def fit(self, context: TaskContext, exemplars: Images) -> None:
+        head, task = context.net.head, context.task
         assert isinstance(head, LinearHead)
         weight, bias = head.as_linear()
         self.bias.copy_(bias)
@@ -139,8 +139,8 @@ class Refitted(LinearRule):
         super().__init__(spec)
         self.c = c
 
-    def fit(self, moment: Moment, exemplars: Images) -> None:
-        head, task = moment.net.head, moment.task
+    def fit(self, context: TaskContext, exemplars: Images) -> None:
+        head, task = context.net.head, context.task
         lacking = set(task.seen) - set(exemplars.y.tolist())
         poor = len(lacking) > MOST_LACKING * len(task.seen)
         if (poor or _shows_all(task)) and isinstance(head, DecidesLinearly):
@@ -150,7 +150,7 @@ class Refitted(LinearRule):
         if len(labels) < 2:  # nothing to tell apart
             self.decide_by(labels, torch.zeros_like(self.weight[labels]), torch.zeros(len(labels)))
             return
-        z = finite(moment.look(exemplars).features, task).double()  # (n, d)
+        z = finite(context.evaluate(exemplars).features, task).double()  # (n, d)
         mean, deviation = mean_and_deviation(z)
         x = (z - mean) / deviation
         found = fit_logistic(x, target, len(labels), c=self.c, gap=1e-10)

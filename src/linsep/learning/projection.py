@@ -19,7 +19,7 @@ from .terms import NOTHING, Needs, On, Pass, Step, Term
 
 Kind = Literal["linear", "identity", "mlp"]
 Init = Literal["default", "identity", "orthogonal"]
-Teacher = Literal["frozen", "stored"]
+Target = Literal["previous_net", "stored"]
 STORED: Literal["features"] = (
     "features"  # the layer, and the memory's column, whose past can be stored
 )
@@ -107,7 +107,7 @@ class BackwardFeatures(Term):
     """Mean over layers of the backward projection, on the stream and a draw together.
 
     With `on = "replay"` only rows of earlier classes count: the current task's have no past. With
-    `teacher = "stored"` old features of replayed rows are those that the net gave their images, not
+    `target = "stored"` old features of replayed rows are those that the net gave their images, not
     augmented, at the end of the previous task; rows that came into the memory since have none.
     """
 
@@ -124,7 +124,7 @@ class BackwardFeatures(Term):
         reset: bool = True,
         scale: Scale = "root_d",
         every: int = 1,
-        teacher: Teacher = "frozen",
+        target: Target = "previous_net",
         cycle: bool = False,
     ) -> None:
         super().__init__(spec)
@@ -139,7 +139,7 @@ class BackwardFeatures(Term):
             BackwardProjection(spec.widths[t], kind, init, scale, cycle) for t in self.layers
         )
         self.on, self.lr, self.momentum, self.reset = on, lr, momentum, reset
-        self.every, self.stored = every, teacher == "stored"
+        self.every, self.stored = every, target == "stored"
         self.lasting = not reset
 
     def needs(self, task: Task) -> Needs:

@@ -163,7 +163,7 @@ class Drift:
     """What images tell of how features have moved."""
 
     def add(self, old: Tensor, new: Tensor, weights: Tensor) -> None:
-        """Look at the old and new features, (n, d) each, of images with weights, (n,)."""
+        """Evaluate at the old and new features, (n, d) each, of images with weights, (n,)."""
         raise NotImplementedError(f"{type(self).__name__} must look at features")
 
     def move(self, statistics: Statistics) -> Affine | None:

@@ -32,17 +32,17 @@ NOTHING: Needs = frozenset()
 class Pass:
     """A batch as the net sees it now (`out`) and as the previous task's net saw it (`before`)."""
 
-    def __init__(self, batch: Batch, net: Net, teacher: Net | None) -> None:
+    def __init__(self, batch: Batch, net: Net, previous_net: Net | None) -> None:
         self.batch, self.out = batch, net(batch.x)
-        self._teacher = teacher
+        self._previous_net = previous_net
 
     @cached_property
     def before(self) -> Output | None:
         """Without gradient, computed once and only if asked for; None in the first task."""
-        if self._teacher is None:
+        if self._previous_net is None:
             return None
         with torch.no_grad():
-            return self._teacher(self.batch.x)
+            return self._previous_net(self.batch.x)
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,14 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Moment:
+class TaskContext:
     """All that a part of a method may look at between steps: at a stage's start, a task's end."""
 
     task: Task
     net: Net
-    look: Callable[[Images], Output]  # what the net says of images as they are, without gradient
+    evaluate: Callable[
+        [Images], Output
+    ]  # what the net says of images as they are, without gradient
     inputs: Callable[[Images], Tensor]  # the images as the net reads them at prediction
     before: Callable[[Images], Output] | None = None  # the net that predicted before this task
     terms: Sequence["Term"] = ()  # of the method
@@ -94,7 +96,7 @@ class Term(nn.Module):
         In the objective this term had the given weight.
         """
 
-    def end_task(self, moment: Moment) -> None:
+    def end_task(self, context: TaskContext) -> None:
         """Called inside a keyed initialiser, once the net and the memory have settled."""
 
     def optimizer(self) -> Optimizer | None:
@@ -142,14 +144,14 @@ class ReplayLogits(Term):
     """Logits of replayed rows towards what they were.
 
     The target is what was stored with the row ("stored"), or what the previous task's net says of
-    the same augmented images ("old_net"; in the first task, where there is none, the stored ones).
+    the same augmented images ("previous_net"; in the first task, which has none, the stored ones).
     """
 
     def __init__(
         self,
         spec: Spec,
         *,
-        target: Literal["stored", "old_net"] = "stored",
+        target: Literal["stored", "previous_net"] = "stored",
         distance: losses.Distance = "mse",
         first_task: bool = True,
     ) -> None:
@@ -159,7 +161,7 @@ class ReplayLogits(Term):
     def needs(self, task: Task) -> Needs:
         if not (self.first_task or task.earlier):
             return NOTHING
-        old = self.target == "old_net" and task.earlier
+        old = self.target == "previous_net" and task.earlier
         return {"replay", "before" if old else "logits"}
 
     def forward(self, step: Step) -> Tensor | None:
@@ -167,6 +169,6 @@ class ReplayLogits(Term):
         if p is None:
             return None
         target = p.batch.logits
-        if self.target == "old_net" and p.before is not None:
+        if self.target == "previous_net" and p.before is not None:
             target = p.before.logits
         return None if target is None else losses.logit_match(p.out.logits, target, self.distance)

@@ -26,7 +26,7 @@ from .statistics import (
     Statistics,
     shrunk,
 )
-from .terms import Moment
+from .terms import TaskContext
 
 Map = Literal["linear", "none", "bfp", "sdc", "dpcr"]
 Covariance = Literal["shared", "class", "none"]
@@ -86,24 +86,24 @@ class Transported(LinearRule):
             )
         return super().as_linear(head)
 
-    def fit(self, moment: Moment, exemplars: Images) -> None:
+    def fit(self, context: TaskContext, exemplars: Images) -> None:
         """Carry what is known to the present network, then take in the task's images."""
         mine, fresh = self.statistics, self.statistics.empty()
-        drift = self._drift(moment)
-        for images, new in _looked_at(moment, moment.task.train):
+        drift = self._drift(context)
+        for images, new in _looked_at(context, context.task.train):
             fresh.add(new, images.y)
             if drift is not None:
                 weights = torch.ones(len(new), dtype=torch.float64)
-                drift.add(_before(moment, images), new, weights)
+                drift.add(_before(context, images), new, weights)
         if drift is not None:
-            self._carry(drift, moment, exemplars)
+            self._carry(drift, context, exemplars)
         mine.merge(fresh)
         self._decide()
 
-    def _drift(self, moment: Moment) -> Drift | None:
+    def _drift(self, context: TaskContext) -> Drift | None:
         """What will see how features move; None if nothing is known yet, or stays where it was."""
         how, mine = self.how, self.statistics
-        if moment.before is None or not len(mine.known):
+        if context.before is None or not len(mine.known):
             return None
         match how.map:
             case "linear":
@@ -113,18 +113,18 @@ class Transported(LinearRule):
             case "dpcr":
                 return Projected(mine.mean.shape[1])
             case "bfp":
-                return _learned(moment, how)
+                return _learned(context, how)
             case "none":
                 return None
 
-    def _carry(self, drift: Drift, moment: Moment, stored: Images) -> None:
+    def _carry(self, drift: Drift, context: TaskContext, stored: Images) -> None:
         """Move the statistics. Stored images stand for all images of their class in the map, and
         correct its mean by what the map misses of them, the more the more there are.
         """
         mine, was, now = self.statistics, self.statistics.empty(), self.statistics.empty()
         held = stored.y.bincount(minlength=len(mine.count)).clamp(min=1)
-        for images, new in _looked_at(moment, stored):
-            old = _before(moment, images)
+        for images, new in _looked_at(context, stored):
+            old = _before(context, images)
             drift.add(old, new, (mine.count / held)[images.y])  # 0 for the task's own classes
             was.add(old, images.y)
             now.add(new, images.y)
@@ -168,9 +168,9 @@ class Transported(LinearRule):
         return torch.nn.functional.normalize(found)
 
 
-def _learned(moment: Moment, how: Carrying) -> Learned:
+def _learned(context: TaskContext, how: Carrying) -> Learned:
     """The map that BFP has trained in this task: its inverse, or old to new if it has that too."""
-    for term in moment.terms:
+    for term in context.terms:
         if isinstance(term, BackwardFeatures) and "features" in term.layers:
             ahead, back = term.ahead("features"), term.projection("features")
             kind, own = (Inverted, back) if ahead is None else (Learned, ahead)
@@ -183,13 +183,13 @@ def _host(values: Tensor) -> Tensor:
     return values.detach().cpu().double()
 
 
-def _looked_at(moment: Moment, images: Images) -> Iterator[tuple[Images, Tensor]]:
+def _looked_at(context: TaskContext, images: Images) -> Iterator[tuple[Images, Tensor]]:
     """The images chunk by chunk, with the present network's features."""
     for part in images.chunks(CHUNK) if len(images) else ():
-        yield part, finite(moment.look(part).features, moment.task)
+        yield part, finite(context.evaluate(part).features, context.task)
 
 
-def _before(moment: Moment, images: Images) -> Tensor:
+def _before(context: TaskContext, images: Images) -> Tensor:
     """The previous network's features."""
-    assert moment.before is not None
-    return finite(moment.before(images).features, moment.task)
+    assert context.before is not None
+    return finite(context.before(images).features, context.task)

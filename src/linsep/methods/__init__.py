@@ -9,12 +9,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from .. import own
+from .. import custom
 from ..errors import ConfigError, shortened
 from ..learning.method import Method
+from ..settings.catalogue import ADDONS as ADDONS
 from ..settings.catalogue import METHODS as METHODS
-from ..settings.catalogue import TERMS as TERMS
-from ..settings.sections import Own
+from ..settings.sections import Custom
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Parts:
     """What a method's name stands for: its recipe, and those of the terms that are added."""
 
     recipes: Mapping[str, Callable[..., Any]]  # by name, the method's first
-    own: Mapping[str, Own]  # those of the user's: where they are, and their digests
+    custom: Mapping[str, Custom]  # those of the user's: where they are, and their digests
 
     @property
     def name(self) -> str:
@@ -44,43 +44,43 @@ class Parts:
 
     def _added(self, method: Method | None, part: str, options: Mapping[str, object]) -> Method:
         """The method with one part more; the first part is the method itself."""
-        source = self.own[part].source if part in self.own else part
-        with own.calling(source, "method: ") if part in self.own else nullcontext():
+        source = self.custom[part].source if part in self.custom else part
+        with custom.calling(source, "method: ") if part in self.custom else nullcontext():
             made = self.recipes[part](**options)
             found = made if method is None else made(method) if callable(made) else None
         if not isinstance(found, Method):
-            should = "a Method" if method is None else "a Summand"
+            should = "a Method" if method is None else "a WeightedTerm"
             raise ConfigError(f"method: {source} should return {should}, not {shortened(made)}")
         return found
 
 
 def parts(
-    name: str, known: Mapping[str, Own] | None = None, held: Mapping[str, Any] | None = None
+    name: str, known: Mapping[str, Custom] | None = None, objects: Mapping[str, Any] | None = None
 ) -> Parts:
     """'derpp+bfp' -> the recipes of derpp and bfp; every part is found, and named once.
 
     A part may be one of ours, one that a package offers, or one of the user's, as file.py:function.
-    Of the latter, `known` has what a config remembers, and `held` what was handed over in Python.
+    Of the latter, `known` has what a config remembers, and `objects` what was passed in Python.
     """
-    recipes, mine = dict[str, Callable[..., Any]](), dict[str, Own]()
+    recipes, mine = dict[str, Callable[..., Any]](), dict[str, Custom]()
     for place, named in enumerate(part.strip() for part in name.split("+")):
-        registry = TERMS if place else METHODS
-        group: own.Group = "terms" if place else "methods"
-        short = own.name_of(named)
+        registry = ADDONS if place else METHODS
+        group: custom.Group = "addons" if place else "methods"
+        short = custom.name_of(named)
         if short in recipes:
             raise ConfigError(f"method: {name!r} names the term {short!r} twice")
         if named in registry:
             recipes[named] = registry[named].recipe
             continue
-        part = own.find(group, named, known or {}, held or {}, "method: ", registry)
+        part = custom.find(group, named, known or {}, objects or {}, "method: ", registry)
         _check(short, part)
-        recipes[short], mine[short] = part.make, Own(source=part.source, digest=part.digest)
+        recipes[short], mine[short] = part.make, Custom(source=part.source, digest=part.digest)
     return Parts(recipes, mine)
 
 
-def _check(name: str, part: own.Part) -> None:
+def _check(name: str, part: custom.Part) -> None:
     """Refuse a part of the user's that could be taken for one of ours, or whose options are not."""
-    if name in METHODS or name in TERMS:
+    if name in METHODS or name in ADDONS:
         raise ConfigError(f"method: {part.source}: linsep has its own {name!r}; rename yours")
     parameters = inspect.signature(part.make).parameters.values()
     if any(p.kind is not p.KEYWORD_ONLY for p in parameters):

@@ -11,7 +11,7 @@ from torch.func import functional_call
 from ..data.tasks import Task
 from ..errors import ConfigError
 from ..learning.losses import decoupled_ce, divergence, logit_match
-from ..learning.method import Addition, Method, Summand
+from ..learning.method import AddOn, Method, WeightedTerm
 from ..learning.terms import NOTHING, CrossEntropy, Needs, SeenCrossEntropy, Step, Term
 from ..nets.net import Net, Output, Spec, untracked
 from ..settings.sections import Rate, Weight
@@ -29,7 +29,7 @@ class StreamLogits(Term):
         return logit_match(p.out.logits, p.before.logits)
 
 
-def ser(*, weight: Weight = 0.2) -> Summand:
+def ser(*, weight: Weight = 0.2) -> WeightedTerm:
     """Strong experience replay: on new images, logits stay those of the previous task's net.
 
         weight * mean over rows and classes of (f(x) - f_old(x))^2
@@ -38,7 +38,7 @@ def ser(*, weight: Weight = 0.2) -> Summand:
     previous task; the rows are the stream's. The paper's other half, stored logits of replayed
     rows, is what `der` and `derpp` do; docs/methods/ser.md has the options of the whole.
     """
-    return Summand("ser", weight, StreamLogits)
+    return WeightedTerm("ser", weight, StreamLogits)
 
 
 PLAIN = (CrossEntropy, SeenCrossEntropy)  # of the stream: what can be split
@@ -87,7 +87,7 @@ class Between(Decoupled):
         return parts[0] * (len(task.classes) / len(task.earlier) if self.scale != "none" else 1.0)
 
 
-def lode(*, between: Weight = 0.1, within: Weight = 1.0, scale: Scale = "new_over_old") -> Addition:
+def lode(*, between: Weight = 0.1, within: Weight = 1.0, scale: Scale = "new_over_old") -> AddOn:
     """Loss decoupling: of the stream's cross-entropy, the pressure on old classes weighs less.
 
         log S/N + (log N - o_y)  ->  between * n_new / n_old * log S/N + within * (log N - o_y)
@@ -101,21 +101,23 @@ def lode(*, between: Weight = 0.1, within: Weight = 1.0, scale: Scale = "new_ove
 
 def _split(method: Method, *, between: float, within: float, scale: Scale) -> Method:
     first = method.stages[0].name
-    found = [s for s in method.summands if s.build in PLAIN and first in (s.stages or (first,))]
+    found = [
+        s for s in method.weighted_terms if s.build in PLAIN and first in (s.stages or (first,))
+    ]
     if not found:
         raise ConfigError(
             "term 'lode' splits a plain cross-entropy on the stream, and this method has none"
         )
     ce = found[0]
     assert isinstance(ce.build, type)
-    inner = Summand("lode_within", ce.weight * within, partial(Within, whole=ce.build))
+    inner = WeightedTerm("lode_within", ce.weight * within, partial(Within, whole=ce.build))
     outer = partial(Between, whole=ce.build, scale=scale)
-    parts = inner, Summand("lode_between", ce.weight * between, outer)
+    parts = inner, WeightedTerm("lode_between", ce.weight * between, outer)
     later = tuple(stage for stage in ce.stages if stage != first)
     rest = [replace(ce, stages=later)] if later else []
     split = {ce.name: (*parts, *rest)}
-    summands = [s for old in method.summands for s in split.get(old.name, (old,))]
-    return replace(method, summands=tuple(summands))
+    weighted_terms = [s for old in method.weighted_terms for s in split.get(old.name, (old,))]
+    return replace(method, weighted_terms=tuple(weighted_terms))
 
 
 START = 0.1  # of the radius, where the ascent begins: at the weights themselves there is no slope
@@ -198,7 +200,7 @@ def star(
     radius: Rate = 0.01,
     on: Literal["replay", "stream"] = "replay",
     first_task: bool = True,
-) -> Summand:
+) -> WeightedTerm:
     """STAR: outputs on replayed rows stay what they are when the weights move against them.
 
         weight * mean over rows of KL(f(x; w) || f(x; w + d)),   d_l = radius |w_l| g_l / |g_l|
@@ -208,4 +210,4 @@ def star(
     f(x; w) as constants. The rows are those of a draw that the net classifies correctly.
     """
     build = partial(WorstCase, radius=radius, on=on, first_task=first_task)
-    return Summand("star", weight, build, from_memory=on == "replay")
+    return WeightedTerm("star", weight, build, from_memory=on == "replay")

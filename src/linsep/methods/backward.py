@@ -7,8 +7,8 @@ from pydantic import Field
 
 from ..errors import ConfigError
 from ..learning.losses import Scale
-from ..learning.method import Summand
-from ..learning.projection import BackwardFeatures, Init, Kind, Teacher
+from ..learning.method import WeightedTerm
+from ..learning.projection import BackwardFeatures, Init, Kind, Target
 from ..learning.terms import On
 from ..settings.sections import Count, Rate, Share, Weight
 
@@ -27,9 +27,9 @@ def bfp(
     reset: bool = True,
     scale: Scale = "root_d",
     every: Count = 1,
-    teacher: Teacher = "frozen",
+    target: Target = "previous_net",
     cycle: bool = False,
-) -> Summand:
+) -> WeightedTerm:
     """Backward Feature Projection: a learned affine map A recovers the old features from the new.
 
         weight * mean over rows of ||A h(x) - h_old(x)||_2 / sqrt(d)        (eq. 4; scale: D1)
@@ -38,7 +38,7 @@ def bfp(
     of features. The rows are the stream's and those of a draw together. A has an optimiser of its
     own (SGD with `lr` and `momentum`) and starts anew in each task unless `reset` is off.
 
-    `every` and `teacher` make it cheaper: it takes part in every k-th step of an epoch, or reads
+    `every` and `target` make it cheaper: it takes part in every k-th step of an epoch, or reads
     h_old of replayed rows from the memory, where each task's end stores it, instead of passing them
     through the frozen net.
 
@@ -52,28 +52,28 @@ def bfp(
 def bfp2(
     *, weight: Weight = 1.0, on: On = "both", layers: Layers = LAST, init: Init = "default",
     lr: Rate = 0.1, momentum: Share = 0.9, reset: bool = True, scale: Scale = "root_d",
-    every: Count = 1, teacher: Teacher = "frozen",
-) -> Summand:  # fmt: skip
+    every: Count = 1, target: Target = "previous_net",
+) -> WeightedTerm:  # fmt: skip
     """BFP-2: as `bfp`, with two layers and a ReLU between them in place of the affine map."""
     return _backward("bfp2", "mlp", **locals())
 
 
 def fd(
     *, weight: Weight = 1.0, on: On = "both", layers: Layers = LAST, scale: Scale = "root_d",
-    every: Count = 1, teacher: Teacher = "frozen",
-) -> Summand:  # fmt: skip
+    every: Count = 1, target: Target = "previous_net",
+) -> WeightedTerm:  # fmt: skip
     """Feature distillation: as `bfp` with the identity as its map; features must stay the same."""
     return _backward("fd", "identity", **locals())
 
 
-def _backward(name: str, kind: Kind, weight: float, **options: Any) -> Summand:
+def _backward(name: str, kind: Kind, weight: float, **options: Any) -> WeightedTerm:
     """The term that all three are; the options are those of `BackwardFeatures`."""
-    stored, on = options["teacher"] == "stored", options["on"]
+    stored, on = options["target"] == "stored", options["on"]
     if stored and on == "stream":
         problem = "'stored' is about replayed rows, and on = 'stream' looks at none"
-        raise ConfigError(f"{name}.teacher: {problem}; leave one of them out")
+        raise ConfigError(f"{name}.target: {problem}; leave one of them out")
     if stored and tuple(options["layers"]) != LAST:
         problem = "only the layer 'features' can be stored"
-        raise ConfigError(f"{name}.teacher: {problem}; leave {name}.layers out")
+        raise ConfigError(f"{name}.target: {problem}; leave {name}.layers out")
     build = partial(BackwardFeatures, kind=kind, **options)
-    return Summand(name, weight, build, from_memory=on == "replay")
+    return WeightedTerm(name, weight, build, from_memory=on == "replay")

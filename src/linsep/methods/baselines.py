@@ -9,20 +9,20 @@ from math import cos, pi
 from typing import Literal
 
 from ..data.tasks import Scenario
-from ..learning.method import STORED, Descent, Method, Stage, Summand
+from ..learning.method import STORED, Descent, Method, Stage, WeightedTerm
 from ..learning.terms import CrossEntropy, SeenCrossEntropy
 from ..settings.sections import Count, Rate
 
 
 def ft() -> Method:
     """Cross-entropy on the stream, and nothing else."""
-    return Method((Summand("ce", 1.0, CrossEntropy),), lr=0.1)
+    return Method((WeightedTerm("ce", 1.0, CrossEntropy),), lr=0.1)
 
 
 def jt(*, data: Literal["all", "seen"] = "all") -> Method:
     """From scratch on all data at once (the paper's tables), or task by task on all data seen."""
     curriculum = Scenario.at_once if data == "all" else Scenario.cumulative
-    return Method((Summand("ce", 1.0, CrossEntropy),), lr=0.1, curriculum=curriculum)
+    return Method((WeightedTerm("ce", 1.0, CrossEntropy),), lr=0.1, curriculum=curriculum)
 
 
 def with_restarts(epoch: int, *, high: float, low: float) -> float:
@@ -46,8 +46,8 @@ def gdumb(*, epochs: Count = 63, high_lr: Rate = 0.05, low_lr: Rate = 0.0005) ->
         rows=STORED,
         draws=False,
         observes=False,
-        settled=True,
-        fresh=True,
+        consolidate_first=True,
+        reinitialise=True,
     )
-    summands = (Summand("ce", 1.0, SeenCrossEntropy),)
-    return Method(summands, lr=high_lr, memories=("greedy",), stages=(train,))
+    weighted_terms = (WeightedTerm("ce", 1.0, SeenCrossEntropy),)
+    return Method(weighted_terms, lr=high_lr, memories=("greedy",), stages=(train,))

@@ -19,9 +19,9 @@ from ..data.tasks import Task
 from ..learning.exemplars import HELD_OUT, HeldOut, hold_out, of_class
 from ..learning.losses import cross_entropy_among, distilled_bce, soft_cross_entropy
 from ..learning.memory import Fresh, Memory
-from ..learning.method import NEW_AND_STORED, Descent, Method, Rows, Stage, Summand
+from ..learning.method import NEW_AND_STORED, Descent, Method, Rows, Stage, WeightedTerm
 from ..learning.predictors import NearestMean
-from ..learning.terms import Moment, SeenCrossEntropy, Step, Term
+from ..learning.terms import SeenCrossEntropy, Step, TaskContext, Term
 from ..nets.heads import CorrectedHead
 from ..nets.net import Spec
 from ..settings.sections import Rate, Weight
@@ -65,11 +65,11 @@ class Distillation(Term):
 
 def lwf(*, distillation: Weight = 1.0, temperature: Rate = 2.0, ce_among: Among = "task") -> Method:
     """Cross-entropy and distillation, both on the stream; nothing is stored."""
-    summands = (
-        Summand("ce", 1.0, partial(StreamCE, among=ce_among)),
-        Summand("distillation", distillation, partial(Distillation, temperature=temperature)),
+    weighted_terms = (
+        WeightedTerm("ce", 1.0, partial(StreamCE, among=ce_among)),
+        WeightedTerm("distillation", distillation, partial(Distillation, temperature=temperature)),
     )
-    return Method(summands)
+    return Method(weighted_terms)
 
 
 class DistilledBCE(Term):
@@ -89,7 +89,7 @@ def icarl(*, herd_by: Literal["direction", "feature"] = "direction") -> Method:
     A mean over classes has small gradients: its learning rate is five times the scenario's.
     """
     return Method(
-        (Summand("distilled_bce", 1.0, DistilledBCE),),
+        (WeightedTerm("distilled_bce", 1.0, DistilledBCE),),
         lr=0.1,
         rate_factor=5.0,
         suggests={"weight_decay": 1e-5},
@@ -159,10 +159,10 @@ def rows_held_out(task: Task, capacity: int) -> int:
     )
 
 
-def turn_to_new_classes(moment: Moment) -> None:
-    head = moment.net.head
+def turn_to_new_classes(context: TaskContext) -> None:
+    head = context.net.head
     assert isinstance(head, CorrectedHead)
-    head.correction.turn_to(moment.task.classes)
+    head.correction.turn_to(context.task.classes)
 
 
 def bic(
@@ -196,9 +196,9 @@ def bic(
         draws=False,
         observes=False,
     )
-    summands = (
-        Summand("distilled_ce", 1.0, distilled),
-        Summand("bias_ce", 1.0, SeenCrossEntropy, stages=("bias",)),
-        Summand("bias_penalty", bias_penalty, ShiftPenalty, stages=("bias",)),
+    weighted_terms = (
+        WeightedTerm("distilled_ce", 1.0, distilled),
+        WeightedTerm("bias_ce", 1.0, SeenCrossEntropy, stages=("bias",)),
+        WeightedTerm("bias_penalty", bias_penalty, ShiftPenalty, stages=("bias",)),
     )
-    return Method(summands, memories=("held_out",), head=CorrectedHead, stages=(train, bias))
+    return Method(weighted_terms, memories=("held_out",), head=CorrectedHead, stages=(train, bias))

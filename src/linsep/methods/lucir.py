@@ -12,8 +12,8 @@ from pydantic import Field
 from torch import Tensor
 
 from ..learning.losses import less_forget, margin_ranking
-from ..learning.method import NEW_AND_STORED, STORED, Descent, Method, Stage, Summand
-from ..learning.terms import CrossEntropy, Moment, SeenCrossEntropy, Step, Term
+from ..learning.method import NEW_AND_STORED, STORED, Descent, Method, Stage, WeightedTerm
+from ..learning.terms import CrossEntropy, SeenCrossEntropy, Step, TaskContext, Term
 from ..nets.heads import CosineHead
 from ..nets.net import Spec
 from ..settings.sections import Count, Rate, Weight
@@ -54,26 +54,26 @@ class MarginRanking(Term):
 
 
 @torch.no_grad()
-def imprint(moment: Moment) -> None:
+def imprint(context: TaskContext) -> None:
     """Only new rows of the head learn; they start at their class's mean feature."""
-    task, head = moment.task, _cosine(moment)
+    task, head = context.task, _cosine(context)
     head.free.fill_(False)
     head.free[list(task.classes)] = True
     if not task.earlier:
         return
     length = head.weight[list(task.earlier)].norm(dim=1).mean()
     for c in task.classes:
-        z = F.normalize(moment.look(task.train.select([c])).features)
+        z = F.normalize(context.evaluate(task.train.select([c])).features)
         head.weight[c] = length * F.normalize(z.mean(0), dim=0)
 
 
-def release(moment: Moment) -> None:
+def release(context: TaskContext) -> None:
     """Every seen row of the head learns."""
-    _cosine(moment).free[list(moment.task.seen)] = True
+    _cosine(context).free[list(context.task.seen)] = True
 
 
-def _cosine(moment: Moment) -> CosineHead:
-    head = moment.net.head
+def _cosine(context: TaskContext) -> CosineHead:
+    head = context.net.head
     assert isinstance(head, CosineHead)
     return head
 
@@ -100,10 +100,10 @@ def lucir(
     ce = SeenCrossEntropy if ce_among == "seen" else CrossEntropy
     others = everywhere if fit_by == "all" else ("train",)
     ranking = partial(MarginRanking, nearest=nearest, margin=margin)
-    summands = (
-        Summand("ce", 1.0, ce, stages=everywhere),
-        Summand("less_forget", less_forget, LessForget, stages=others),
-        Summand("margin_ranking", margin_ranking, ranking, stages=others),
+    weighted_terms = (
+        WeightedTerm("ce", 1.0, ce, stages=everywhere),
+        WeightedTerm("less_forget", less_forget, LessForget, stages=others),
+        WeightedTerm("margin_ranking", margin_ranking, ranking, stages=others),
     )
     train = Stage("train", rows=NEW_AND_STORED, observes=False, begin=imprint)
     fit = Stage(
@@ -114,11 +114,11 @@ def lucir(
         trains=("head",),
         draws=False,
         observes=False,
-        settled=True,
+        consolidate_first=True,
         begin=release,
     )
     return Method(
-        summands,
+        weighted_terms,
         suggests={"momentum": 0.9},
         net_options={"last_relu": last_relu},
         memories=("herding",),

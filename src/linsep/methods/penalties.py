@@ -14,8 +14,8 @@ from pydantic import Field
 from torch import Tensor
 
 from ..learning.losses import anchored
-from ..learning.method import Method, Summand
-from ..learning.terms import CrossEntropy, Moment, Step, Term
+from ..learning.method import Method, WeightedTerm
+from ..learning.terms import CrossEntropy, Step, TaskContext, Term
 from ..nets.net import Net, Spec, flat
 from ..settings.sections import Count, Rate, Weight
 
@@ -46,15 +46,15 @@ class FisherPenalty(Term):
         importance = self.importance.clamp(max=self.at_most)
         return 0.5 * anchored(flat(step.net), self.anchor, importance)
 
-    def end_task(self, moment: Moment) -> None:
-        chosen = moment.task.train.take(torch.randperm(len(moment.task.train))[: self.rows])
-        moment.net.eval()
+    def end_task(self, context: TaskContext) -> None:
+        chosen = context.task.train.take(torch.randperm(len(context.task.train))[: self.rows])
+        context.net.eval()
         total = torch.zeros_like(self.importance)
         for part in chosen.chunks(64):
             y = part.y.to(total.device) if self.labels == "true" else None
-            total += squared_gradients(moment.net, moment.inputs(part), y, moment.task.seen)
+            total += squared_gradients(context.net, context.inputs(part), y, context.task.seen)
         self.importance.mul_(self.decay).add_(total / len(chosen))
-        self.anchor.copy_(flat(moment.net).detach())
+        self.anchor.copy_(flat(context.net).detach())
 
     def grown(self, state: Mapping[str, Any], places: Tensor, net: Net) -> Mapping[str, Any]:
         """New parameters matter for no task yet, and are anchored where they are."""
@@ -103,7 +103,7 @@ def ewc(
         labels=fisher_labels,
         at_most=largest_pull / penalty if penalty else inf,
     )
-    return Method((Summand("ce", 1.0, CrossEntropy), Summand("penalty", penalty, fisher)))
+    return Method((WeightedTerm("ce", 1.0, CrossEntropy), WeightedTerm("penalty", penalty, fisher)))
 
 
 VECTORS = ("anchor", "last", "importance", "lowered")  # a number for each parameter of the net
@@ -144,8 +144,8 @@ class PathPenalty(Term):
         g = torch.cat([gradient.reshape(-1) for gradient in gradients]) - own
         self.lowered.sub_(g * (flat(net).detach() - self.last))
 
-    def end_task(self, moment: Moment) -> None:
-        theta = flat(moment.net).detach()
+    def end_task(self, context: TaskContext) -> None:
+        theta = flat(context.net).detach()
         gained = self.lowered / ((theta - self.anchor).square() + self.damping)
         self.importance.add_(gained).clamp_(min=0)
         self.lowered.zero_()
@@ -170,4 +170,4 @@ def si(*, penalty: Weight = 1.0, damping: Rate = 1e-3, largest_pull: Rate = 1.0)
     """
     at_most = largest_pull / (2 * penalty) if penalty else inf
     path = partial(PathPenalty, damping=damping, at_most=at_most)
-    return Method((Summand("ce", 1.0, CrossEntropy), Summand("penalty", penalty, path)))
+    return Method((WeightedTerm("ce", 1.0, CrossEntropy), WeightedTerm("penalty", penalty, path)))

@@ -8,14 +8,14 @@ from dataclasses import replace
 from functools import partial
 
 from ..errors import ConfigError
-from ..learning.method import Addition, Method
+from ..learning.method import AddOn, Method
 from ..learning.predictors import Aligned, Predictor, Refitted
 from ..learning.transport import Carrying, Covariance, Map, Prior, Transported
 from ..nets.heads import LinearHead
 from ..settings.sections import Rate, Share, Weight
 
 
-def ema(*, decay: Share = 0.99) -> Addition:
+def ema(*, decay: Share = 0.99) -> AddOn:
     """Predict by an average of the weights over the steps of training.
 
         w_mean <- decay * w_mean + (1 - decay) * w        after every step
@@ -31,7 +31,7 @@ def _averaged(method: Method, *, decay: float) -> Method:
     return replace(method, average=decay)
 
 
-def wa() -> Addition:
+def wa() -> AddOn:
     """Weight alignment: predict as if the head's newest rows were as long as the older ones.
 
         w_c * (mean of |w| over old classes) / (mean of |w| over new classes)  for w_c, c new
@@ -49,7 +49,7 @@ def _aligned(method: Method) -> Method:
     return replace(method, predictor=Aligned)
 
 
-def refit(*, c: Rate = 0.1) -> Addition:
+def refit(*, c: Rate = 0.1) -> AddOn:
     """Predict by a head that is fitted anew to the stored rows' features after each task.
 
         c * sum over stored rows of CE(W z + b, y) + |W|^2 / 2   is least,   z standardised
@@ -86,7 +86,7 @@ def transport(
     prior: Prior = "equal",
     sigma: Rate = 0.3,
     gamma: Rate = 200.0,
-) -> Addition:
+) -> AddOn:
     """Predict from each class's mean and covariance, carried by a map of old to new features.
 
         m_c <- m_c W + b,   S <- W' S W + residual R,   score_c(z) = z S^-1 m_c - m_c S^-1 m_c / 2
@@ -109,7 +109,7 @@ def _transported(method: Method, *, how: Carrying) -> Method:
             "term 'transport' predicts by statistics, and this sum has another rule already; "
             "leave one out"
         )
-    if how.map == "bfp" and "bfp" not in [s.name for s in method.summands]:
+    if how.map == "bfp" and "bfp" not in [s.name for s in method.weighted_terms]:
         raise ConfigError(
             "transport.map: 'bfp' is the map that BFP learns; add it before, as in ft+bfp+transport"
         )

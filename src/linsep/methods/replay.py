@@ -15,19 +15,22 @@ from torch.nn.functional import cross_entropy
 
 from ..data.tasks import Task
 from ..learning.losses import Distance, asymmetric_ce, probability_match
-from ..learning.method import DESCEND, Method, Summand, in_two_steps, project
+from ..learning.method import DESCEND, Method, WeightedTerm, in_two_steps, project
 from ..learning.terms import CrossEntropy, Needs, ReplayCE, ReplayLogits, Step, Term
 from ..settings.sections import Weight
 
-Target = Literal["stored", "old_net"]
+Target = Literal["stored", "previous_net"]
 RESERVOIRS = ("balanced", "plain", "loss_aware")
 
 
 def er(*, replay_ce: Weight = 1.0, first_task: bool = True) -> Method:
     """Cross-entropy on the stream and, in a pass of its own, on a draw."""
     replayed = partial(ReplayCE, first_task=first_task)
-    summands = Summand("ce", 1.0, CrossEntropy), Summand("replay_ce", replay_ce, replayed)
-    return Method(summands, lr=0.1, memories=RESERVOIRS)
+    weighted_terms = (
+        WeightedTerm("ce", 1.0, CrossEntropy),
+        WeightedTerm("replay_ce", replay_ce, replayed),
+    )
+    return Method(weighted_terms, lr=0.1, memories=RESERVOIRS)
 
 
 def der(
@@ -39,8 +42,11 @@ def der(
 ) -> Method:
     """Cross-entropy on the stream; logits of a draw towards what they were."""
     logits = partial(ReplayLogits, target=target, distance=distance, first_task=first_task)
-    summands = Summand("ce", 1.0, CrossEntropy), Summand("replay_logits", replay_logits, logits)
-    return Method(summands, memories=RESERVOIRS)
+    weighted_terms = (
+        WeightedTerm("ce", 1.0, CrossEntropy),
+        WeightedTerm("replay_logits", replay_logits, logits),
+    )
+    return Method(weighted_terms, memories=RESERVOIRS)
 
 
 def derpp(
@@ -55,8 +61,8 @@ def derpp(
     distilled = der(
         replay_logits=replay_logits, target=target, distance=distance, first_task=first_task
     )
-    labels = er(replay_ce=replay_ce, first_task=first_task).summands[1]
-    return replace(distilled, summands=(*distilled.summands, labels))
+    labels = er(replay_ce=replay_ce, first_task=first_task).weighted_terms[1]
+    return replace(distilled, weighted_terms=(*distilled.weighted_terms, labels))
 
 
 class AsymmetricCE(Term):
@@ -72,15 +78,18 @@ class AsymmetricCE(Term):
 def er_ace(*, replay_ce: Weight = 1.0, first_task: bool = False) -> Method:
     """Replay over all classes; the stream's loss leaves out those that are absent."""
     replayed = partial(ReplayCE, first_task=first_task)
-    summands = Summand("ace", 1.0, AsymmetricCE), Summand("replay_ce", replay_ce, replayed)
-    return Method(summands, memories=RESERVOIRS)
+    weighted_terms = (
+        WeightedTerm("ace", 1.0, AsymmetricCE),
+        WeightedTerm("replay_ce", replay_ce, replayed),
+    )
+    return Method(weighted_terms, memories=RESERVOIRS)
 
 
 def agem() -> Method:
     """Cross-entropy on the stream, its gradient projected where it would hurt earlier tasks."""
-    reference = Summand("reference_ce", 1.0, partial(ReplayCE, first_task=False))
+    reference = WeightedTerm("reference_ce", 1.0, partial(ReplayCE, first_task=False))
     return Method(
-        (Summand("ce", 1.0, CrossEntropy), reference),
+        (WeightedTerm("ce", 1.0, CrossEntropy), reference),
         memories=("task_shares", *RESERVOIRS),
         rule=project(reference.name),
     )
@@ -109,7 +118,7 @@ def fdr(
     name = "replay_probabilities"
     weight = replay_probabilities if update == "sum" else 1.0
     return Method(
-        (Summand("ce", 1.0, CrossEntropy), Summand(name, weight, ReplayProbabilities)),
+        (WeightedTerm("ce", 1.0, CrossEntropy), WeightedTerm(name, weight, ReplayProbabilities)),
         memories=("task_shares",),
         rule=DESCEND if update == "sum" else in_two_steps(name),
     )

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .. import own
+from .. import custom
 from ..errors import ConfigError, LinsepError, unknown
 from ..optional import needed
 from ..settings.catalogue import LIBRARIES, NETS
-from ..settings.sections import Net, Own
+from ..settings.sections import Custom, Net
 from ..settings.signature import complete, options_of
 from .net import Backbone, Shape, pooled
 
@@ -142,11 +142,11 @@ class Architecture:
 
     name: str  # for a network of the user's, the name of its function
     maker: Callable[..., Any]  # takes the shape of an image, and options by keyword
-    own: Own | None = None
+    custom: Custom | None = None
 
     def options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return every option of the network, checked and with its default filled in."""
-        return complete(self.maker, given, "net", Net.own())
+        return complete(self.maker, given, "net", Net.beside_options())
 
     def fitting(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of the given options that this network has."""
@@ -166,35 +166,35 @@ class Architecture:
         if model:
             make = _timm if library == "timm" else _torchvision
             return Wrapped(make(model, shape[0], **options), shape, taps)
-        if self.own is None:
+        if self.custom is None:
             return self.maker(shape, **options)
-        with own.calling(self.own.source, "net: "):
+        with custom.calling(self.custom.source, "net: "):
             made = self.maker(shape, **options)
         if not isinstance(made, nn.Module):
             found = type(made).__name__
-            raise ConfigError(f"net: {self.own.source} should return an nn.Module, not {found}")
+            raise ConfigError(f"net: {self.custom.source} should return an nn.Module, not {found}")
         return made if isinstance(made, Backbone) else Wrapped(made, shape, taps)
 
 
 def find(
-    name: str, known: Mapping[str, Own] | None = None, held: Mapping[str, Any] | None = None
+    name: str, known: Mapping[str, Custom] | None = None, objects: Mapping[str, Any] | None = None
 ) -> Architecture:
-    """Look up a network; `known` and `held` are the user's own parts in the configuration."""
+    """Look up a network; `known` and `objects` are the user's own parts in the configuration."""
     library, _, model = name.partition("/")
     if model and library in LIBRARIES:
         return Architecture(name, _timm if library == "timm" else _torchvision)
     if name in NETS:
         return Architecture(name, NETS[name].recipe)
     there = [*NETS, *(f"{library}/<model>" for library in LIBRARIES)]
-    part = own.find("nets", name, known or {}, held or {}, "net.name: ", there)
-    short = own.name_of(name)
+    part = custom.find("nets", name, known or {}, objects or {}, "net.name: ", there)
+    short = custom.name_of(name)
     if short in NETS:
         raise ConfigError(f"net.name: {part.source}: linsep has its own {short!r}; rename yours")
     kinds = [p.kind for p in inspect.signature(part.make).parameters.values()]
     if [k for k in kinds if k is not inspect.Parameter.KEYWORD_ONLY] != [_ONE_BY_PLACE]:
         should = f"should look like def {short}(shape, *, width: int = 16)"
         raise ConfigError(f"net.name: {part.source}: {should}; shape is (channels, height, width)")
-    return Architecture(short, part.make, Own(source=part.source, digest=part.digest))
+    return Architecture(short, part.make, Custom(source=part.source, digest=part.digest))
 
 
 _ONE_BY_PLACE = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -231,7 +231,9 @@ def _fetching(model: str) -> Iterator[None]:
 def _timm(model: str, channels: int, *, pretrained: bool = False) -> nn.Module:
     """Any model of timm."""
     timm = _known_to_timm(model)
-    with _fetching(f"timm/{model}") if pretrained else own.calling(f"timm/{model}", "net.name: "):
+    with (
+        _fetching(f"timm/{model}") if pretrained else custom.calling(f"timm/{model}", "net.name: ")
+    ):
         return timm.create_model(model, pretrained=pretrained, num_classes=0, in_chans=channels)
 
 
@@ -241,7 +243,7 @@ def _torchvision(model: str, channels: int, *, pretrained: bool = False) -> nn.M
     if channels != 3:
         raise ConfigError(f"net.name: torchvision's models read 3 channels, not {channels}")
     weights = "DEFAULT" if pretrained else None
-    with _fetching(f"torchvision/{model}") if pretrained else own.calling(model, "net.name: "):
+    with _fetching(f"torchvision/{model}") if pretrained else custom.calling(model, "net.name: "):
         made: nn.Module = models.get_model(model, weights=weights)
     for head in ("fc", "classifier", "heads", "head"):
         if hasattr(made, head):

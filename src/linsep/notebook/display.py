@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ..compare.tables import Table
 from ..errors import ConfigError, unknown
-from ..learning.metrics import SETTINGS
+from ..learning.metrics import PROTOCOLS
 from ..optional import needed
 
 if TYPE_CHECKING:
-    from ..report.gather import Gathered
+    from ..report.gather import LoadedRuns
 
 INCHES = (6.4, 3.6)
 
@@ -71,25 +71,29 @@ def one_run(matrix: NDArray[np.float64], title: str, axes: Any = None) -> Any:
     return _labelled(axes, title)
 
 
-def arms(gathered: "Gathered", setting: str, axes: Any = None) -> Any:
+def variants(loaded: "LoadedRuns", protocol: str, axes: Any = None) -> Any:
     """Each method's average accuracy over the tasks so far; the band is one std over seeds."""
     from ..report.draw_accuracy import averages
     from ..report.lines import series
 
-    if setting not in SETTINGS:
-        raise ConfigError(unknown("setting", setting, SETTINGS))
+    if protocol not in PROTOCOLS:
+        raise ConfigError(unknown("protocol", protocol, PROTOCOLS))
     axes = _axes(axes)
-    for arm in gathered.arms:
-        found = (point for matrix in arm.matrices(setting) for point in averages(matrix))
-        line = series(arm.title, arm.look, found)
+    for variant in loaded.variants:
+        found = (point for matrix in variant.matrices(protocol) for point in averages(matrix))
+        line = series(variant.title, variant.look, found)
         if line is None:
             continue
         x, mean, std = np.array([(p.x, p.mean, p.std or 0.0) for p in line.points]).T
-        look = {"color": arm.look.colour, "marker": arm.look.marker, "linestyle": arm.look.dash}
-        axes.plot(x, mean, label=arm.title, **look)
+        look = {
+            "color": variant.look.colour,
+            "marker": variant.look.marker,
+            "linestyle": variant.look.dash,
+        }
+        axes.plot(x, mean, label=variant.title, **look)
         if std.any():
-            axes.fill_between(x, mean - std, mean + std, color=arm.look.colour, alpha=0.15)
-    return _labelled(axes, f"{gathered.scenarios}, {SETTINGS[setting]}")
+            axes.fill_between(x, mean - std, mean + std, color=variant.look.colour, alpha=0.15)
+    return _labelled(axes, f"{loaded.scenarios}, {PROTOCOLS[protocol]}")
 
 
 def _axes(axes: Any) -> Any:

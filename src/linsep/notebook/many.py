@@ -8,9 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, overload
 
-from ..compare.arms import Comparison, compare
 from ..compare.summaries import differences, listing, long, notes, summary
 from ..compare.tables import Table
+from ..compare.variants import Comparison, compare
 from ..optional import needed
 from ..storage.files import reporting
 from ..storage.store import Store
@@ -32,7 +32,7 @@ def runs(
     >>> for method in ("er", "er+bfp"):
     ...     run = linsep.train({"scenario": "blobs", "method": method, "training.epochs": 1})
     >>> found = linsep.runs(where="scenario=blobs and epochs=1", sort="-faa")
-    >>> len(found.compare().comparison.arms) >= 2
+    >>> len(found.compare().comparison.variants) >= 2
     True
     """
     return Runs(SavedRun(record) for record in Store(Path(runs)).select(where, sort))
@@ -73,19 +73,19 @@ class Runs(Sequence[SavedRun]):
         """Compare methods seed by seed, as `linsep compare` does."""
         return Compared(compare((run.record for run in self), against))
 
-    def plot(self, setting: str = "class_il", axes: Any = None) -> Any:
+    def plot(self, protocol: str = "class_il", axes: Any = None) -> Any:
         """Draw each method's average accuracy after each task; return matplotlib's axes."""
-        from ..report.gather import gather
+        from ..report.gather import load_runs
 
-        return display.arms(gather(run.record for run in self), setting, axes)
+        return display.variants(load_runs(run.record for run in self), protocol, axes)
 
     def report(self, path: str | PathLike[str] = "report.html") -> Report:
         """Write the HTML report that `linsep report` writes; a notebook shows it."""
-        from ..report.gather import gather
+        from ..report.gather import load_runs
         from ..report.page import page
 
         target = Path(path)
-        content = page(gather(run.record for run in self))
+        content = page(load_runs(run.record for run in self))
         with reporting(f"cannot write {target}"):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(content, encoding="utf-8")
@@ -134,7 +134,7 @@ class Compared:
     >>> two.compare()
     Compared(er, er+bfp)
     >>> two.compare().summary.columns[:3]
-    ['setting', 'method', 'seeds']
+    ['protocol', 'method', 'seeds']
     """
 
     comparison: Comparison
@@ -161,13 +161,15 @@ class Compared:
         return pandas.DataFrame(list(table.rows), columns=list(table.columns))
 
     def __repr__(self) -> str:
-        return f"Compared({', '.join(dict.fromkeys(a.label for a in self.comparison.arms))})"
+        return f"Compared({', '.join(dict.fromkeys(a.label for a in self.comparison.variants))})"
 
     def __str__(self) -> str:
         return "\n".join([*(table.to_text() for table in self._tables()), *self.notes])
 
     def _repr_html_(self) -> str:
-        runs = Runs(SavedRun(r) for arm in self.comparison.arms for r in arm.runs.values())
+        runs = Runs(
+            SavedRun(r) for variant in self.comparison.variants for r in variant.runs.values()
+        )
         title = "Average accuracy of each method after each task"
         image = display.picture(lambda axes: runs.plot(axes=axes), title)
         return display.block("", self._tables(), self.notes, image)

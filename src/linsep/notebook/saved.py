@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..compare.tables import Table, Value
 from ..errors import ConfigError, DataError, StateError, unknown
-from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
 from ..optional import needed
 from ..settings.config import Config, from_settings
 from ..storage.folder import RunFolder
@@ -38,7 +38,7 @@ def load(
     runs: str | PathLike[str] = "runs",
     data: Dataset | str | PathLike[str] | None = None,
     net: nn.Module | None = None,
-    own: Sequence[str] = (),
+    custom: Sequence[str] = (),
 ) -> SavedRun:
     """Open a finished run by its folder, or by its name or key under `runs`.
 
@@ -52,7 +52,7 @@ def load(
     Results are read at once. The net and `predict` also need the data that the run was made with:
     `data` is where the images are now if they were moved, or the data set that was handed to
     `train`; `net` is the backbone that was. Code of yours that the run names, a method or a net,
-    is executed only if you name its file in `own`: `own=["mine.py"]`.
+    is executed only if you name its file in `custom`: `custom=["mine.py"]`.
     """
     record = open_record(Path(run), Path(runs))
     if record["status"] == "damaged":
@@ -62,7 +62,7 @@ def load(
             f"{record.name} is not finished ({record['progress']}); "
             "train it with the same settings to resume it"
         )
-    return SavedRun(record, data=data, net=net, own=own)
+    return SavedRun(record, data=data, net=net, custom=custom)
 
 
 class SavedRun:
@@ -86,10 +86,10 @@ class SavedRun:
         prepared: Prepared | None = None,
         data: Dataset | str | PathLike[str] | None = None,
         net: nn.Module | None = None,
-        own: Sequence[str] = (),
+        custom: Sequence[str] = (),
     ) -> None:
         self.record = record
-        self._prepared, self._data, self._module, self._own = prepared, data, net, own
+        self._prepared, self._data, self._module, self._own = prepared, data, net, custom
 
     # --- what it is ------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class SavedRun:
     @property
     def metrics(self) -> dict[str, dict[str, float | None]]:
         """In percent, by setting and name: `run.metrics["class_il"]["faa"]`; docs/metrics.md."""
-        return {setting: dict(found) for setting, found in self.results["metrics"].items()}
+        return {protocol: dict(found) for protocol, found in self.results["metrics"].items()}
 
     @property
     def cost(self) -> dict[str, Any]:
@@ -147,10 +147,10 @@ class SavedRun:
         """The same in Task-IL."""
         return self._matrix("task_il")
 
-    def accuracy_frame(self, setting: str = "class_il") -> Any:
-        """The accuracy matrix in percent as a pandas DataFrame; `setting` may be "task_il"."""
+    def accuracy_frame(self, protocol: str = "class_il") -> Any:
+        """The accuracy matrix in percent as a pandas DataFrame; `protocol` may be "task_il"."""
         pandas = needed("pandas", "accuracy_frame")
-        matrix = 100 * self._matrix(setting)
+        matrix = 100 * self._matrix(protocol)
         after, on = (
             [f"{word} task {t + 1}" for t in range(len(matrix))] for word in ("after", "on")
         )
@@ -167,16 +167,16 @@ class SavedRun:
         names = self.classes
         return tuple(tuple(names[c] for c in group) for group in self._recorded("groups"))
 
-    def plot(self, setting: str = "class_il", axes: Any = None) -> Any:
+    def plot(self, protocol: str = "class_il", axes: Any = None) -> Any:
         """Draw the accuracy on each task after each task; return matplotlib's axes."""
-        return display.one_run(self._matrix(setting), f"{self.name}, {SETTINGS[setting]}", axes)
+        return display.one_run(self._matrix(protocol), f"{self.name}, {PROTOCOLS[protocol]}", axes)
 
     # --- the net ---------------------------------------------------------------------------------
 
     @property
     def net(self) -> Net:
         """The network with its final weights, in evaluation mode; it reads normalised images."""
-        return self._learner.shown.eval()
+        return self._learner.eval_net.eval()
 
     def predict(self, images: Any) -> NDArray[np.str_]:
         """Name the class of each image, as the method predicts, among all classes learned.
@@ -198,7 +198,7 @@ class SavedRun:
 
         if self._prepared is not None:
             return self._prepared
-        return reopen(self.folder, data=self._data, net=self._module, own=self._own)
+        return reopen(self.folder, data=self._data, net=self._module, custom=self._own)
 
     @cached_property
     def _learner(self) -> Learner:
@@ -237,10 +237,10 @@ class SavedRun:
             )
         return images
 
-    def _matrix(self, setting: str) -> Matrix:
-        if setting not in SETTINGS:
-            raise ConfigError(unknown("setting", setting, SETTINGS))
-        rows = self._recorded("matrices").get(setting, [])
+    def _matrix(self, protocol: str) -> Matrix:
+        if protocol not in PROTOCOLS:
+            raise ConfigError(unknown("protocol", protocol, PROTOCOLS))
+        rows = self._recorded("matrices").get(protocol, [])
         return np.array(rows, dtype=np.float64)  # None becomes NaN
 
     def _recorded(self, name: str) -> Any:
@@ -260,8 +260,8 @@ class SavedRun:
             return display.block(repr(self), [])
         titles = [METRICS[name].title for name in REPORTED]
         rows: list[list[Value]] = [
-            [spelled, *(self.metrics[setting][name] for name in REPORTED)]
-            for setting, spelled in SETTINGS.items()
+            [spelled, *(self.metrics[protocol][name] for name in REPORTED)]
+            for protocol, spelled in PROTOCOLS.items()
         ]
         tables, image = [Table(["in %", *titles], rows)], ""
         if len(self.results.get("groups", ())) in range(1, MOST_TASKS + 1):

@@ -25,7 +25,7 @@ FIELDS = {
     "milestones": "training.schedule.milestones",
     "milestone_factor": "training.schedule.factor",
     "warmup_epochs": "training.schedule.warmup",
-    "draw_size": "memory.draw",
+    "draw_size": "memory.replay_batch_size",
 }
 # What the protocol implies without stating it.
 UNSAID: Mapping[str, Any] = {
@@ -33,7 +33,7 @@ UNSAID: Mapping[str, Any] = {
     "training": {"schedule": {"factor": 0.1, "warmup": 0}},
     "net": {"name": "resnet18", "width": 64},
 }
-CELL = ("scenario.name", "memory.rows", "method", "preset")  # the settings that name a cell
+CELL = ("scenario.name", "memory.size", "method", "preset")  # the settings that name a cell
 UNSAID_LEARNED = {"init": "default", "reset": True}  # of the terms that learn a projection
 
 
@@ -119,7 +119,7 @@ def settings(
     whole = merged(
         UNSAID,
         {"scenario": {"name": scenario, "per_task": per_task}, "method": method, "preset": preset},
-        {} if memory is None else {"memory": {"rows": memory}},
+        {} if memory is None else {"memory": {"size": memory}},
         {term: UNSAID_LEARNED} if term in ("bfp", "bfp2") else {},
     )
     for name, value in found.items():
@@ -128,7 +128,7 @@ def settings(
 
 
 def _field(name: str, base: str, term: str) -> str:
-    """The setting that a hyper-parameter is; most are options of the method or of its add-on."""
+    """The protocol that a hyper-parameter is; most are options of the method or of its add-on."""
     if name.startswith("projection_"):
         return f"{term}.{name.removeprefix('projection_')}"
     return FIELDS.get(name, f"training.{name}" if name in TRAINING else f"{base}.{name}")
@@ -151,7 +151,7 @@ def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]
     return merged(
         after,
         nested("training.schedule.milestones", moved),
-        {} if rows is None else nested("memory.rows", rows),
+        {} if rows is None else nested("memory.size", rows),
         {} if place.gamma is None else nested(f"{parts[1]}.weight", place.gamma),
     )
 

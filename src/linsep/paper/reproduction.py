@@ -19,7 +19,7 @@ from ..compare.statistics import mean, std
 from ..compare.tables import Spread, Table
 from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
-from ..learning.metrics import METRICS, SETTINGS
+from ..learning.metrics import METRICS, PROTOCOLS
 from ..settings.catalogue import PRESETS
 from ..settings.layers import merged, short_name
 from ..storage.store import Record, Value, flat
@@ -36,7 +36,7 @@ PLAIN = {
     "scenario.subset_seed": 0, "training.optimizer": "sgd", "evaluation.batchnorm": "running",
     "net.norm": "batch",
 }  # fmt: skip
-PLAIN_TERM = {"every": 1, "teacher": "frozen"}
+PLAIN_TERM = {"every": 1, "target": "previous_net"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Beside:
     ours: Mapping[int, float]
     base: Mapping[int, float]  # of the same method without its added term
     wanted: int  # seeds
-    passes: float | None = None  # what our runs cost, as a multiple of fine-tuning's
+    compute: float | None = None  # what our runs cost, as a multiple of fine-tuning's
 
     @property
     def difference(self) -> float | None:
@@ -172,7 +172,7 @@ def beside(
     def values(place: Place, fact: str = "") -> dict[int, float]:
         ours: dict[int, float] = {}
         for record in fitting(_experiment(place)):
-            value = record.facts.get(fact or f"{place.setting}.{place.metric}")
+            value = record.facts.get(fact or f"{place.protocol}.{place.metric}")
             if value is not None and (seed := record.facts["seed"]) in wanted:
                 ours.setdefault(int(str(seed)), float(value))
         return ours
@@ -180,16 +180,16 @@ def beside(
     rows = []
     for place, printed in cells.items():
         plain = values(_without_term(place)) if "+" in place.method else {}
-        costs = list(values(place, "cost.passes").values())
-        passes = mean(costs) if costs else None
+        costs = list(values(place, "cost.compute").values())
+        compute = mean(costs) if costs else None
         ours = values(place)
-        rows.append(Beside(place, printed, found.runs, ours, plain, len(wanted), passes))
+        rows.append(Beside(place, printed, found.runs, ours, plain, len(wanted), compute))
     return rows
 
 
 def _experiment(place: Place) -> Place:
     """The place without what is read off a run: the same for all numbers of the same runs."""
-    return replace(place, metric="", setting="")
+    return replace(place, metric="", protocol="")
 
 
 def _without_term(place: Place) -> Place:
@@ -200,19 +200,19 @@ def laid_out(found: PaperTable, rows: Sequence[Beside], size: Scale, *, whole: b
     """The table to print; `whole` adds the scale to every row, for formats without a caption."""
     columns = [
         "where", "method", "paper", "ours", "seeds", "difference", "sigmas", "gain, paper",
-        "gain, ours", "passes", *(["scale"] if whole else []),
+        "gain, ours", "compute", *(["scale"] if whole else []),
     ]  # fmt: skip
     label = size.name if size.comparable else f"{size.name} (levels not comparable)"
     last: list[Shown] = [label] if whole else []
     groups: dict[str, list[list[Shown]]] = {}  # Class-IL first
-    for row in sorted(rows, key=lambda r: list(SETTINGS).index(r.place.setting)):
+    for row in sorted(rows, key=lambda r: list(PROTOCOLS).index(r.place.protocol)):
         where = _where(row, size)
         groups.setdefault(where, []).append([where, *_row(row), *last])
     body = [cells for group in groups.values() for cells in group]
     caption = f"Table {found.number} of the paper beside ours, scale {size.name}"
     if not size.comparable:
         caption += ": levels are NOT comparable"
-    return Table(columns, body, caption=caption, group="where", spare=[["passes"]])
+    return Table(columns, body, caption=caption, group="where", spare=[["compute"]])
 
 
 def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
@@ -232,7 +232,7 @@ def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
     )
     said.append(
         "sigmas: the difference over its standard error, from both spreads and numbers of runs; "
-        "gain: what the added term changes, ours paired by seed; passes: images through the nets, "
+        "gain: what the added term changes, ours paired by seed; compute: images through the nets, "
         "as a multiple of fine-tuning's"
     )
     return said
@@ -240,7 +240,7 @@ def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
 
 def _where(row: Beside, size: Scale) -> str:
     p = row.place
-    text = f"{SETTINGS[p.setting]} {METRICS[p.metric].title}, {p.scenario}"
+    text = f"{PROTOCOLS[p.protocol]} {METRICS[p.metric].title}, {p.scenario}"
     text += "" if p.memory is None else f"/{p.memory}"
     here = size.memory(p.scenario, p.memory)
     return text if here == p.memory else f"{text} (here {here})"
@@ -255,4 +255,4 @@ def _row(row: Beside) -> Iterator[Shown]:
     yield f"{len(values)}/{row.wanted}"
     for value in (row.difference, row.sigmas, row.printed_gain, row.gain):
         yield None if value is None else f"{value:+z.2f}"
-    yield row.passes
+    yield row.compute

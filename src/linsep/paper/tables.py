@@ -35,13 +35,13 @@ class Place:
     memory: int | None
     method: str
     metric: str = "faa"  # faa | ff | ala
-    setting: str = "class_il"  # class_il | task_il
+    protocol: str = "class_il"  # class_il | task_il
     gamma: float | None = None
 
     def __str__(self) -> str:
         where = self.scenario if self.memory is None else f"{self.scenario}/{self.memory}"
         gamma = "" if self.gamma is None else f" gamma={self.gamma:g}"
-        return f"{where}/{self.method} {self.setting} {self.metric}{gamma}"
+        return f"{where}/{self.method} {self.protocol} {self.metric}{gamma}"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _block(block: Mapping[str, Any]) -> Iterator[tuple[Place, Cell]]:
         for column, gamma, marked, numbers in zip(columns, gammas, bold, row, strict=True):
             scenario, _, memory = column.partition("/")
             size = int(memory) if memory else None
-            place = Place(scenario, size, method, block["metric"], block["setting"], gamma)
+            place = Place(scenario, size, method, block["metric"], block["protocol"], gamma)
             yield place, replace(Cell(*numbers), bold=method in marked)
 
 
@@ -127,7 +127,7 @@ def impossible_peaks() -> Iterator[str]:
             continue
         numbers = f"FAA {at(faa).mean:.2f} with FF {forgotten:.2f}"
         text = f"{faa}: {numbers} needs a mean peak of {peak:.1f} %"
-        if faa.setting == "class_il":
+        if faa.protocol == "class_il":
             bound = _mean_peak(_in_task_il(faa), _in_task_il(ff))
             text += (
                 f"; the Task-IL cells give {bound:.1f}, so with this FF the FAA is at most "
@@ -258,4 +258,4 @@ def _share(place: Place) -> float:
 
 
 def _in_task_il(place: Place) -> Place:
-    return replace(place, setting="task_il")
+    return replace(place, protocol="task_il")

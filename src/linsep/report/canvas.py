@@ -40,7 +40,7 @@ class Spot:
     y: float
     text: str
     size: Size | None = None  # of a cell around (x, y), in data units; else round
-    arm: str = ""  # that it comes and goes with
+    variant: str = ""  # that it comes and goes with
 
 
 class Canvas:
@@ -69,9 +69,9 @@ class Canvas:
         return list(made[: len(titles)])
 
     def spot(
-        self, axes: Axes, x: float, y: float, text: str, size: Size | None = None, arm: str = ""
+        self, axes: Axes, x: float, y: float, text: str, size: Size | None = None, variant: str = ""
     ) -> None:
-        self.spots.append(Spot(axes, x, y, text, size, arm))
+        self.spots.append(Spot(axes, x, y, text, size, variant))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ class Figure:
     draw: Callable[[], Canvas]
     data: Table
     room: Room = "third"
-    arms: Sequence[str] = ()  # it comes and goes with these; () if it is about all of them
+    variants: Sequence[str] = ()  # it comes and goes with these; () if it is about all of them
 
     def svg(self) -> str:
         with style.house(self.name):
@@ -131,7 +131,7 @@ def swatch(look: style.Look) -> str:
 
 
 def _svg(canvas: Canvas, title: str) -> str:
-    """matplotlib's SVG with the page's colours, data-arm instead of ids, and the spots."""
+    """matplotlib's SVG with the page's colours, data-variant instead of ids, and the spots."""
     out = io.StringIO()
     canvas.drawing.savefig(out, format="svg", metadata=UNSAID["svg"])
     text = re.sub(r"<!--.*?-->|(?<=>)\s+(?=<)", "", out.getvalue())
@@ -147,9 +147,9 @@ def _svg(canvas: Canvas, title: str) -> str:
 
 
 def _for_the_page(tag: re.Match[str]) -> str:
-    """A tag in the page's colours, with the arm that it belongs to, and with short numbers."""
+    """A tag in the page's colours, with the variant that it belongs to, and with short numbers."""
     text = tag[0].replace("#000000", "currentColor")
-    text = re.sub(r' id="(arm|key)-(\d+)"', r' class="\1" data-arm="\2"', text)
+    text = re.sub(r' id="(variant|key)-(\d+)"', r' class="\1" data-variant="\2"', text)
     text = re.sub(r' id="[\w.]+_\d+"', "", text)  # of groups, alike in every drawing
     return re.sub(r"(?<=\d\.\d\d)\d+", "", text)
 
@@ -165,8 +165,8 @@ def _spots(canvas: Canvas, height: float) -> str:
             w, h = spot.size
             corners = [(spot.x + s * w, spot.y + s * h) for s in (-0.5, 0.5)]
             shape, sides = "rect", _rect(spot.axes.transData.transform(corners), height)
-        arm = f' data-arm="{spot.arm}"' if spot.arm else ""
-        parts.append(f"<{shape}{arm} {sides}><title>{text}</title></{shape}>")
+        variant = f' data-variant="{spot.variant}"' if spot.variant else ""
+        parts.append(f"<{shape}{variant} {sides}><title>{text}</title></{shape}>")
     return f'<g class="spots" fill="transparent">{"".join(parts)}</g>' if parts else ""
 
 

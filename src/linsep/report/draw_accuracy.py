@@ -12,11 +12,21 @@ import numpy as np
 from ..compare import statistics
 from ..compare.naming import is_bound
 from ..compare.tables import Table, Value
-from ..learning.metrics import SETTINGS
+from ..learning.metrics import PROTOCOLS
 from . import style
 from .canvas import Axes, Canvas, Figure, Room
 from .gather import ArmRuns, Block, Matrix, Run
-from .lines import Points, Series, borders, by_arm, legend, lines_figure, plot, spread_note, table
+from .lines import (
+    Points,
+    Series,
+    borders,
+    by_variant,
+    legend,
+    lines_figure,
+    plot,
+    spread_note,
+    table,
+)
 
 NAMED = 24  # classes or tasks up to which every one is named
 SMALL = 6  # tasks up to which the numbers of two matrices fit into a third of the page
@@ -30,7 +40,7 @@ DARK_TEXT, LIGHT_TEXT = "#111111", "#ffffff"
 
 def over_tasks(block: Block) -> Figure | None:
     """Mean accuracy on the tasks seen so far, after each task."""
-    bound = any(is_bound(arm.arm.method) for arm in block.arms)
+    bound = any(is_bound(variant.variant.method) for variant in block.variants)
     joint = " Joint training (JT) sees all data at once, so it is a single point." if bound else ""
     return lines_figure(
         block,
@@ -38,7 +48,7 @@ def over_tasks(block: Block) -> Figure | None:
         "Average accuracy on the tasks learned so far",
         f"Mean over the tasks seen so far, after each task.{joint}",
         _panels(block, averages),
-        panel="setting", x="tasks learned", y="average accuracy", unit=" %", digits=1,
+        panel="protocol", x="tasks learned", y="average accuracy", unit=" %", digits=1,
     )  # fmt: skip
 
 
@@ -51,7 +61,7 @@ def forgetting(block: Block) -> Figure | None:
         "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
         "final forgetting (FF) is the mean over these tasks. Below 0 a task got better at the end.",
         _panels(block, forgotten),
-        panel="setting", x="task", y="forgetting", unit=" %", digits=1,
+        panel="protocol", x="task", y="forgetting", unit=" %", digits=1,
     )  # fmt: skip
 
 
@@ -72,27 +82,29 @@ def forgotten(matrix: Matrix) -> Iterator[tuple[float, float]]:
 
 
 def _panels(block: Block, points: Callable[[Matrix], Points]) -> dict[str, list[Series]]:
-    """A line for each arm and setting, of points that each seed's matrix gives."""
+    """A line for each variant and protocol, of points that each seed's matrix gives."""
 
-    def of(setting: str) -> Callable[[ArmRuns], Points]:
-        return lambda arm: (point for matrix in arm.matrices(setting) for point in points(matrix))
+    def of(protocol: str) -> Callable[[ArmRuns], Points]:
+        return lambda variant: (
+            point for matrix in variant.matrices(protocol) for point in points(matrix)
+        )
 
-    return {shown: by_arm(block, of(setting)) for setting, shown in SETTINGS.items()}
+    return {shown: by_variant(block, of(protocol)) for protocol, shown in PROTOCOLS.items()}
 
 
 # --- matrices ------------------------------------------------------------------------------------
 
 
-def matrices(arm: ArmRuns) -> Figure | None:
+def matrices(variant: ArmRuns) -> Figure | None:
     """Draw the accuracy matrices: Class-IL and Task-IL, after each task on each task."""
-    mean = ", mean over seeds" if arm.averaged else ""
+    mean = ", mean over seeds" if variant.averaged else ""
     caption = f"Accuracy in %{mean}: row = after learning a task, column = on a task."
-    found = {shown: arm.matrices(setting) for setting, shown in SETTINGS.items()}
-    return heat_maps(arm, "accuracy-matrix", caption, {k: v for k, v in found.items() if v})
+    found = {shown: variant.matrices(protocol) for protocol, shown in PROTOCOLS.items()}
+    return heat_maps(variant, "accuracy-matrix", caption, {k: v for k, v in found.items() if v})
 
 
 def heat_maps(
-    arm: ArmRuns, kind: str, caption: str, found: dict[str, list[Matrix]]
+    variant: ArmRuns, kind: str, caption: str, found: dict[str, list[Matrix]]
 ) -> Figure | None:
     """Means over matrices of one size, a panel for each name."""
     means: dict[str, list[list[float | None]]] = {}
@@ -116,7 +128,9 @@ def heat_maps(
         return canvas
 
     data = Table(["panel", "after task", "on task", "accuracy %", "std", "n"], rows)
-    return Figure(arm.named(kind), arm.title, caption, draw, data, room, [arm.look.arm])
+    return Figure(
+        variant.named(kind), variant.title, caption, draw, data, room, [variant.look.variant]
+    )
 
 
 def _image(axes: Axes, values: np.ndarray) -> Any:
@@ -147,9 +161,9 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
 # --- confusion -----------------------------------------------------------------------------------
 
 
-def confusion(arm: ArmRuns) -> Figure | None:
+def confusion(variant: ArmRuns) -> Figure | None:
     """Rows are true classes, columns predicted ones, summed over seeds."""
-    runs = [run for run in arm.runs if run.confusion is not None]
+    runs = [run for run in variant.runs if run.confusion is not None]
     runs = [run for run in runs if run.classes == runs[0].classes]
     if not runs or not any(map(any, runs[0].confusion or [])):
         return None
@@ -157,7 +171,7 @@ def confusion(arm: ArmRuns) -> Figure | None:
     counts = np.sum([np.array(run.confusion) for run in runs], axis=0)[np.ix_(order, order)]
     names = [f"{c} {style.clean(runs[0].classes[c], 40)}" for c in order]
     rows = [[name, *row] for name, row in zip(names, counts.tolist(), strict=True)]
-    summed = ", summed over seeds" if arm.averaged else ""
+    summed = ", summed over seeds" if variant.averaged else ""
     caption = (
         f"Class-IL after the last task{summed}: rows are true classes, columns predicted ones; "
         "colours are shares of a row. "
@@ -170,7 +184,14 @@ def confusion(arm: ArmRuns) -> Figure | None:
         return canvas
 
     data = Table(["true class", *names], rows)
-    return Figure(arm.named("confusion"), arm.title, caption, draw, data, arms=[arm.look.arm])
+    return Figure(
+        variant.named("confusion"),
+        variant.title,
+        caption,
+        draw,
+        data,
+        variants=[variant.look.variant],
+    )
 
 
 def _class_order(runs: Sequence[Run]) -> tuple[list[int], list[int]]:
@@ -214,13 +235,15 @@ MOST_EPOCHS = 120  # that are drawn of one line
 
 
 def losses(block: Block) -> Figure | None:
-    """A panel for each term, arms as lines, over all epochs of all tasks."""
-    terms = {t: None for a in block.arms for r in a.runs for e in _epochs(r) for t in e["losses"]}
-    panels = {term: by_arm(block, partial(_of_term, term), each=False) for term in terms}
+    """A panel for each term, variants as lines, over all epochs of all tasks."""
+    terms = {
+        t: None for a in block.variants for r in a.runs for e in _epochs(r) for t in e["losses"]
+    }
+    panels = {term: by_variant(block, partial(_of_term, term), each=False) for term in terms}
     panels = {term: lines for term, lines in panels.items() if lines}
     if not panels:
         return None
-    ends = max((_task_ends(arm.runs[0]) for arm in block.arms), key=len)
+    ends = max((_task_ends(variant.runs[0]) for variant in block.variants), key=len)
 
     def draw() -> Canvas:
         columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
@@ -244,11 +267,11 @@ def losses(block: Block) -> Figure | None:
     return Figure(block.named("losses"), block.titled(title), caption, draw, data, "whole")
 
 
-def _of_term(term: str, arm: ArmRuns) -> Points:
+def _of_term(term: str, variant: ArmRuns) -> Points:
     """(number of the epoch, value) of all seeds; of many epochs only some."""
     every = [
         (number, event["losses"][term])
-        for run in arm.runs
+        for run in variant.runs
         for number, event in enumerate(_epochs(run), 1)
         if term in event["losses"]
     ]

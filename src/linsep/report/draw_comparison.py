@@ -1,19 +1,19 @@
-"""Arms beside each other: what an added term gains, accuracy against cost, and stability against
+"""Variants side by side: what an add-on gains, accuracy against cost, and stability against
 plasticity over the weight of a term."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
-from ..compare.arms import Estimate, spelled
 from ..compare.naming import is_bound
 from ..compare.statistics import Summary
 from ..compare.tables import Table, Value
 from ..compare.tradeoffs import Curve, curve_table, frontier
-from ..learning.metrics import METRICS, REPORTED, SETTINGS
+from ..compare.variants import Estimate, spelled
+from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
 from . import style
 from .canvas import Axes, Canvas, Figure
-from .gather import ArmRuns, Block, Gathered
+from .gather import ArmRuns, Block, LoadedRuns
 from .lines import Series, legend, plot, series, spread_note
 from .words import called, spread
 
@@ -25,7 +25,7 @@ TOO_FEW = 2  # pairs: their interval is so wide that others could not be seen be
 
 @dataclass(frozen=True)
 class Gain:
-    """One arm's metric minus that of the arm it extends."""
+    """One variant's metric minus that of the variant it extends."""
 
     label: str
     against: str
@@ -37,28 +37,28 @@ class Gain:
 Gains = dict[tuple[str, str], list[Gain]]  # by setting and metric
 
 
-def gains(gathered: Gathered) -> list[Figure]:
+def gains(loaded: LoadedRuns) -> list[Figure]:
     """One for every block in which a method with an added term and the one without were run."""
-    every = list(chain(*gathered.comparison.estimates))
-    drawn = [_gains(block, every) for block in gathered.blocks]
+    every = list(chain(*loaded.comparison.estimates))
+    drawn = [_gains(block, every) for block in loaded.blocks]
     return [figure for figure in drawn if figure is not None]
 
 
 def _gains(block: Block, estimates: Sequence[Estimate]) -> Figure | None:
     found: Gains = {}
-    for arm, estimate in product(block.arms, estimates):
-        if estimate.arm is arm.arm and (gain := _gain(arm, estimate)):
-            found.setdefault((estimate.setting, estimate.metric), []).append(gain)
+    for variant, estimate in product(block.variants, estimates):
+        if estimate.variant is variant.variant and (gain := _gain(variant, estimate)):
+            found.setdefault((estimate.protocol, estimate.metric), []).append(gain)
     if not found:
         return None
     rows: list[list[Value]] = [
-        [SETTINGS[setting], METRICS[metric].title, gain.label, gain.against, gain.found.mean,
+        [PROTOCOLS[protocol], METRICS[metric].title, gain.label, gain.against, gain.found.mean,
          gain.found.low, gain.found.high, gain.found.n, " ".join(map(repr, gain.each))]
-        for (setting, metric), many in found.items()
+        for (protocol, metric), many in found.items()
         for gain in many
     ]  # fmt: skip
     columns = (
-        "setting", "metric", "method", "against", "difference", "low", "high", "pairs", "values",
+        "protocol", "metric", "method", "against", "difference", "low", "high", "pairs", "values",
     )  # fmt: skip
     title = block.titled("Gain over the method without the term")
     caption, data = _caption(list(chain(*found.values()))), Table(columns, rows)
@@ -80,25 +80,25 @@ def _caption(gains: Sequence[Gain]) -> str:
     return " ".join([*said, "The shaded side is the better one."])
 
 
-def _gain(arm: ArmRuns, estimate: Estimate) -> Gain | None:
+def _gain(variant: ArmRuns, estimate: Estimate) -> Gain | None:
     pairs, against = estimate.pairs, estimate.against
     if pairs is None or against is None:
         return None
-    place = estimate.setting, estimate.metric
-    mine, theirs = (one.values(*place) for one in (estimate.arm, against))
+    place = estimate.protocol, estimate.metric
+    mine, theirs = (one.values(*place) for one in (estimate.variant, against))
     each = [mine[key] - theirs[key] for key in pairs.keys]
-    return Gain(arm.label, called(against), arm.look, pairs.difference, each)
+    return Gain(variant.label, called(against), variant.look, pairs.difference, each)
 
 
 def _drawn(gains: Gains) -> Canvas:
-    """A row of panels for each setting, a column for each metric, a line for each arm."""
-    settings = [s for s in SETTINGS if any(s == setting for setting, _ in gains)]
+    """A row of panels for each setting, a column for each metric, a line for each variant."""
+    settings = [s for s in PROTOCOLS if any(s == protocol for protocol, _ in gains)]
     most = max(map(len, gains.values()))
     canvas = Canvas("whole", len(settings) * (1.0 + 0.32 * most))
     places = list(product(settings, REPORTED))
     grid = canvas.panels(["" for _ in places], len(REPORTED))
-    for axes, (setting, metric) in zip(grid, places, strict=True):
-        many, about = gains.get((setting, metric), []), METRICS[metric]
+    for axes, (protocol, metric) in zip(grid, places, strict=True):
+        many, about = gains.get((protocol, metric), []), METRICS[metric]
         axes.set_title(f"{about.meaning} ({about.title})")
         higher = about.better == "max"
         axes.set_xlabel("points, higher is better →" if higher else "points, ← lower is better")
@@ -106,7 +106,7 @@ def _drawn(gains: Gains) -> Canvas:
         for place, gain in enumerate(many):
             _line(canvas, axes, place, gain)
         if metric == REPORTED[0]:
-            axes.set_ylabel(SETTINGS[setting])
+            axes.set_ylabel(PROTOCOLS[protocol])
             _names(axes, many)
     return canvas
 
@@ -150,7 +150,7 @@ def _line(canvas: Canvas, axes: Axes, place: int, gain: Gain) -> None:
         spread = f", 95 % {found.low:z.2f} to {found.high:z.2f}, {found.n} pairs"
     axes.plot([found.mean], [place], look.marker, markersize=6.5, **plain)
     said = f"{gain.label} − {gain.against}: {found.mean:+z.2f} points{spread}"
-    canvas.spot(axes, found.mean, place, said, arm=look.arm)
+    canvas.spot(axes, found.mean, place, said, variant=look.variant)
 
 
 def _names(axes: Axes, many: Sequence[Gain]) -> None:
@@ -161,7 +161,7 @@ def _names(axes: Axes, many: Sequence[Gain]) -> None:
         text.set_gid(gain.look.gid)
 
 
-# --- accuracy against cost: every arm at its passes, and the frontier of those nothing beats ------
+# --- accuracy against cost: every variant at its compute, and the frontier of those nothing beats -
 
 WIDE = 8.0  # times the smallest cost: beyond it the axis is logarithmic
 NEAR, APART = 0.005, 0.02  # costs that are almost equal, and how far apart they are drawn
@@ -174,32 +174,34 @@ CAPTION = (
 
 @dataclass(frozen=True)
 class Dot:
-    """One arm in one panel."""
+    """One variant in one panel."""
 
-    arm: ArmRuns
+    variant: ArmRuns
     cost: float
     faa: Summary
     leads: bool = False  # whether it is on the frontier
 
 
 def cost(block: Block) -> Figure | None:
-    """None unless the cost of at least two arms is on record."""
-    panels = {shown: dots for setting, shown in SETTINGS.items() if (dots := _dots(block, setting))}
+    """None unless the cost of at least two variants is on record."""
+    panels = {
+        shown: dots for protocol, shown in PROTOCOLS.items() if (dots := _dots(block, protocol))
+    }
     every = list(chain(*panels.values()))
-    if len({dot.arm.arm.label for dot in every}) < 2:
+    if len({dot.variant.variant.label for dot in every}) < 2:
         return None
     rows: list[list[Value]] = [
-        [shown, dot.arm.label, dot.cost, dot.faa.mean, dot.faa.std, dot.faa.n,
+        [shown, dot.variant.label, dot.cost, dot.faa.mean, dot.faa.std, dot.faa.n,
          "yes" if dot.leads else "no"]
         for shown, dots in panels.items()
         for dot in dots
     ]  # fmt: skip
-    data = Table(["setting", "method", "passes", "FAA", "std", "n", "frontier"], rows)
+    data = Table(["protocol", "method", "compute", "FAA", "std", "n", "frontier"], rows)
     several = any(dot.faa.n > 1 for dot in every)
     caption = CAPTION + (" Bars are one standard deviation over seeds." if several else "")
 
     def draw() -> Canvas:
-        canvas = Canvas("whole", 3.6 + 0.2 * (len(block.arms) // 4))
+        canvas = Canvas("whole", 3.6 + 0.2 * (len(block.variants) // 4))
         row = canvas.panels(panels)
         for axes, dots in zip(row, panels.values(), strict=True):
             _draw_dots(canvas, axes, dots)
@@ -211,13 +213,16 @@ def cost(block: Block) -> Figure | None:
     return Figure(block.named("cost"), title, caption, draw, data, "whole")
 
 
-def _dots(block: Block, setting: str) -> list[Dot]:
+def _dots(block: Block, protocol: str) -> list[Dot]:
     found = []
-    for arm in block.arms:
-        cost, faa = arm.arm.summary("cost", "passes"), arm.arm.summary(setting, "faa")
+    for variant in block.variants:
+        cost, faa = (
+            variant.variant.summary("cost", "compute"),
+            variant.variant.summary(protocol, "faa"),
+        )
         if cost is not None and faa is not None:
-            found.append(Dot(arm, cost.mean, faa))
-    rivals = [i for i, dot in enumerate(found) if not is_bound(dot.arm.arm.method)]
+            found.append(Dot(variant, cost.mean, faa))
+    rivals = [i for i, dot in enumerate(found) if not is_bound(dot.variant.variant.method)]
     for i in frontier([(found[i].cost, found[i].faa.mean) for i in rivals]):
         found[rivals[i]] = replace(found[rivals[i]], leads=True)
     return found
@@ -229,7 +234,7 @@ def _draw_dots(canvas: Canvas, axes: Axes, dots: Sequence[Dot]) -> None:
         style.log_scale(axes)
     axes.margins(x=0.12, y=0.12)
     for dot, x in zip(dots, _side_by_side(costs), strict=True):
-        label, look, faa = dot.arm.label, dot.arm.look, dot.faa
+        label, look, faa = dot.variant.label, dot.variant.look, dot.faa
         plain = {"color": look.colour, "gid": look.gid}
         if faa.std:
             ends = [faa.mean - faa.std, faa.mean + faa.std]
@@ -237,10 +242,10 @@ def _draw_dots(canvas: Canvas, axes: Axes, dots: Sequence[Dot]) -> None:
         mark = {"markersize": 7, "markeredgewidth": 0, "label": label}
         axes.plot([x], [faa.mean], look.marker, **mark, **plain)
         leads = ", on the frontier" if dot.leads else ""
-        said = f"{label}: {spread(faa)} % at {dot.cost:.2f} passes{leads}"
-        canvas.spot(axes, x, faa.mean, said, arm=look.arm)
+        said = f"{label}: {spread(faa)} % at {dot.cost:.2f} times the compute of fine-tuning{leads}"
+        canvas.spot(axes, x, faa.mean, said, variant=look.variant)
     _frontier(axes, [dot for dot in dots if dot.leads])
-    axes.set_xlabel("passes, as a multiple of fine-tuning's")
+    axes.set_xlabel("compute, relative to fine-tuning")
 
 
 def _side_by_side(costs: Sequence[float]) -> list[float]:
@@ -281,7 +286,7 @@ LOOKS = {
 def tradeoff(curve: Curve) -> Figure:
     label, place = style.clean(curve.title), style.clean(curve.place)
     weights = [f"{point.weight:g}" for point in curve.points]
-    panels = {shown: _lines(curve, setting) for setting, shown in SETTINGS.items()}
+    panels = {shown: _lines(curve, protocol) for protocol, shown in PROTOCOLS.items()}
 
     def draw() -> Canvas:
         canvas = Canvas("whole", 3.6)
@@ -303,11 +308,11 @@ def tradeoff(curve: Curve) -> Figure:
     return Figure(name, title, caption, draw, curve_table([curve]), "whole")
 
 
-def _lines(curve: Curve, setting: str) -> list[Series]:
+def _lines(curve: Curve, protocol: str) -> list[Series]:
     """A line over the weights for each metric."""
     found = []
     for metric in REPORTED:
-        arms = [point.arm.values(setting, metric) for point in curve.points]
-        values = [(float(i), v) for i, arm in enumerate(arms) for v in arm.values()]
+        variants = [point.variant.values(protocol, metric) for point in curve.points]
+        values = [(float(i), v) for i, variant in enumerate(variants) for v in variant.values()]
         found.append(series(METRICS[metric].title, LOOKS[metric], values))
     return [line for line in found if line]

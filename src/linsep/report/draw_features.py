@@ -9,8 +9,8 @@ from ..compare import statistics
 from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
-from .gather import ArmRuns, Block, Gathered
-from .lines import Points, by_arm, legend, lines_figure, six, thinned
+from .gather import ArmRuns, Block, LoadedRuns
+from .lines import Points, by_variant, legend, lines_figure, six, thinned
 
 # --- similarity (figure 5 of the paper) and drift ------------------------------------------------
 
@@ -24,8 +24,8 @@ def cka(block: Block) -> Figure | None:
         "Linear CKA (centred) of test images' features before and after learning a task: of "
         "classes seen in earlier tasks, and of the task's own, unseen before it.",
         {
-            "classes of earlier tasks": by_arm(block, _by_task("cka", "seen", "centred")),
-            "the task's own classes": by_arm(block, _by_task("cka", "unseen", "centred")),
+            "classes of earlier tasks": by_variant(block, _by_task("cka", "seen", "centred")),
+            "the task's own classes": by_variant(block, _by_task("cka", "unseen", "centred")),
         },
         panel="data", x="task", y="CKA", digits=3, share="y",
     )  # fmt: skip
@@ -40,16 +40,16 @@ def drift(block: Block) -> Figure | None:
         "What a linear map from old to new features misses",
         "Variance of features after a task that a linear map of those before it misses, on test "
         "images of earlier classes; the map is fitted to the task's own. Lower: drift is linear.",
-        {"classes of earlier tasks": by_arm(block, last)},
+        {"classes of earlier tasks": by_variant(block, last)},
         panel="data", x="task", y="variance missed",
     )  # fmt: skip
 
 
 def _by_task(name: str, *path: str | int) -> Callable[[ArmRuns], Points]:
-    """The points of an arm: the number at this path in what an analysis found of each task."""
-    return lambda arm: (
+    """The points of a variant: the number at this path in what an analysis found of each task."""
+    return lambda variant: (
         (task["task"] + 1, reduce(getitem, path, task))
-        for one in arm.analyses(name)
+        for one in variant.analyses(name)
         for task in one["tasks"]
     )
 
@@ -61,23 +61,23 @@ KINDS = ("singular values", "proj-acc(k), newest task", "proj-acc(k), all seen")
 PANELS = tuple(f"{kind}{scale}" for kind in KINDS for scale in ("", ", relative"))
 
 
-def spectrum(gathered: Gathered) -> list[Figure]:
-    """One for every arm; arms of a block have the same axes."""
+def spectrum(loaded: LoadedRuns) -> list[Figure]:
+    """One for every variant; variants of a block have the same axes."""
     drawn = []
-    for block in gathered.blocks:
-        known = [(arm, panels) for arm in block.arms if (panels := _spectra(arm))]
+    for block in loaded.blocks:
+        known = [(variant, panels) for variant in block.variants if (panels := _spectra(variant))]
         tops = {
             name: max(v for _, panels in known for curve in panels[name].values() for _, v in curve)
             for name in (PANELS if known else ())
         }
-        drawn += [_spectrum(arm, panels, tops) for arm, panels in known]
+        drawn += [_spectrum(variant, panels, tops) for variant, panels in known]
     return drawn
 
 
-def _spectra(arm: ArmRuns) -> dict[str, Curves]:
+def _spectra(variant: ArmRuns) -> dict[str, Curves]:
     """Means over seeds of each panel's curves; {} if there are none."""
     by_task: dict[int, list[Any]] = {}
-    for one in arm.analyses("spectrum"):
+    for one in variant.analyses("spectrum"):
         for task in one["tasks"]:
             by_task.setdefault(task["task"], []).append(task)
     panels: dict[str, Curves] = {name: {} for name in PANELS}
@@ -98,7 +98,7 @@ def _spectra(arm: ArmRuns) -> dict[str, Curves]:
     return panels if any(panels.values()) else {}
 
 
-def _spectrum(arm: ArmRuns, panels: dict[str, Curves], tops: Mapping[str, float]) -> Figure:
+def _spectrum(variant: ArmRuns, panels: dict[str, Curves], tops: Mapping[str, float]) -> Figure:
     rows: list[list[Value]] = [
         [name, task + 1, k, value]
         for name, curves in panels.items()
@@ -130,9 +130,17 @@ def _spectrum(arm: ArmRuns, panels: dict[str, Curves], tops: Mapping[str, float]
         "on test images, of the newest task and of all tasks seen, when features keep only their k "
         "largest principal directions. On the right, each curve as a share of its maximum."
     )
-    caption += " Means over seeds." if arm.averaged else ""
+    caption += " Means over seeds." if variant.averaged else ""
     data = Table(["panel", "after task", "k", "value"], rows)
-    return Figure(arm.named("spectrum"), arm.title, caption, draw, data, "half", [arm.look.arm])
+    return Figure(
+        variant.named("spectrum"),
+        variant.title,
+        caption,
+        draw,
+        data,
+        "half",
+        [variant.look.variant],
+    )
 
 
 # --- a plane before and after a task: figure 1 of the paper --------------------------------------
@@ -142,16 +150,16 @@ LEGEND = 24  # classes up to which each is named
 ALL_POINTS = 6000  # of all planes of a report
 
 
-def tsne(gathered: Gathered) -> list[Figure]:
-    """One for every arm that has a plane; where there are many, with fewer points each."""
-    having = [arm for arm in gathered.arms if arm.analyses("tsne")]
+def tsne(loaded: LoadedRuns) -> list[Figure]:
+    """One for every variant that has a plane; where there are many, with fewer points each."""
+    having = [variant for variant in loaded.variants if variant.analyses("tsne")]
     most = max(200, ALL_POINTS // max(1, len(having)))
-    return [_plane(arm, most) for arm in having]
+    return [_plane(variant, most) for variant in having]
 
 
-def _plane(arm: ArmRuns, most: int) -> Figure:
+def _plane(variant: ArmRuns, most: int) -> Figure:
     """The plane of the first seed that has one: planes have no mean."""
-    run = next(run for run in arm.runs if "tsne" in run.analyses)
+    run = next(run for run in variant.runs if "tsne" in run.analyses)
     whole = run.analyses["tsne"]
     every = -(-len(whole["labels"]) // most)
     content = whole | {name: whole[name][::every] for name in ("labels", *SIDES)}
@@ -187,7 +195,9 @@ def _plane(arm: ArmRuns, most: int) -> Figure:
         f"be compared. Dots: classes of earlier tasks; strokes: those of task {task}."
     )
     data = Table(["class", "kind", "x before", "y before", "x after", "y after"], rows)
-    return Figure(arm.named("plane"), arm.title, caption, draw, data, "half", [arm.look.arm])
+    return Figure(
+        variant.named("plane"), variant.title, caption, draw, data, "half", [variant.look.variant]
+    )
 
 
 def _dots(axes: Any, points: list[list[float]], colour: str, half: tuple[float, float]) -> None:

@@ -8,12 +8,12 @@ from ..compare import statistics
 from . import style
 from .canvas import Axes, Canvas, Figure
 from .draw_accuracy import heat_maps
-from .gather import ArmRuns, Block, Gathered, Matrix
+from .gather import ArmRuns, Block, LoadedRuns, Matrix
 from .lines import (
     Point,
     Series,
     borders,
-    by_arm,
+    by_variant,
     legend,
     plot,
     series,
@@ -26,18 +26,20 @@ from .lines import (
 # --- linear probes: figure 4 of the paper --------------------------------------------------------
 
 
-def probe(gathered: Gathered) -> list[Figure]:
-    made = [*map(_portions, gathered.blocks), *map(_rounds, gathered.arms)]
+def probe(loaded: LoadedRuns) -> list[Figure]:
+    made = [*map(_portions, loaded.blocks), *map(_rounds, loaded.variants)]
     return [figure for figure in made if figure is not None]
 
 
 def _portions(block: Block) -> Figure | None:
     """Linear probes of the final features over portions of the training images."""
-    lines = by_arm(block, lambda arm: (
+    lines = by_variant(block, lambda variant: (
         (fit["portion"], 100 * fit["accuracy"])
-        for one in arm.analyses("probe") for fit in one["final"]
+        for one in variant.analyses("probe") for fit in one["final"]
     ))  # fmt: skip
-    heads = by_arm(block, lambda arm: ((1.0, 100 * one["head"]) for one in arm.analyses("probe")))
+    heads = by_variant(
+        block, lambda variant: ((1.0, 100 * one["head"]) for one in variant.analyses("probe"))
+    )
     if not lines:
         return None
 
@@ -50,14 +52,14 @@ def _portions(block: Block) -> Figure | None:
             hollow = {"markerfacecolor": "none", "markersize": 8, "linestyle": "none"}
             axes.plot([1.3], [mean], marker="*", color=look.colour, gid=look.gid, **hollow)
             said = f"{head.label}, the head it was trained with: {mean:.1f} %"
-            canvas.spot(axes, 1.3, mean, said, arm=look.arm)
+            canvas.spot(axes, 1.3, mean, said, variant=look.variant)
         style.log_scale(axes)
         axes.set_xlabel("portion of the training images")
         axes.set_ylabel("accuracy, %")
         legend(canvas, [axes])
         return canvas
 
-    over = "draws and seeds" if block.arms[0].averaged else "draws"
+    over = "draws and seeds" if block.variants[0].averaged else "draws"
     caption = (
         "A linear classifier trained on frozen features of a portion of all training images. "
         f"Stars: the head that the run trained.{spread_note([lines], over)}"
@@ -68,9 +70,9 @@ def _portions(block: Block) -> Figure | None:
     return Figure(block.named("probe"), title, caption, draw, data, "whole")
 
 
-def _rounds(arm: ArmRuns) -> Figure | None:
+def _rounds(variant: ArmRuns) -> Figure | None:
     """After every task, on every task seen: a linear probe against the run's own head."""
-    rounds = [one["rounds"] for one in arm.analyses("probe") if one["rounds"]]
+    rounds = [one["rounds"] for one in variant.analyses("probe") if one["rounds"]]
     if not rounds:
         return None
     size = max(r["task"] for one in rounds for r in one) + 1
@@ -83,12 +85,12 @@ def _rounds(arm: ArmRuns) -> Figure | None:
 
     kinds = {"linear probe": "probe", "own head": "head"}
     found = {name: [matrix(one, kind) for one in rounds] for name, kind in kinds.items()}
-    mean = ", mean over seeds" if arm.averaged else ""
+    mean = ", mean over seeds" if variant.averaged else ""
     caption = (
         f"Accuracy in % on each task's test images, among the classes seen so far{mean}: what a "
         "linear classifier could still tell apart, and what the run's own head does."
     )
-    return heat_maps(arm, "separability", caption, found)
+    return heat_maps(variant, "separability", caption, found)
 
 
 # --- the backward projection A -------------------------------------------------------------------
@@ -110,16 +112,16 @@ PANELS = {
 VALUES = "singular values of A"
 
 
-def projection(gathered: Gathered) -> list[Figure]:
-    """One for each projecting term of each arm's method."""
+def projection(loaded: LoadedRuns) -> list[Figure]:
+    """One for each projecting term of each variant's method."""
     drawn = []
-    for arm in gathered.arms:
-        analyses = [one["places"] for one in arm.analyses("projection") if one["places"]]
+    for variant in loaded.variants:
+        analyses = [one["places"] for one in variant.analyses("projection") if one["places"]]
         terms = list(dict.fromkeys(p["term"] for places in analyses for p in places))
         for term in terms:
             seeds = [[p for p in places if p["term"] == term] for places in analyses]
             seeds = [places for places in seeds if _where(places) == _where(seeds[0])]
-            drawn.append(_projection(arm, term if len(terms) > 1 else "", seeds))
+            drawn.append(_projection(variant, term if len(terms) > 1 else "", seeds))
     return drawn
 
 
@@ -132,7 +134,7 @@ def _where(places: Sequence[Place]) -> list[str]:
     ]
 
 
-def _projection(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure:
+def _projection(variant: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure:
     """`term` is named if the method has several."""
     where, panels = _where(seeds[0]), {VALUES: _spectra(seeds)}
     for panel, names in PANELS.items():
@@ -162,7 +164,7 @@ def _projection(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Fi
             axes.legend()
         return canvas
 
-    title = f"{arm.title}: {term}" if term else arm.title
+    title = f"{variant.title}: {term}" if term else variant.title
     caption = (
         "The map A that recovers the old features from the new ones. Left, its singular values at "
         "the end of each task; middle, its distance from the identity (plain distillation) and "
@@ -171,8 +173,8 @@ def _projection(arm: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Fi
     )
     caption += spread_note(lines for panel, lines in panels.items() if panel != VALUES)
     data = table(panels, panel="panel", x="x", y="value")
-    named = arm.named("projection", term)
-    return Figure(named, title, caption, draw, data, "whole", [arm.look.arm])
+    named = variant.named("projection", term)
+    return Figure(named, title, caption, draw, data, "whole", [variant.look.variant])
 
 
 def _spectra(seeds: Sequence[Sequence[Place]]) -> list[Series]:

@@ -28,15 +28,15 @@ class Sprite:
     source: str  # data: URL
     width: int
     height: int
-    arm: str  # that it comes and goes with
+    variant: str  # that it comes and goes with
 
 
-def first_memory(arm: ArmRuns) -> tuple[Run, Memory] | None:
+def first_memory(variant: ArmRuns) -> tuple[Run, Memory] | None:
     """The first seed that has a memory, and its rows."""
-    return next(((run, rows) for run in arm.runs if (rows := run.memory())), None)
+    return next(((run, rows) for run in variant.runs if (rows := run.memory())), None)
 
 
-def composition(arm: ArmRuns, run: Run, memory: Memory) -> Figure:
+def composition(variant: ArmRuns, run: Run, memory: Memory) -> Figure:
     """Rows of each class."""
     labels, _ = memory
     counts = Counter(labels)
@@ -52,7 +52,7 @@ def composition(arm: ArmRuns, run: Run, memory: Memory) -> Figure:
         heights = [counts[c] for c in order]
         ends, top = np.cumsum([len(task) for task in run.tasks]).tolist(), max(heights) or 1
         if len(order) <= NAMED:
-            axes.bar(range(len(order)), heights, color=arm.look.colour, width=0.8)
+            axes.bar(range(len(order)), heights, color=variant.look.colour, width=0.8)
             short = [style.clean(names[c], 12) for c in order]
             axes.set_xticks(range(len(order)), short, rotation=90)
             for i, c in enumerate(order):
@@ -60,7 +60,7 @@ def composition(arm: ArmRuns, run: Run, memory: Memory) -> Figure:
                 canvas.spot(axes, i, top / 2, said, (1, top))
         else:  # one shape for all, and a spot for each task
             edges = [i - 0.5 for i in range(len(order) + 1)]
-            axes.stairs(heights, edges, color=arm.look.colour, fill=True)
+            axes.stairs(heights, edges, color=variant.look.colour, fill=True)
             axes.set_xticks([])
             axes.set_xlabel("class, by task")
             for task, end in enumerate(ends):
@@ -77,10 +77,12 @@ def composition(arm: ArmRuns, run: Run, memory: Memory) -> Figure:
     tasks = ", ".join(f"{t}: {n}" for t, n in sorted(per_task.items(), key=lambda p: p[0] or 0))
     caption = f"{len(labels)} rows at the end of seed {run.seed}; by task {tasks}."
     data = Table(["task", "class", "name", "rows"], rows)
-    return Figure(arm.named("memory"), arm.title, caption, draw, data, arms=[arm.look.arm])
+    return Figure(
+        variant.named("memory"), variant.title, caption, draw, data, variants=[variant.look.variant]
+    )
 
 
-def sprite(arm: ArmRuns, run: Run, memory: Memory) -> Sprite | None:
+def sprite(variant: ArmRuns, run: Run, memory: Memory) -> Sprite | None:
     """A few images of every class, or None if they are no pictures."""
     from PIL import Image
 
@@ -106,10 +108,10 @@ def sprite(arm: ArmRuns, run: Run, memory: Memory) -> Sprite | None:
     (sheet.convert("L") if grey else sheet.quantize(64)).save(out, "PNG", optimize=True)
     names = ", ".join(run.classes[c] for c in order)
     return Sprite(
-        title=f"{arm.label}: at most {each} of each class",
+        title=f"{variant.label}: at most {each} of each class",
         alt=f"images in the memory, class by class: {names}",
         source="data:image/png;base64," + base64.b64encode(out.getvalue()).decode(),
         width=sheet.width,
         height=sheet.height,
-        arm=arm.look.arm,
+        variant=variant.look.variant,
     )

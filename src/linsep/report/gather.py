@@ -1,6 +1,6 @@
 """From run folders to what a report shows: results, events, timings, analyses, memories.
 
-Runs are sorted into arms, and arms into blocks, which share all settings but those of the method.
+Runs are sorted into variants, and variants into blocks, which share all settings but the method's.
 What a run lacks is absent; a run or an analysis that cannot be read is left out and named.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from ..analysis import ANALYSES
 from ..analysis.analyse import Content, stored
-from ..compare.arms import Arm, Comparison, Fields, compare, data_names, spelled
 from ..compare.naming import is_bound
+from ..compare.variants import Comparison, Fields, Variant, compare, data_names, spelled
 from ..errors import ConfigError, StateError
 from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record
@@ -93,29 +93,29 @@ class Run:
 
 @dataclass(frozen=True)
 class ArmRuns:
-    """One arm's runs in the order of seeds, and how it is labelled and drawn."""
+    """One variant's runs in the order of seeds, and how it is labelled and drawn."""
 
-    arm: Arm
+    variant: Variant
     runs: Sequence[Run]
     look: style.Look
-    averaged: bool  # whether any arm of the report has several seeds
+    averaged: bool  # whether any variant of the report has several seeds
 
     @property
     def label(self) -> str:
-        return style.labelled(self.arm.title, bound=is_bound(self.arm.method))
+        return style.labelled(self.variant.title, bound=is_bound(self.variant.method))
 
     @property
     def title(self) -> str:
-        """The label, and which block the arm is of if there are several."""
-        return f"{self.label} ({self.arm.place})" if self.arm.place else self.label
+        """The label, and which block the variant is of if there are several."""
+        return f"{self.label} ({self.variant.place})" if self.variant.place else self.label
 
     def named(self, kind: str, part: str = "") -> str:
-        """The name of a figure of this kind about this arm alone, or about a part of it."""
-        return style.slug(kind, spelled(self.arm.block), self.arm.label, part)
+        """The name of a figure of this kind about this variant alone, or about a part of it."""
+        return style.slug(kind, spelled(self.variant.block), self.variant.label, part)
 
-    def matrices(self, setting: str) -> list[Matrix]:
+    def matrices(self, protocol: str) -> list[Matrix]:
         """Shares: row = after task t, column = on task i; None where nothing was measured."""
-        found = [run.results.get("matrices", {}).get(setting) for run in self.runs]
+        found = [run.results.get("matrices", {}).get(protocol) for run in self.runs]
         return [matrix for matrix in found if matrix]
 
     def analyses(self, name: str) -> list[Content]:
@@ -126,14 +126,14 @@ class ArmRuns:
 
 @dataclass(frozen=True)
 class Block:
-    """Arms that may be drawn in one figure."""
+    """Variants that may be drawn in one figure."""
 
     settings: Fields
-    arms: Sequence[ArmRuns]
+    variants: Sequence[ArmRuns]
 
     @property
     def title(self) -> str:
-        return self.arms[0].arm.place
+        return self.variants[0].variant.place
 
     def titled(self, text: str) -> str:
         return f"{text} ({self.title})" if self.title else text
@@ -144,34 +144,34 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class LoadedRuns:
     comparison: Comparison
     blocks: Sequence[Block]
     left_out: Sequence[tuple[str, str]]  # a run's name, and why
 
     @property
     def scenarios(self) -> str:
-        return ", ".join(sorted(set(data_names(self.comparison.arms).values())))
+        return ", ".join(sorted(set(data_names(self.comparison.variants).values())))
 
     @property
-    def arms(self) -> list[ArmRuns]:
-        return [arm for block in self.blocks for arm in block.arms]
+    def variants(self) -> list[ArmRuns]:
+        return [variant for block in self.blocks for variant in block.variants]
 
     @property
     def legend(self) -> list[ArmRuns]:
-        """An arm for each look: the same methods may be in several blocks."""
+        """An variant for each look: the same methods may be in several blocks."""
         found: dict[str, ArmRuns] = {}
-        for arm in self.arms:
-            found.setdefault(arm.look.arm, arm)
+        for variant in self.variants:
+            found.setdefault(variant.look.variant, variant)
         return list(found.values())
 
     @property
     def runs(self) -> list[Run]:
-        return [run for arm in self.arms for run in arm.runs]
+        return [run for variant in self.variants for run in variant.runs]
 
 
-def gather(records: Iterable[Record]) -> Gathered:
-    """Finished runs in blocks and arms; ConfigError if none is finished."""
+def load_runs(records: Iterable[Record]) -> LoadedRuns:
+    """Finished runs in blocks and variants; ConfigError if none is finished."""
     given = {record.folder: record for record in records}.values()
     runs: dict[Path, Run] = {}
     left_out = []
@@ -194,15 +194,15 @@ def gather(records: Iterable[Record]) -> Gathered:
             f"nothing to report: no finished run among the {len(left_out)} asked for{named}"
         )
     comparison = compare(run.record for run in runs.values())
-    looks = style.looks([(arm.method, arm.label) for arm in comparison.arms])
-    averaged = any(len(arm.runs) > 1 for arm in comparison.arms)
+    looks = style.looks([(variant.method, variant.label) for variant in comparison.variants])
+    averaged = any(len(variant.runs) > 1 for variant in comparison.variants)
     blocks: dict[Fields, list[ArmRuns]] = {}
-    for arm in comparison.arms:
-        members = [runs[arm.runs[seed].folder] for seed in sorted(arm.runs)]
-        look = looks[arm.method, arm.label]
-        blocks.setdefault(arm.block, []).append(ArmRuns(arm, members, look, averaged))
-    found = [Block(settings, arms) for settings, arms in blocks.items()]
-    return Gathered(comparison, found, left_out)
+    for variant in comparison.variants:
+        members = [runs[variant.runs[seed].folder] for seed in sorted(variant.runs)]
+        look = looks[variant.method, variant.label]
+        blocks.setdefault(variant.block, []).append(ArmRuns(variant, members, look, averaged))
+    found = [Block(settings, variants) for settings, variants in blocks.items()]
+    return LoadedRuns(comparison, found, left_out)
 
 
 def _analyses(folder: Path) -> tuple[dict[str, Content], list[str]]:

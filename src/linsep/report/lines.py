@@ -20,7 +20,7 @@ SPOTS = 30  # of one line, at most
 FEW = 4  # lines whose bands can be told apart
 ALL_SPOTS = 300  # of one panel, about
 DOTS = 400  # single values in one panel, at most
-BESIDE = 0.2  # of the smallest step between places: how far dots are moved, arm by arm
+BESIDE = 0.2  # of the smallest step between places: how far dots are moved, variant by variant
 Points = Iterable[tuple[float, float]]  # (x, value), of all seeds
 
 
@@ -59,9 +59,14 @@ def series(label: str, look: Look, found: Points, *, each: bool = True) -> Serie
     return Series(label, look, points) if points else None
 
 
-def by_arm(block: Block, points: Callable[[ArmRuns], Points], *, each: bool = True) -> list[Series]:
-    """A line for each arm that has any points."""
-    drawn = (series(arm.label, arm.look, points(arm), each=each) for arm in block.arms)
+def by_variant(
+    block: Block, points: Callable[[ArmRuns], Points], *, each: bool = True
+) -> list[Series]:
+    """A line for each variant that has any points."""
+    drawn = (
+        series(variant.label, variant.look, points(variant), each=each)
+        for variant in block.variants
+    )
     return [line for line in drawn if line]
 
 
@@ -94,7 +99,7 @@ def plot(
         for p in line.points[:: math.ceil(len(xs) / most)]:
             spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
             said = f"{line.label}, {where(p.x)}: {p.mean:.{digits}f}{spread}{unit}"
-            canvas.spot(axes, p.x, p.mean, said, arm=look.arm)
+            canvas.spot(axes, p.x, p.mean, said, variant=look.variant)
     if dotted(lines):
         _dots(axes, lines, beside)
 
@@ -117,7 +122,7 @@ def spread_note(panels: Iterable[Sequence[Series]], over: str = "seeds") -> str:
 
 
 def _dots(axes: Axes, lines: Sequence[Series], beside: float) -> None:
-    """Single values, each arm's a little beside its means so that they cover no other arm's."""
+    """Single values, each variant's a little beside its means so that they cover no other's."""
     places = sorted({p.x for line in lines for p in line.points})
     step = min((b - a for a, b in pairwise(places)), default=1.0)
     for number, line in enumerate(lines):
@@ -190,7 +195,7 @@ def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 6) -> None:
     for drawn, *parts in zip(found.values(), made.get_texts(), made.legend_handles, strict=True):
         if (gid := drawn.get_gid()) is not None:  # a script finds it, and what it stands for
             for part in parts:
-                part.set_gid(gid.replace("arm-", "key-"))
+                part.set_gid(gid.replace("variant-", "key-"))
 
 
 def borders(axes: Axes, places: Iterable[float]) -> None:

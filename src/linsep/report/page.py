@@ -23,12 +23,12 @@ from ..learning.metrics import COSTS
 from ..optional import needed
 from . import draw_accuracy, draw_comparison, draw_features, draw_heads, draw_memory, words
 from .canvas import Figure, Room, numbered, swatch
-from .gather import Gathered
+from .gather import LoadedRuns
 from .style import clean
 
 Drawn = Iterable[Figure | None]
 # Of each analysis the title of its section, and its figures.
-ANALYSED: Mapping[str, tuple[str, Callable[[Gathered], Drawn]]] = {
+ANALYSED: Mapping[str, tuple[str, Callable[[LoadedRuns], Drawn]]] = {
     "spectrum": ("Spectrum of the features", draw_features.spectrum),
     "probe": ("Linear separability", draw_heads.probe),
     "cka": ("Similarity of features", lambda found: map(draw_features.cka, found.blocks)),
@@ -78,11 +78,11 @@ class Section:
         return not any(parts)
 
 
-def page(gathered: Gathered) -> str:
+def page(loaded: LoadedRuns) -> str:
     """The report of these runs; the same runs give the same bytes."""
     needed("matplotlib", "a report")
     jinja2 = needed("jinja2", "a report")
-    made = sections(gathered)
+    made = sections(loaded)
     script = _text("report.js")
     digest = base64.b64encode(sha256(script.encode()).digest()).decode()
     environment = jinja2.Environment(
@@ -90,11 +90,11 @@ def page(gathered: Gathered) -> str:
     )
     safe = jinja2.utils.markupsafe.Markup
     whole = environment.from_string(_text("template.html.j2")).render(
-        title=title(gathered),
+        title=title(loaded),
         version=__version__,
-        lead=words.lead(gathered),
+        lead=words.lead(loaded),
         sections=made,
-        legend=gathered.legend,
+        legend=loaded.legend,
         swatch=lambda look: safe(swatch(look)),
         style=safe(_text("report.css")),
         script=safe(script),
@@ -106,16 +106,16 @@ def page(gathered: Gathered) -> str:
     return str(whole)
 
 
-def figures(gathered: Gathered) -> Sequence[Figure]:
+def figures(loaded: LoadedRuns) -> Sequence[Figure]:
     """Every figure of the page."""
     needed("matplotlib", "a report")
-    return [figure for section in sections(gathered) for figure in section.figures]
+    return [figure for section in sections(loaded) for figure in section.figures]
 
 
-def title(gathered: Gathered) -> str:
-    methods = list(dict.fromkeys(arm.label for arm in gathered.arms))
+def title(loaded: LoadedRuns) -> str:
+    methods = list(dict.fromkeys(variant.label for variant in loaded.variants))
     shown = ", ".join(methods[:5]) + (f" and {len(methods) - 5} more" if len(methods) > 5 else "")
-    return clean(f"{gathered.scenarios}: {shown}", 160)
+    return clean(f"{loaded.scenarios}: {shown}", 160)
 
 
 def packed(data: dict[str, str]) -> str:
@@ -131,44 +131,44 @@ def _text(name: str) -> str:
 # --- sections ------------------------------------------------------------------------------------
 
 
-def sections(gathered: Gathered) -> list[Section]:
+def sections(loaded: LoadedRuns) -> list[Section]:
     """All that have something to show; figures' names are unique among all of them."""
-    found = [section for section in _all(gathered) if not section.empty]
+    found = [section for section in _all(loaded) if not section.empty]
     figures = iter(numbered([figure for section in found for figure in section.figures]))
     return [replace(s, figures=[next(figures) for _ in s.figures]) for s in found]
 
 
-def _all(gathered: Gathered) -> Iterator[Section]:
-    blocks, arms = gathered.blocks, gathered.arms
-    yield _headline(gathered)
+def _all(loaded: LoadedRuns) -> Iterator[Section]:
+    blocks, variants = loaded.blocks, loaded.variants
+    yield _headline(loaded)
     yield _drawn("over-tasks", "Accuracy over tasks", map(draw_accuracy.over_tasks, blocks))
     yield _drawn("forgetting", "Forgetting", map(draw_accuracy.forgetting, blocks))
-    yield _runs(gathered)
-    yield _drawn("matrices", "Accuracy matrices", map(draw_accuracy.matrices, arms))
-    yield _drawn("confusion", "Confusion matrices", map(draw_accuracy.confusion, arms))
+    yield _runs(loaded)
+    yield _drawn("matrices", "Accuracy matrices", map(draw_accuracy.matrices, variants))
+    yield _drawn("confusion", "Confusion matrices", map(draw_accuracy.confusion, variants))
     yield _drawn("losses", "Loss terms", map(draw_accuracy.losses, blocks))
     for name, (heading, draw) in ANALYSED.items():
-        if any(name in run.analyses for run in gathered.runs):
-            yield _drawn(name, heading, draw(gathered))
-    curves = tradeoff(gathered.comparison)
+        if any(name in run.analyses for run in loaded.runs):
+            yield _drawn(name, heading, draw(loaded))
+    curves = tradeoff(loaded.comparison)
     over_weights = [curve_table(curves)] if curves else []
     drawn = map(draw_comparison.tradeoff, curves)
     yield _drawn("tradeoff", "Stability against plasticity", drawn, over_weights)
-    yield _cost(gathered)
-    yield _memory(gathered)
-    yield _drawn("time", "Time", [], [words.speed(gathered)], [
+    yield _cost(loaded)
+    yield _memory(loaded)
+    yield _drawn("time", "Time", [], [words.speed(loaded)], [
         "Seconds of a whole run, its tests and saves included, and images of the stream. They "
         "depend on the machine and on its other work as much as on the method."
     ])  # fmt: skip
-    yield _audit(gathered)
-    s = "s" if len(gathered.runs) > 1 else ""
+    yield _audit(loaded)
+    s = "s" if len(loaded.runs) > 1 else ""
     yield replace(
         _drawn(
             "origin", f"Environment{s} and command{s} to repeat the run{s}", [],
-            [words.environments(gathered)],
+            [words.environments(loaded)],
         ),
-        commands=words.install(gathered),
-        recipes=words.recipes(gathered),
+        commands=words.install(loaded),
+        recipes=words.recipes(loaded),
     )  # fmt: skip
 
 
@@ -185,9 +185,9 @@ def _drawn(
     return Section(name, title, tables=shown, figures=drawn, notes=notes)
 
 
-def _headline(gathered: Gathered) -> Section:
-    comparison = gathered.comparison
-    several = any(len(arm.runs) > 1 for arm in comparison.arms)
+def _headline(loaded: LoadedRuns) -> Section:
+    comparison = loaded.comparison
+    several = any(len(variant.runs) > 1 for variant in comparison.variants)
     tables = [Shown(words.named(summary(comparison, intervals=several)))]
     gains = words.named(differences(comparison))
     if gains.rows:
@@ -198,52 +198,56 @@ def _headline(gathered: Gathered) -> Section:
         "FAA and ALA, lower for FF."
     )
     text += " The ± is the standard deviation over seeds." if several else ""
-    if any(is_bound(arm.method) for arm in comparison.arms):
+    if any(is_bound(variant.method) for variant in comparison.variants):
         text += " JT trains on all tasks at once: a bound, which is not ranked with the others."
-    figures = draw_comparison.gains(gathered)
+    figures = draw_comparison.gains(loaded)
     return Section("numbers", "Results", [text], tables, figures, notes=said)
 
 
-def _runs(gathered: Gathered) -> Section:
-    table, marked = words.differing(gathered)
+def _runs(loaded: LoadedRuns) -> Section:
+    table, marked = words.differing(loaded)
     folded = {
-        "Settings that all runs share" if len(gathered.runs) > 1 else "Settings of the run":
-            words.common(gathered),
-        "Options of the methods" if len(gathered.arms) > 1 else "Options of the method":
-            words.own_options(gathered),
+        "Settings that all runs share" if len(loaded.runs) > 1 else "Settings of the run":
+            words.common(loaded),
+        "Options of the methods" if len(loaded.variants) > 1 else "Options of the method":
+            words.own_options(loaded),
     }  # fmt: skip
-    tables = [Shown(table, marked=frozenset(marked))] if len(gathered.arms) > 1 else []
+    tables = [Shown(table, marked=frozenset(marked))] if len(loaded.variants) > 1 else []
     tables += [Shown(t, fold=title) for title, t in folded.items() if t.rows]
-    text = [words.counted(gathered)]
-    left = [f"{name}: {why}" for name, why in gathered.left_out]
+    text = [words.counted(loaded)]
+    left = [f"{name}: {why}" for name, why in loaded.left_out]
     if left:
         more = f" and {len(left) - 10} more" if len(left) > 10 else ""
         text.append(f"Left out: {'; '.join(left[:10])}{more}.")
-    note = ["Marked cells differ from what most arms have."] if marked else []
+    note = ["Marked cells differ from what most variants have."] if marked else []
     return Section("runs", "Runs and settings", text, tables, notes=note)
 
 
-def _cost(gathered: Gathered) -> Section:
-    table = words.costs(gathered)
+def _cost(loaded: LoadedRuns) -> Section:
+    table = words.costs(loaded)
     meaning = [
         f"{name.rpartition('.')[2]}: {text}"
         for name, text in COSTS.items()
-        if any(arm.arm.values("cost", name) for arm in gathered.arms)
+        if any(variant.variant.values("cost", name) for variant in loaded.variants)
     ]
     note = f"{'; '.join(meaning)}. A pass backward counts as two forward; tests do not count."
-    figures = map(draw_comparison.cost, gathered.blocks)
+    figures = map(draw_comparison.cost, loaded.blocks)
     return _drawn("cost", "Cost", figures, [table], [note] if table else [])
 
 
-def _memory(gathered: Gathered) -> Section:
-    found = [(arm, *first) for arm in gathered.arms if (first := draw_memory.first_memory(arm))]
+def _memory(loaded: LoadedRuns) -> Section:
+    found = [
+        (variant, *first)
+        for variant in loaded.variants
+        if (first := draw_memory.first_memory(variant))
+    ]
     figures = [draw_memory.composition(*one) for one in found]
     sprites = [made for one in found if (made := draw_memory.sprite(*one))]
     return Section("memory", "Contents of the memory", figures=figures, sprites=sprites)
 
 
-def _audit(gathered: Gathered) -> Section:
-    found = words.audit(gathered)
+def _audit(loaded: LoadedRuns) -> Section:
+    found = words.audit(loaded)
     law = "FAA + (T−1)/T · FF is the mean peak accuracy and so cannot exceed 100."
     said = f"{len(found)} finding{'s' if len(found) > 1 else ''}:" if found else "No finding."
     return Section("audit", "Audit of the metrics", text=[f"{law} {said}", *found[:50]])

@@ -69,17 +69,17 @@
 
   // --- methods: a click in a legend hides one or shows it again, in all figures and tables
   const keys = [...document.querySelectorAll("#legend .key")];
-  const arms = keys.map((key) => key.dataset.arm);
+  const variants = keys.map((key) => key.dataset.variant);
   const hidden = new Set();
-  const byName = new Map(keys.map((key) => [key.textContent.trim(), key.dataset.arm]));
+  const byName = new Map(keys.map((key) => [key.textContent.trim(), key.dataset.variant]));
   for (const table of document.querySelectorAll("table")) {
     const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
-    const column = ["arm", "method"].map((name) => heads.indexOf(name)).find((at) => at >= 0);
+    const column = ["variant", "method"].map((name) => heads.indexOf(name)).find((at) => at >= 0);
     if (column === undefined) continue;
     for (const body of table.tBodies) {
       for (const row of body.rows) {
-        const arm = byName.get(row.cells[column].textContent.trim());
-        if (arm !== undefined) row.dataset.arm = arm;
+        const variant = byName.get(row.cells[column].textContent.trim());
+        if (variant !== undefined) row.dataset.variant = variant;
       }
     }
   }
@@ -87,7 +87,7 @@
     const press = document.createElement("button");
     press.type = "button";
     press.className = "key";
-    press.dataset.arm = key.dataset.arm;
+    press.dataset.variant = key.dataset.variant;
     press.title = "Click to hide or show, Shift-click to show it alone";
     press.append(...key.childNodes);
     key.replaceWith(press);
@@ -95,22 +95,22 @@
   });
   const all = document.createElement("button");
   const follow = () => {
-    for (const part of document.querySelectorAll("[data-arm]")) {
-      const off = part.dataset.arm.split(" ").every((arm) => hidden.has(arm));
+    for (const part of document.querySelectorAll("[data-variant]")) {
+      const off = part.dataset.variant.split(" ").every((variant) => hidden.has(variant));
       part.classList.toggle("off", off);
     }
     for (const press of buttons) {
-      press.setAttribute("aria-pressed", String(!hidden.has(press.dataset.arm)));
+      press.setAttribute("aria-pressed", String(!hidden.has(press.dataset.variant)));
     }
     all.disabled = !hidden.size;
     hide();
   };
-  const choose = (arm, alone) => {
+  const choose = (variant, alone) => {
     if (alone) {
-      for (const other of arms) hidden.add(other);
-      hidden.delete(arm);
-    } else if (!hidden.delete(arm)) hidden.add(arm);
-    if (hidden.size === arms.length) hidden.clear(); // a page with nothing on it helps nobody
+      for (const other of variants) hidden.add(other);
+      hidden.delete(variant);
+    } else if (!hidden.delete(variant)) hidden.add(variant);
+    if (hidden.size === variants.length) hidden.clear(); // a page with nothing on it helps nobody
     follow();
   };
   const showAll = () => { hidden.clear(); follow(); };
@@ -214,7 +214,7 @@
     all.addEventListener("click", showAll);
     document.getElementById("legend").append(all);
     for (const key of [...buttons, ...document.querySelectorAll(".drawing .key")]) {
-      key.addEventListener("click", (event) => choose(key.dataset.arm, event.shiftKey));
+      key.addEventListener("click", (event) => choose(key.dataset.variant, event.shiftKey));
     }
     follow();
   }

@@ -4,8 +4,8 @@ Colours are Okabe and Ito's, which colour-blind readers can tell apart; yellow i
 cannot be seen on white. Black is written as the colour of the page's text, so that it turns white
 in the dark. A base method has its colour and marker. With BFP it has another colour, far from the
 first for every kind of colour vision, another marker and dashes, since these two are compared.
-Other terms keep the base's colour. Arms of one method that differ in options share the colour and
-differ in dashes and markers.
+Other add-ons keep the base's colour. Variants of one method that differ in options share the colour
+and differ in dashes and markers.
 """
 
 import re
@@ -44,7 +44,7 @@ MARKERS = {
     "P": {"bfp": "p", "bfp2": "<", "fd": ">"},
     "X": {"bfp": "H", "bfp2": "d", "fd": "*"},
 }
-MORE = ("D", "p", "<", ">", "*", "X", "H")  # of further arms of one method
+MORE = ("D", "p", "<", ">", "*", "X", "H")  # of further variants of one method
 DASHES = ("-", "--", ":", "-.")
 
 TEXT = 9.0  # points of the smallest text
@@ -67,16 +67,16 @@ class Look:
     colour: str
     marker: str
     dash: str
-    arm: str = ""  # the entry of the page's legend that it is of
+    variant: str = ""  # the entry of the page's legend that it is of
 
     @property
     def gid(self) -> str | None:
-        """The mark of an arm's parts in a drawing, by which the page's script finds them."""
-        return f"arm-{self.arm}" if self.arm else None
+        """The mark of a variant's parts in a drawing, by which the page's script finds them."""
+        return f"variant-{self.variant}" if self.variant else None
 
 
 def labelled(title: str, *, bound: bool) -> str:
-    """An arm's title, and whether it is a bound for the others: 'JT (bound)'."""
+    """An variant's title, and whether it is a bound for the others: 'JT (bound)'."""
     return clean(title) + (" (bound)" if bound else "")
 
 
@@ -95,11 +95,11 @@ def marker(method: str) -> str:
     return MARKERS.get(plain, MARKERS["o"]).get(terms[-1], "d") if terms else plain
 
 
-def looks(arms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
-    """Return the look of every (method, label); arms of one method differ in dashes."""
+def looks(variants: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
+    """Return the look of every (method, label); variants of one method differ in dashes."""
     found: dict[tuple[str, str], Look] = {}
     before: dict[str, int] = {}
-    for method, label in dict.fromkeys(arms):  # the same arm may be in several blocks
+    for method, label in dict.fromkeys(variants):  # the same variant may be in several blocks
         shape, first = marker(method), 1 if "+" in method else 0
         number = before.setdefault(method, 0)
         before[method] += 1

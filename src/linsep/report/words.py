@@ -9,13 +9,13 @@ from itertools import chain
 from typing import Any
 
 from ..compare import statistics
-from ..compare.arms import Arm, shown
 from ..compare.naming import is_bound
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
 from ..compare.tables import Spread, Table, Value
-from ..learning.metrics import COSTS, METRICS, REPORTED, SETTINGS
+from ..compare.variants import Variant, shown
+from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from ..learning.metrics import audit as flaws
-from .gather import ArmRuns, Block, Gathered, Run
+from .gather import ArmRuns, Block, LoadedRuns, Run
 from .style import labelled
 
 METRIC = "final average accuracy (FAA) in Class-IL"
@@ -33,27 +33,29 @@ class Answer:
     gains: Sequence[str]
 
 
-def lead(gathered: Gathered) -> list[Answer]:
+def lead(loaded: LoadedRuns) -> list[Answer]:
     """Return an answer per block: the highest mean, and what the paired tests support."""
-    found = [_about(gathered, block) for block in gathered.blocks[:4]]
+    found = [_about(loaded, block) for block in loaded.blocks[:4]]
     return [answer for answer in found if answer.text]
 
 
-def _about(gathered: Gathered, block: Block) -> Answer:
-    figures = [f for f in chain(*gathered.comparison.estimates) if f.arm.block == block.settings]
-    faa = [f for f in figures if (f.setting, f.metric) == ("class_il", "faa")]
-    known = [(f.arm, f.summary) for f in faa if f.summary is not None]
-    rivals = [(arm, s) for arm, s in known if not is_bound(arm.method)]
+def _about(loaded: LoadedRuns, block: Block) -> Answer:
+    figures = [f for f in chain(*loaded.comparison.estimates) if f.variant.block == block.settings]
+    faa = [f for f in figures if (f.protocol, f.metric) == ("class_il", "faa")]
+    known = [(f.variant, f.summary) for f in faa if f.summary is not None]
+    rivals = [(variant, s) for variant, s in known if not is_bound(variant.method)]
     ranked = sorted(rivals or known, key=lambda pair: -pair[1].mean)
     pairs = [
-        (f.arm, f.against, f.pairs.difference)
+        (f.variant, f.against, f.pairs.difference)
         for f in faa
         if f.against is not None and f.pairs is not None
     ]
     text = list(_ahead(f"{block.title}: " if block.title else "", ranked))
-    for arm, bound in known if rivals else ():
-        if is_bound(arm.method):
-            text.append(f"{called(arm)}, trained on all data at once, reaches {spread(bound)} %.")
+    for variant, bound in known if rivals else ():
+        if is_bound(variant.method):
+            text.append(
+                f"{called(variant)}, trained on all data at once, reaches {spread(bound)} %."
+            )
     compared = [pair for a, b, _ in pairs for pair in ((a, b), (b, a))]
     if len(ranked) > 1 and (ranked[0][0], ranked[1][0]) not in compared:
         text += _first_two(ranked[0][0], ranked[1][0])
@@ -63,7 +65,7 @@ def _about(gathered: Gathered, block: Block) -> Answer:
     return Answer(" ".join(text), gains)
 
 
-def _ahead(place: str, ranked: Sequence[tuple[Arm, Summary]]) -> Iterator[str]:
+def _ahead(place: str, ranked: Sequence[tuple[Variant, Summary]]) -> Iterator[str]:
     if not ranked:
         return
     (best, top), *rest = ranked
@@ -78,8 +80,8 @@ def _ahead(place: str, ranked: Sequence[tuple[Arm, Summary]]) -> Iterator[str]:
     )
 
 
-def _first_two(best: Arm, second: Arm) -> Iterator[str]:
-    mine, theirs = (arm.values("class_il", "faa") for arm in (best, second))
+def _first_two(best: Variant, second: Variant) -> Iterator[str]:
+    mine, theirs = (variant.values("class_il", "faa") for variant in (best, second))
     if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
         gap = paired(mine, theirs).difference
         yield _said(best, second, gap)
@@ -87,8 +89,8 @@ def _first_two(best: Arm, second: Arm) -> Iterator[str]:
             yield "(These two were chosen by rank, which the interval does not account for.)"
 
 
-def _said(arm: Arm, against: Arm, gap: Summary) -> str:
-    start = f"{called(arm)} against {called(against)}: {gap.mean:+z.2f} points"
+def _said(variant: Variant, against: Variant, gap: Summary) -> str:
+    start = f"{called(variant)} against {called(against)}: {gap.mean:+z.2f} points"
     if gap.low is None or gap.high is None:
         return f"{start} on one seed, too few for an interval."
     start += f", 95 % interval {gap.low:z.2f} to {gap.high:z.2f} ({gap.n} pairs of seeds)"
@@ -97,8 +99,8 @@ def _said(arm: Arm, against: Arm, gap: Summary) -> str:
     return f"{start}: it excludes 0."
 
 
-def called(arm: Arm) -> str:
-    return labelled(arm.title, bound=is_bound(arm.method))
+def called(variant: Variant) -> str:
+    return labelled(variant.title, bound=is_bound(variant.method))
 
 
 def spread(found: Summary) -> str:
@@ -128,55 +130,55 @@ def full(metric: str) -> str:
     return f"{about.meaning.capitalize()} ({about.title})"
 
 
-def differing(gathered: Gathered) -> tuple[Table, set[tuple[int, int]]]:
-    """A row for each arm, a column for each setting that is not the same in all; and which cells
-    differ from what most arms have."""
-    comparison = gathered.comparison
+def differing(loaded: LoadedRuns) -> tuple[Table, set[tuple[int, int]]]:
+    """A row for each variant, a column for each setting in which they differ; and the cells that are
+    not what most variants have."""
+    comparison = loaded.comparison
     names = list(dict.fromkeys([*comparison.differing, *comparison.by_method]))
-    names += list(dict.fromkeys(n for arm in comparison.arms for n, _ in arm.options))
-    names += ["method"] * any(arm.by_name for arm in comparison.arms)
-    names += ["tags"] * any(run.record.tags for run in gathered.runs)
+    names += list(dict.fromkeys(n for variant in comparison.variants for n, _ in variant.options))
+    names += ["method"] * any(variant.by_name for variant in comparison.variants)
+    names += ["tags"] * any(run.record.tags for run in loaded.runs)
     rows: list[list[Value]] = []
-    for arm in comparison.arms:
-        tags = {tag: None for run in arm.runs.values() for tag in run.tags}
-        facts = {**next(iter(arm.runs.values())).facts, "tags": ", ".join(tags) or None}
-        seeds = ", ".join(map(str, sorted(arm.runs)))
-        rows.append([called(arm), seeds, *(shown(facts.get(name)) for name in names)])
+    for variant in comparison.variants:
+        tags = {tag: None for run in variant.runs.values() for tag in run.tags}
+        facts = {**next(iter(variant.runs.values())).facts, "tags": ", ".join(tags) or None}
+        seeds = ", ".join(map(str, sorted(variant.runs)))
+        rows.append([called(variant), seeds, *(shown(facts.get(name)) for name in names)])
     marked = set()
     for column in range(2, 2 + len(names)):
         usual, _ = Counter(row[column] for row in rows).most_common(1)[0]
         marked |= {(i, column) for i, row in enumerate(rows) if row[column] != usual}
-    return Table(["arm", "seeds", *names], rows), marked
+    return Table(["variant", "seeds", *names], rows), marked
 
 
-def own_options(gathered: Gathered) -> Table:
-    """Options of each method's own parts, where all its arms agree on them."""
+def own_options(loaded: LoadedRuns) -> Table:
+    """Options of each method's own parts, where all its variants agree on them."""
     rows: dict[tuple[str, str, str], None] = {}  # each once, in order
-    for arm in gathered.comparison.arms:
-        varied = {name for name, _ in arm.options}
-        for name, value in next(iter(arm.runs.values())).facts.items():
+    for variant in loaded.comparison.variants:
+        varied = {name for name, _ in variant.options}
+        for name, value in next(iter(variant.runs.values())).facts.items():
             part, dot, _ = name.partition(".")
-            if dot and part in arm.method.split("+") and name not in varied:
-                rows[called(arm), name, shown(value)] = None
+            if dot and part in variant.method.split("+") and name not in varied:
+                rows[called(variant), name, shown(value)] = None
     return Table(["method", "option", "value"], list(rows))
 
 
-def common(gathered: Gathered) -> Table:
-    found = gathered.comparison.common.items()
+def common(loaded: LoadedRuns) -> Table:
+    found = loaded.comparison.common.items()
     rows = [[name, shown(value)] for name, value in found if name != "data"]
-    return Table(["setting", "value in all runs" if len(gathered.runs) > 1 else "value"], rows)
+    return Table(["protocol", "value in all runs" if len(loaded.runs) > 1 else "value"], rows)
 
 
-def counted(gathered: Gathered) -> str:
-    runs, arms, place = gathered.runs, gathered.arms, gathered.scenarios
+def counted(loaded: LoadedRuns) -> str:
+    runs, variants, place = loaded.runs, loaded.variants, loaded.scenarios
     if len(runs) == 1:
-        return f"One finished run of {arms[0].label} on {place}, with seed {runs[0].seed}."
-    low, *more = sorted({len(arm.runs) for arm in arms})
+        return f"One finished run of {variants[0].label} on {place}, with seed {runs[0].seed}."
+    low, *more = sorted({len(variant.runs) for variant in variants})
     each = f"{low} to {more[-1]} seeds" if more else f"{low} seeds" if low > 1 else "one seed"
-    if len(arms) == 1:
-        return f"{len(runs)} finished runs of {arms[0].label} on {place}, a seed each."
+    if len(variants) == 1:
+        return f"{len(runs)} finished runs of {variants[0].label} on {place}, a seed each."
     return (
-        f"{len(runs)} finished runs on {place}: {len(arms)} arms (a method with its "
+        f"{len(runs)} finished runs on {place}: {len(variants)} variants (a method with its "
         f"options and settings) with {each} each."
     )
 
@@ -184,16 +186,16 @@ def counted(gathered: Gathered) -> str:
 # --- audit ---------------------------------------------------------------------------------------
 
 
-def audit(gathered: Gathered) -> list[str]:
+def audit(loaded: LoadedRuns) -> list[str]:
     """Return the inconsistencies in the stored metrics; an empty list means none were found."""
     found = []
-    for run in gathered.runs:
+    for run in loaded.runs:
         tasks = len(run.tasks)
         if not tasks:  # the number of tasks is not known: what the run itself said
             found += [f"{run.name}: {text}" for text in run.results.get("audit", [])]
             continue
-        for setting, label in SETTINGS.items():
-            metrics = run.results["metrics"][setting]
+        for protocol, label in PROTOCOLS.items():
+            metrics = run.results["metrics"][protocol]
             texts = flaws(metrics, tasks)
             faa, ff, peak = (metrics.get(name) for name in ("faa", "ff", "mean_peak"))
             if None not in (faa, ff, peak):
@@ -207,28 +209,35 @@ def audit(gathered: Gathered) -> list[str]:
 # --- cost and time -------------------------------------------------------------------------------
 
 
-def costs(gathered: Gathered) -> Table | None:
-    """What every arm cost: passes, images of a step, bytes, parameters, seconds."""
-    known = [name for name in COSTS if any(arm.arm.values("cost", name) for arm in gathered.arms)]
+def costs(loaded: LoadedRuns) -> Table | None:
+    """What every variant cost: passes, images of a step, bytes, parameters, seconds."""
+    known = [
+        name
+        for name in COSTS
+        if any(variant.variant.values("cost", name) for variant in loaded.variants)
+    ]
 
-    def cells(arm: ArmRuns) -> list[Value]:
-        found = [(arm.arm.summary("cost", name), name in ("passes", "seconds")) for name in known]
+    def cells(variant: ArmRuns) -> list[Value]:
+        found = [
+            (variant.variant.summary("cost", name), name in ("compute", "seconds"))
+            for name in known
+        ]
         return [(one.mean if exact else round(one.mean)) if one else None for one, exact in found]
 
-    return _by_arm(gathered, [name.rpartition(".")[2] for name in known], cells)
+    return _by_variant(loaded, [name.rpartition(".")[2] for name in known], cells)
 
 
-def speed(gathered: Gathered) -> Table | None:
-    """Seconds and images a second of every arm."""
+def speed(loaded: LoadedRuns) -> Table | None:
+    """Seconds and images a second of every variant."""
 
-    def cells(arm: ArmRuns) -> list[Value]:
-        timings = [run.timing for run in arm.runs if run.timing]
+    def cells(variant: ArmRuns) -> list[Value]:
+        timings = [run.timing for run in variant.runs if run.timing]
         seconds = [sum(t["seconds"] for t in timing) for timing in timings]
         images = [sum(t["images"] for t in timing) for timing in timings]
         rates = [i / s for s, i in zip(seconds, images, strict=True) if s > 0 and i]
         return [len(timings), _mean(seconds), max(images), _mean(rates)] if timings else []
 
-    found = _by_arm(gathered, ["seeds", "seconds", "images", "images/s"], cells)
+    found = _by_variant(loaded, ["seeds", "seconds", "images", "images/s"], cells)
     return found and replace(found, digits=1)
 
 
@@ -236,19 +245,19 @@ def _mean(values: Sequence[float]) -> Spread | None:
     return Spread(statistics.mean(values), statistics.std(values)) if values else None
 
 
-def _by_arm(
-    gathered: Gathered, columns: Sequence[str], cells: Callable[[ArmRuns], list[Value]]
+def _by_variant(
+    loaded: LoadedRuns, columns: Sequence[str], cells: Callable[[ArmRuns], list[Value]]
 ) -> Table | None:
-    """A row for each arm that has cells, grouped by block if there are several."""
-    several = len(gathered.blocks) > 1
+    """A row for each variant that has cells, grouped by block if there are several."""
+    several = len(loaded.blocks) > 1
     rows = [
-        [*([block.title] if several else []), arm.label, *found]
-        for block in gathered.blocks
-        for arm in block.arms
-        if (found := cells(arm))
+        [*([block.title] if several else []), variant.label, *found]
+        for block in loaded.blocks
+        for variant in block.variants
+        if (found := cells(variant))
     ]
-    head = ["setting"] if several else []
-    group = "setting" if several else None
+    head = ["protocol"] if several else []
+    group = "protocol" if several else None
     return Table([*head, "method", *columns], rows, group=group) if rows else None
 
 
@@ -271,10 +280,10 @@ class Recipe:
     command: str
 
 
-def environments(gathered: Gathered) -> Table | None:
+def environments(loaded: LoadedRuns) -> Table | None:
     """One line for each environment, with how many runs were made there."""
     seen: Counter[tuple[Value, ...]] = Counter()
-    for run in gathered.runs:
+    for run in loaded.runs:
         seen.update({_environment(found) for found in run.environments})
     rows: list[list[Value]] = [[*where, n] for where, n in seen.items()]
     return Table([*SHOWN, "runs"], rows) if rows else None
@@ -289,10 +298,10 @@ def _environment(found: Mapping[str, Any]) -> tuple[Value, ...]:
     return tuple(None if (v := values.get(name)) is None else str(v) for name in SHOWN)
 
 
-def install(gathered: Gathered) -> list[str]:
+def install(loaded: LoadedRuns) -> list[str]:
     """The pip line of every set of versions that was used."""
     lines = []
-    for run in gathered.runs:
+    for run in loaded.runs:
         for found in run.environments:
             pins = [f"{name}=={found[name]}" for name in ("linsep", *PINNED) if name in found]
             pins = [pin.partition("+")[0] for pin in pins]  # +cpu is not on the index
@@ -301,10 +310,10 @@ def install(gathered: Gathered) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def recipes(gathered: Gathered) -> list[Recipe]:
+def recipes(loaded: LoadedRuns) -> list[Recipe]:
     """One grid if the runs differ in seed and method alone and every pair is there, else each."""
-    grid = _grid(gathered)
-    return [grid] if grid else [_single(run) for run in gathered.runs]
+    grid = _grid(loaded)
+    return [grid] if grid else [_single(run) for run in loaded.runs]
 
 
 def _single(run: Run) -> Recipe:
@@ -312,11 +321,11 @@ def _single(run: Run) -> Recipe:
     return Recipe("", name, run.files.config_text(), f"linsep run {shlex.quote(name)}")
 
 
-def _grid(gathered: Gathered) -> Recipe | None:
+def _grid(loaded: LoadedRuns) -> Recipe | None:
     """Every method over every seed; each takes its own of the options of all methods."""
     import tomli_w
 
-    runs = gathered.runs
+    runs = loaded.runs
     methods = list(dict.fromkeys(str(run.settings["method"]) for run in runs))
     seeds = sorted({run.seed for run in runs})
     if len(runs) < 2 or len(runs) != len(methods) * len(seeds):

@@ -18,7 +18,7 @@ class Entry(NamedTuple):
     source: str = "-"  # who proposed it
     # Images through the nets, as a multiple of fine-tuning's; of an add-on, what it adds to ER. For
     # Split CIFAR-10 with 50 epochs and 200 stored images, as tests/cli/test_costs.py counts them.
-    passes: float = 0.0
+    compute: float = 0.0
     look: tuple[str, str] = ("", "")  # the colour and the marker of a method in figures
     page: str = ""  # in docs/methods, if it is not the one that has its name
 
@@ -32,9 +32,9 @@ class Entry(NamedTuple):
 
 METHODS: dict[str, Entry] = {
     "ft": Entry("FT", "fine-tuning: plain SGD on each new task; the lower bound",
-        "methods.baselines:ft", passes=1.0, look=("grey", "o")),
+        "methods.baselines:ft", compute=1.0, look=("grey", "o")),
     "jt": Entry("JT", "joint training on all data; the upper bound", "methods.baselines:jt",
-        passes=1.0, look=("ink", "D")),
+        compute=1.0, look=("ink", "D")),
     "er": Entry("ER", "experience replay of stored images and labels", "methods.replay:er",
         "Riemer et al., 2019", 2.0, ("orange", "o")),
     "der": Entry("DER", "replay of stored images with their logits", "methods.replay:der",
@@ -63,7 +63,7 @@ METHODS: dict[str, Entry] = {
         "Prabhu et al., 2020", 0.03, ("ink", "P")),
 }  # fmt: skip
 
-TERMS: dict[str, Entry] = {
+ADDONS: dict[str, Entry] = {
     "bfp": Entry("BFP", "a linear map recovers the old features", "methods.backward:bfp",
         "Gu et al., 2023", 1.34),
     "bfp2": Entry("BFP-2", "the same with a two-layer map", "methods.backward:bfp2",
@@ -126,7 +126,7 @@ _TEXT_REPLAY = {"first_task": False}  # D3: "if t > 1"
 _TEXT_LOGITS = {"target": "stored", "distance": "squared"}  # D4, D11
 _TEXT_FEATURES = {"on": "both", "scale": "none"}  # eq. 11 (D2), D1
 _PROGRAM_REPLAY = {"first_task": True}
-_PROGRAM_LOGITS = {"target": "old_net", "distance": "mse"}
+_PROGRAM_LOGITS = {"target": "previous_net", "distance": "mse"}
 _PROGRAM_FEATURES = {"on": "both", "scale": "root_d"}
 _PROGRAM_OPTIONS = {
     "jt": {"data": "all"},
@@ -141,7 +141,7 @@ _PROGRAM_OPTIONS = {
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {
-        "memory": {"evict": "one_largest", "draws": "fresh"},  # D9
+        "memory": {"evict": "one_largest", "replay_batches": "fresh"},  # D9
         "training": {"bn_updates": "all"},
         "evaluation": {"mask_unseen": True, "rule": "method"},
         "options": {
@@ -153,23 +153,23 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         },
     },
     "authors": {
-        "memory": {"evict": "all_largest", "draws": "fresh"},
+        "memory": {"evict": "all_largest", "replay_batches": "fresh"},
         "training": {"bn_updates": "all"},
         "evaluation": {"mask_unseen": False, "rule": "logits"},  # D12
         "options": _PROGRAM_OPTIONS,
     },
     # Ours: all terms look at one draw, which is too few for BatchNorm's running statistics.
     "fast": {
-        "memory": {"evict": "all_largest", "draws": "shared"},
+        "memory": {"evict": "all_largest", "replay_batches": "shared"},
         "training": {"bn_updates": "all"},
-        "evaluation": {"mask_unseen": True, "rule": "method", "batchnorm": "reestimated"},
+        "evaluation": {"mask_unseen": True, "rule": "method", "batchnorm": "recalibrated"},
         "options": _PROGRAM_OPTIONS,
     },
 }
 
 
 def title(method: str) -> str:
-    """'derpp+bfp' -> 'DER++ w/ BFP'; what is not in the catalogue goes by its own name."""
-    known = METHODS | TERMS
+    """'derpp+bfp' -> 'DER++ + BFP'; what is not in the catalogue goes by its own name."""
+    known = METHODS | ADDONS
     base, *terms = (known[part].title if part in known else part for part in method.split("+"))
-    return base + (f" w/ {', '.join(terms)}" if terms else "")
+    return " + ".join([base, *terms])

@@ -12,10 +12,10 @@ from typing import Any, Literal, Self
 import tomli_w
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
-from .. import own
+from .. import custom
 from ..errors import ConfigError, shortened, unknown
 from . import sections
-from .catalogue import METHODS, TERMS
+from .catalogue import ADDONS, METHODS
 from .layers import SHORT, merged
 from .signature import Setting, fields_of, problem, tables_of, validate
 
@@ -24,7 +24,7 @@ class Config(sections.Section):
     """Everything that decides a run; `resolve` fills in what is left open.
 
     Short names (`settings.layers`) stand for fields of sections: `memory=200` for
-    `memory={"rows": 200}`, `lr=0.1` for `training={"lr": 0.1}`. `method` and `net` may also be
+    `memory={"size": 200}`, `lr=0.1` for `training={"lr": 0.1}`. `method` and `net` may also be
     functions of your own, and `method` a list of those and names: `method=[er_kd, "bfp"]`. `net`
     may be an `nn.Module`.
 
@@ -54,28 +54,28 @@ memory={'rows': 50})
     compute: sections.Compute = sections.Compute()
     options: dict[str, dict[str, Any]] = Field(default_factory=dict)
     """Options of the method and its terms; files have a table for each, such as [bfp]."""
-    own: dict[str, sections.Own] = Field(default_factory=dict)
+    custom: dict[str, sections.Custom] = Field(default_factory=dict)
     """Parts of your own, by name; filled in from names like file.py:function."""
 
-    _held: dict[str, Any] = PrivateAttr(default_factory=dict)  # what was handed over in Python
+    _objects: dict[str, Any] = PrivateAttr(default_factory=dict)  # what was handed over in Python
 
     def __init__(self, **fields: Any) -> None:
-        fields, held = handed_over(fields)
+        fields, objects = handed_over(fields)
         try:
             super().__init__(**fields)
         except ValidationError as error:
             raise ConfigError(problem(error, model=Config)) from None
-        self._held = held
+        self._objects = objects
 
     @property
-    def held(self) -> Mapping[str, Any]:
+    def objects(self) -> Mapping[str, Any]:
         """The functions that were handed over in Python, by name; "" is the name of a module."""
-        return self._held
+        return self._objects
 
-    def holding(self, held: Mapping[str, Any]) -> Self:
+    def with_objects(self, objects: Mapping[str, Any]) -> Self:
         """The same config, with what another one holds."""
         copied = self.model_copy()
-        copied._held = dict(held)
+        copied._objects = dict(objects)
         return copied
 
     def __repr__(self) -> str:
@@ -91,25 +91,28 @@ memory={'rows': 50})
     @model_validator(mode="before")
     @classmethod
     def _spelled_out(cls, given: Any) -> Any:
-        return gathered(merged(given)) if isinstance(given, Mapping) else given
+        return nest_options(merged(given)) if isinstance(given, Mapping) else given
 
 
 def handed_over(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Put names in place of functions, modules and methods, and return these by their names."""
-    given, held = dict(fields), dict[str, Any]()
-    known = dict(given["own"]) if isinstance(given.get("own"), Mapping) else {}
+    given, objects = dict(fields), dict[str, Any]()
+    known = dict(given["custom"]) if isinstance(given.get("custom"), Mapping) else {}
 
     def named(value: Any, where: str) -> Any:
-        if hasattr(value, "summands"):  # a method that is made already: it has no options
-            held["custom"], known["custom"] = (lambda: value), {"source": f"{own.NO_FILE}:custom"}
+        if hasattr(value, "weighted_terms"):  # a method that is made already: it has no options
+            objects["custom"], known["custom"] = (
+                (lambda: value),
+                {"source": f"{custom.NO_FILE}:custom"},
+            )
             return "custom"
         if not callable(value):
             return value
         if str(getattr(value, "__module__", "")).startswith("linsep."):
             return value.__name__  # one of ours
-        part = own.described(value, where)
-        name = own.name_of(part.source)
-        held[name], known[name] = value, {"source": part.source, "digest": part.digest}
+        part = custom.described(value, where)
+        name = custom.name_of(part.source)
+        objects[name], known[name] = value, {"source": part.source, "digest": part.digest}
         return name
 
     method = given.get("method")
@@ -119,19 +122,19 @@ def handed_over(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, An
         given["method"] = "+".join(names)
     net = given.get("net")
     if hasattr(net, "state_dict") and not isinstance(net, type):
-        held[""] = given.pop("net")
+        objects[""] = given.pop("net")
     elif callable(net):
         given["net"] = named(net, "net: ")
     elif isinstance(net, Mapping) and callable(net.get("name")):
         given["net"] = {**net, "name": named(net["name"], "net.name: ")}
-    return given | ({"own": known} if held.keys() - {""} else {}), held
+    return given | ({"custom": known} if objects.keys() - {""} else {}), objects
 
 
 def from_settings(settings: Mapping[str, Any]) -> Config:
     return validate(Config, settings)
 
 
-def gathered(settings: Mapping[str, Any], methods: Iterable[str] = ()) -> dict[str, Any]:
+def nest_options(settings: Mapping[str, Any], methods: Iterable[str] = ()) -> dict[str, Any]:
     """Move tables that are no section of a config to `options`, where the method finds them.
 
     `methods` are others that the settings may be for, which matters if they are the user's own.
@@ -141,11 +144,11 @@ def gathered(settings: Mapping[str, Any], methods: Iterable[str] = ()) -> dict[s
     if not options:
         return found
     texts = [m for m in (settings.get("method"), *methods) if isinstance(m, str)]
-    mine = {own.name_of(p.strip()) for m in texts for p in m.split("+")}
-    mine |= {*given} if isinstance(given := settings.get("own"), Mapping) else set()
-    known = {*METHODS, *TERMS, *mine}
+    mine = {custom.name_of(p.strip()) for m in texts for p in m.split("+")}
+    mine |= {*given} if isinstance(given := settings.get("custom"), Mapping) else set()
+    known = {*METHODS, *ADDONS, *mine}
     for name, value in options.items():
-        if name in known | {*own.offered("methods"), *own.offered("terms")}:
+        if name in known | {*custom.offered("methods"), *custom.offered("addons")}:
             if not isinstance(value, Mapping):
                 raise ConfigError(f"{name}: should be a table of options, not {shortened(value)}")
         elif isinstance(value, Mapping):

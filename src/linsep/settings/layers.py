@@ -23,7 +23,7 @@ FOLDER = files("linsep") / "configs"
 SHORT = {
     "scenario": "scenario.name", "data": "scenario.data", "per_task": "scenario.per_task",
     "per_class": "scenario.per_class", "test_per_class": "scenario.test_per_class",
-    "net": "net.name", "width": "net.width", "memory": "memory.rows", "epochs": "training.epochs",
+    "net": "net.name", "width": "net.width", "memory": "memory.size", "epochs": "training.epochs",
     "lr": "training.lr", "batch_size": "training.batch_size", "device": "compute.device",
     "threads": "compute.threads", "tag": "tags", "data_name": "scenario.data_name",
 }  # fmt: skip
@@ -40,12 +40,12 @@ def decides(name: str) -> bool:
 
 
 def full_name(name: str) -> str:
-    """'memory' -> 'memory.rows', 'net.options.width' -> 'net.width'."""
+    """'memory' -> 'memory.size', 'net.options.width' -> 'net.width'."""
     return SHORT.get(name, name.removeprefix("options.").replace(".options.", "."))
 
 
 def short_name(name: str) -> str:
-    """'memory.rows' -> 'memory'; a setting without a short name keeps its own."""
+    """'memory.size' -> 'memory'; a setting without a short name keeps its own."""
     return next((short for short, full in SHORT.items() if full == name), name)
 
 
@@ -188,7 +188,7 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
 def spelled_out(settings: Mapping[str, Any]) -> dict[str, Any]:
     """{"lr": 0.1} and {"training.lr": 0.1} -> {"training": {"lr": 0.1}}; refuse one that is twice.
 
-    A name with a table is a section, and not short for anything: `memory = {rows = 200}`.
+    A name with a table is a section, and not short for anything: `memory = {size = 200}`.
     """
     found: dict[str, Any] = {}
     written: dict[str, str] = {}  # how each setting is written here

@@ -81,7 +81,7 @@ class Named(Section):
     """Options of what is named, which checks them; they can also stand beside `name`."""
 
     @classmethod
-    def own(cls) -> list[str]:
+    def beside_options(cls) -> list[str]:
         """The fields that stand beside the options."""
         return [name for name in cls.model_fields if name != "options"]
 
@@ -90,11 +90,11 @@ class Named(Section):
     def _gather(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        own = {k: v for k, v in given.items() if k in cls.model_fields}
+        custom = {k: v for k, v in given.items() if k in cls.model_fields}
         rest = {k: v for k, v in given.items() if k not in cls.model_fields}
-        if not isinstance(own.get("options", {}), dict):
-            return own  # to be refused
-        return own | ({"options": own.get("options", {}) | rest} if rest else {})
+        if not isinstance(custom.get("options", {}), dict):
+            return custom  # to be refused
+        return custom | ({"options": custom.get("options", {}) | rest} if rest else {})
 
 
 class Augmentation(Section):
@@ -161,7 +161,7 @@ class Net(Named):
     eval mode, BatchNorm's statistics included. Default: all learn."""
 
 
-class Own(Section):
+class Custom(Section):
     """A part of the user's own: where its code is, and which code it was."""
 
     source: Text
@@ -217,16 +217,16 @@ class Training(Section):
 class Memory(Section):
     """What is kept of the past, and how it is drawn from."""
 
-    rows: Annotated[int, Field(ge=0, le=10_000_000)] = 200
+    size: Annotated[int, Field(ge=0, le=10_000_000)] = 200
     """Images kept from earlier tasks; 0 where the method keeps none."""
     policy: str = "balanced"
     """How rows are chosen: by a balanced, a plain or a loss_aware reservoir, which is balanced and
     keeps hard rows longer, or in the method's own way."""
     evict: Literal["all_largest", "one_largest"] = "all_largest"
     """Balanced policy: take the row to drop from all of the largest classes, or from one."""
-    draw: Rows = 32
+    replay_batch_size: Rows = 32
     """Rows per draw. Default: the batch size."""
-    draws: Literal["fresh", "shared"] = "fresh"
+    replay_batches: Literal["fresh", "shared"] = "fresh"
     """A draw for each term of the loss, or one for all."""
 
 
@@ -239,7 +239,7 @@ class Evaluation(Section):
     """Predict by the method's own rule, or by the largest logit of the head."""
     chunk: Count = 256
     """Images at once where there is no gradient."""
-    batchnorm: Literal["running", "reestimated"] = "running"
+    batchnorm: Literal["running", "recalibrated"] = "running"
     """BatchNorm's statistics: those of training's last steps, or estimated anew on the memory and
     the task's images. Training is the same either way, and so are networks without them."""
 

@@ -83,7 +83,7 @@ def add(bundle: Path, runs: Path) -> list[Added]:
     content = files.read(bundle, largest=LARGEST)
     origin = {"bundle": printable(bundle.name), "digest": files.digest(content)}
     inside = _checked(content, bundle)
-    own = json.dumps(origin, indent=1).encode() + b"\n"
+    custom = json.dumps(origin, indent=1).encode() + b"\n"
     with files.reporting(f"cannot use {runs}"):
         runs.mkdir(parents=True, exist_ok=True)
         part = runs / ADDING
@@ -91,7 +91,7 @@ def add(bundle: Path, runs: Path) -> list[Added]:
             shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
             try:
                 for name, content_of in inside.items():
-                    _fill(part / name, content_of | {ORIGIN: own})
+                    _fill(part / name, content_of | {ORIGIN: custom})
                     _check_run(part / name, bundle)
                 return [_moved(path, runs) for path in sorted(part.iterdir())]
             finally:

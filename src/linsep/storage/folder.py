@@ -35,7 +35,7 @@ from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict
 
 from ..errors import StateError, printable
-from ..learning.metrics import REPORTED, SETTINGS
+from ..learning.metrics import PROTOCOLS, REPORTED
 from ..settings.signature import problem
 from . import files
 
@@ -151,7 +151,7 @@ Images = dict[Literal["forward", "backward", "frozen"], Counted]
 
 @_checked
 class Cost(TypedDict):
-    passes: Counted  # as a multiple of fine-tuning's
+    compute: Counted  # as a multiple of fine-tuning's
     images: Counted  # over the run, as passes forward
     bytes: Whole
     parameters: Whole
@@ -162,9 +162,9 @@ class Cost(TypedDict):
 
 
 def _fitting(results: dict[str, Any]) -> dict[str, Any]:
-    for setting, name in product(SETTINGS, REPORTED):
-        if name not in results["metrics"].get(setting, ()):
-            raise ValueError(f"metrics.{setting}.{name}: Field required")
+    for protocol, name in product(PROTOCOLS, REPORTED):
+        if name not in results["metrics"].get(protocol, ()):
+            raise ValueError(f"metrics.{protocol}.{name}: Field required")
     classes, groups = len(results.get("classes", ())), results.get("groups", ())
     if any(number >= classes for group in groups for number in group):
         raise ValueError(f"groups: should name classes below {classes}")

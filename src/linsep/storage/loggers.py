@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ..errors import ConfigError, unknown
-from ..learning.metrics import SETTINGS
+from ..learning.metrics import PROTOCOLS
 from ..optional import needed
 from .folder import RunFolder
 from .store import flat, read_facts
@@ -64,13 +64,13 @@ class Log:
                 yield Scalar(f"loss/{stage}{term}", loss, "step", self._steps)
         elif record["event"] == "task_end":
             self._tasks = record["group"] + 1
-            for setting in SETTINGS:
-                known = [(i, s) for i, s in enumerate(record[setting], start=1) if s is not None]
+            for protocol in PROTOCOLS:
+                known = [(i, s) for i, s in enumerate(record[protocol], start=1) if s is not None]
                 each = {f"task {i}": share for i, share in known}
                 if known:
                     each["average"] = sum(each.values()) / len(each)
                 for name, share in each.items():
-                    yield Scalar(f"{setting}/{name}", 100 * share, "task", self._tasks)
+                    yield Scalar(f"{protocol}/{name}", 100 * share, "task", self._tasks)
 
 
 def check(kind: str) -> None:
@@ -140,7 +140,7 @@ class Wandb:
         except wandb.errors.Error as error:
             reason = " ".join(str(error).split())
             raise ConfigError(f"wandb: {reason} (WANDB_MODE=offline needs no account)") from None
-        axes = {"loss/*": "step"} | {f"{setting}/*": "task" for setting in SETTINGS}
+        axes = {"loss/*": "step"} | {f"{protocol}/*": "task" for protocol in PROTOCOLS}
         for names, axis in axes.items():
             self._run.define_metric(axis)
             self._run.define_metric(names, step_metric=axis)

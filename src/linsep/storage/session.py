@@ -152,7 +152,7 @@ class Session(Resumable):
 
     def _finish(self) -> None:
         assert self.run is not None
-        weights = files.tensor_bytes(self.run.learner.shown.state_dict())
+        weights = files.tensor_bytes(self.run.learner.eval_net.state_dict())
         whole = {MODEL: weights, EVENTS: self._events}
         for name, content in whole.items():
             self._write(name, content)
@@ -179,7 +179,7 @@ def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
         "key": prepared.key,
         "scenario": config.scenario.name,
         "method": config.method,
-        "memory": config.memory.rows,
+        "memory": config.memory.size,
         "seed": config.seed,
         "data": prepared.data.fingerprint,
         "classes": list(scenario.names),
@@ -219,13 +219,13 @@ def check_sources(prepared: Prepared, runs: Path) -> None:
     repeats the command to resume must hear of it, and not find the run begun afresh.
     """
     config = prepared.config
-    for name, part in config.own.items():
+    for name, part in config.custom.items():
         if not part.digest:
             raise ConfigError(
                 f"{name}: its source cannot be found, so its runs cannot be told from others; "
                 "put the function into a file, and pass the function itself"
             )
-    if RunFolder(runs / prepared.name).begun or not (config.own or config.net.weights):
+    if RunFolder(runs / prepared.name).begun or not (config.custom or config.net.weights):
         return
     mine = flat(tomllib.loads(to_toml(config)))
     for path in sorted(runs.glob(f"{escape(prepared.name.removesuffix(prepared.key))}*")):
@@ -248,7 +248,7 @@ def _changed(path: Path, theirs: dict[str, Value], mine: dict[str, Value]) -> st
 
 
 def _is_digest(name: str) -> bool:
-    return name == "net.weights_digest" or (name.startswith("own.") and name.endswith(".digest"))
+    return name == "net.weights_digest" or (name.startswith("custom.") and name.endswith(".digest"))
 
 
 def _apart_from_digests(facts: dict[str, Value]) -> dict[str, Value]:

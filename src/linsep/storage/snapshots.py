@@ -64,7 +64,7 @@ def write(
     path = folder / FOLDER / f"task{task + 1:02}{place}.safetensors"
     files.make_folder(path.parent)
     tensors = {"seen": learner.seen}
-    for prefix, module in _modules(learner, learner.net if epoch else learner.shown):
+    for prefix, module in _modules(learner, learner.net if epoch else learner.eval_net):
         state = module.state_dict()
         tensors |= {prefix + name: t for name, t in state.items() if isinstance(t, Tensor)}
     content = files.tensor_bytes(tensors)
@@ -107,7 +107,7 @@ def restore(snapshot: Snapshot, learner: Learner) -> None:
     if RunFolder(folder).digests().get(_entry(snapshot.path), whole) != whole:
         raise StateError(f"{snapshot.path} is damaged: its digest does not match")
     tensors = files.tensors_in(content, snapshot.path)
-    for prefix, module in _modules(learner, learner.shown):
+    for prefix, module in _modules(learner, learner.eval_net):
         mine = [name for name in tensors if name.startswith(prefix)]
         try:
             module.load_state_dict({name.removeprefix(prefix): tensors[name] for name in mine})

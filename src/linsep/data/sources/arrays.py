@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ... import own
+from ... import custom
 from ...errors import DataError
 from ...settings.sections import Count
 from ..images import (
@@ -253,7 +253,7 @@ def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3)
 
     It takes no arguments and returns a torch Dataset, a pair (train, test), or a `Dataset`.
     """
-    function = own.load(str(place), "", DataError).make
+    function = custom.load(str(place), "", DataError).make
     with reading(place, "failed"):
         return _converted(function(), size, channels)
 
