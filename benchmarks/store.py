@@ -62,7 +62,7 @@ def make(runs: Path, count: int) -> None:
     for number in range(count):
         rest, seed = divmod(number, len(SEEDS))
         size, method = divmod(rest, len(METHODS))
-        memory = known[method].memory.model_copy(update={"rows": 100 * (size + 1)})
+        memory = known[method].memory.model_copy(update={"size": 100 * (size + 1)})
         config = known[method].model_copy(update={"seed": seed, "memory": memory})
         folder = runs / f"split-cifar10-{config.method}-m{memory.size}-s{seed}-{number:010x}"
         folder.mkdir()

@@ -407,7 +407,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (site / "acme_cl-1.2.dist-info").mkdir(parents=True)
     info = site / "acme_cl-1.2.dist-info"
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-cl\nVersion: 1.2\n")
-    points = {"methods": "er_kd", "terms": "kd", "nets": "make", "scenarios": "stripes"}
+    points = {"methods": "er_kd", "addons": "kd", "nets": "make", "scenarios": "stripes"}
     lines = [f"[linsep.{group}]\n{name} = acme_cl:{name}\n" for group, name in points.items()]
     (info / "entry_points.txt").write_text("\n".join(lines))
     stripes = (

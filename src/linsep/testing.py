@@ -75,7 +75,9 @@ def toy_run(
     scenario = method.curriculum(scenario or toy_scenario())
     chosen = {"epochs": 2, "batch_size": 8, "lr": 0.03, "momentum": 0.9} | (training or {})
     policy = method.memories[0] if method.memories else "balanced"
-    kept = {"rows": 12 if method.memories else 0, "draw": 6, "policy": policy} | (memory or {})
+    kept = {"size": 12 if method.memories else 0, "replay_batch_size": 6, "policy": policy} | (
+        memory or {}
+    )
     channels, *whole = scenario.shape
     size = SIZE if net is None else (whole[0], whole[1])
     augment = Augment(size, pad=0, flip=True, mean=(0.5,) * channels, std=(0.25,) * channels)

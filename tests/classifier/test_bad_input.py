@@ -302,11 +302,11 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
     "held out of another lesson": (
         rewritten(MEMORY, lambda t: t["tested.0.y"].fill_(7)), "another lesson"),
     "more rows than there is room for": (
-        told("config", "memory", "rows", value=1), "at most 1"),
+        told("config", "memory", "size", value=1), "at most 1"),
     "room for more than was offered": (
-        told("config", "memory", "rows", value=10**6), "rows are kept"),
+        told("config", "memory", "size", value=10**6), "rows are kept"),
     "room for a billion images": (
-        told("config", "memory", "rows", value=10**7), "out of proportion"),
+        told("config", "memory", "size", value=10**7), "out of proportion"),
     "a net of 4096 channels": (told("config", "net", "options", "width", value=4096), "should be"),
     "a path in place of a name": (moved, "files"),
     "a net that does not exist": (told("config", "net", "name", value="rm"), "unknown net"),

@@ -107,7 +107,7 @@ def test_runs_are_grouped_by_what_differs(tmp_path: Path) -> None:
     assert "grouped by the fields that differ: lr, memory" in notes(found)[0]
 
 
-def test_options_of_a_method_make_arms_and_share_the_base(tmp_path: Path) -> None:
+def test_options_of_a_method_make_variants_and_share_the_base(tmp_path: Path) -> None:
     for seed in range(2):
         make_run(tmp_path, "er", seed, 50.0, settings={"er": {"replay_ce": 1.0}})
         for weight in (1.0, 3.0):
@@ -280,7 +280,7 @@ def test_plain_text_marks_the_best_and_parts_groups() -> None:
     ]  # fmt: skip
 
 
-def test_versions_of_a_users_method_are_arms_and_its_places_are_not(tmp_path: Path) -> None:
+def test_versions_of_a_users_method_are_variants_and_its_places_are_not(tmp_path: Path) -> None:
     for seed, place, digest in ((0, "a", "1"), (1, "b", "1"), (0, "a", "2")):
         source = {"er_kd": {"source": f"/{place}/mine.py:er_kd", "digest": digest}}
         make_run(tmp_path, "er_kd", seed, 50.0 + seed, settings={"custom": source}, label=digest)
@@ -290,7 +290,7 @@ def test_versions_of_a_users_method_are_arms_and_its_places_are_not(tmp_path: Pa
         for variant in compare(Store(tmp_path).records()).variants
     ]
     assert labels == [
-        ("er", 1), ("er_kd (own.er_kd.digest=1)", 2), ("er_kd (own.er_kd.digest=2)", 1),
+        ("er", 1), ("er_kd (custom.er_kd.digest=1)", 2), ("er_kd (custom.er_kd.digest=2)", 1),
     ]  # fmt: skip
     one = compare(Store(tmp_path).select("seed=1 or method=er")).variants
     assert [variant.label for variant in one] == ["er", "er_kd"]

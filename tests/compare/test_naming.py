@@ -42,7 +42,7 @@ def test_labels_tell_apart_what_all_fields_do_and_none_is_needless(
         assert apart([other for other in told if other != name]) < apart(told)
 
 
-def test_an_arm_is_called_by_what_differs(tmp_path: Path) -> None:
+def test_a_variant_is_called_by_what_differs(tmp_path: Path) -> None:
     """The base's own option is the same in both variants with BFP, and is not said there."""
     for weight, init in ((0.5, "default"), (3.0, "default"), (3.0, "identity")):
         settings = {"er": {"replay_ce": 1.0}, "bfp": {"weight": weight, "init": init}}
@@ -73,7 +73,7 @@ def test_a_block_is_called_by_what_differs(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_name_of_an_arm_is_the_users_if_it_is_its_own(tmp_path: Path) -> None:
+def test_the_name_of_a_variant_is_the_users_if_it_is_its_own(tmp_path: Path) -> None:
     def named(method: str, seed: int, name: str) -> None:
         make_run(tmp_path, method, seed, 50.0, settings={"name": name} if name else None)
 
@@ -161,4 +161,4 @@ def test_the_bound_is_never_the_best(ordinary: Path) -> None:
 def test_titles_by_hand() -> None:
     assert title("derpp+bfp") == "DER++ + BFP"
     assert title("er_ace+fd+bfp2") == "ER-ACE + FD + BFP-2"
-    assert title("mine+own") == "mine w/ own"
+    assert title("mine+own") == "mine + own"

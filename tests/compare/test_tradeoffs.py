@@ -34,11 +34,11 @@ COSTS = {
 def test_a_group_spans_five_percent(tmp_path: Path) -> None:
     table, notes = at_equal(made(tmp_path, COSTS), "compute")
     assert [(row[0], row[1], row[3]) for row in table.rows] == [
-        ("up to 1.00 passes", "FT", 1.0),
-        ("up to 1.89 passes", "DER", 1.89),
-        ("up to 2.00 passes", "ER-ACE", 1.91),
-        ("up to 2.00 passes", "ER", 2.0),
-        ("up to 3.00 passes", "DER++", 3.0),
+        ("up to 1.00 compute", "FT", 1.0),
+        ("up to 1.89 compute", "DER", 1.89),
+        ("up to 2.00 compute", "ER-ACE", 1.91),
+        ("up to 2.00 compute", "ER", 2.0),
+        ("up to 3.00 compute", "DER++", 3.0),
     ]
     faa = table.rows[2][4]
     assert isinstance(faa, Spread)
@@ -65,9 +65,9 @@ def test_epochs_are_a_way_to_spend(tmp_path: Path) -> None:
         spend(make_run(tmp_path, "er", seed, 43 + seed, settings=longer, label="-long"), 2.0, 2)
     table, _ = at_equal(compare(Store(tmp_path).select()), "compute")
     assert [(row[0], row[1], row[3]) for row in table.rows] == [
-        ("up to 2.00 passes", "ER, epochs=2", 2.0),
-        ("up to 4.00 passes", "DER++, epochs=2", 4.0),
-        ("up to 4.00 passes", "ER, epochs=4", 4.0),
+        ("up to 2.00 compute", "ER, epochs=2", 2.0),
+        ("up to 4.00 compute", "DER++, epochs=2", 4.0),
+        ("up to 4.00 compute", "ER, epochs=4", 4.0),
     ]
     table, _ = at_equal(compare(Store(tmp_path).select()), "compute", "derpp")
     assert [row[1] for row in table.rows] == ["DER++, epochs=2", "ER, epochs=4"]  # its dearest form
@@ -83,8 +83,8 @@ def test_memories_are_compared_by_bytes_alone(tmp_path: Path) -> None:
     by_bytes = [(row[0], row[1]) for row in at_equal(comparison, "bytes")[0].rows]
     assert ("up to 5,000 bytes", "ER, memory=500") in by_bytes
     assert ("up to 5,000 bytes", "DER++, memory=200") in by_bytes
-    by_passes = [row[0] for row in at_equal(comparison, "compute")[0].rows]
-    assert by_passes[0] == "memory=200, up to 2.00 passes"
+    by_compute = [row[0] for row in at_equal(comparison, "compute")[0].rows]
+    assert by_compute[0] == "memory=200, up to 2.00 compute"
 
 
 def _rows(rows: int) -> dict[str, Any]:
@@ -93,14 +93,14 @@ def _rows(rows: int) -> dict[str, Any]:
 
 def test_what_cannot_be_told_is_refused_or_named(tmp_path: Path) -> None:
     make_run(tmp_path, "lucir", 0, 50.0)
-    with pytest.raises(ConfigError, match="these runs have no passes on record; repeat"):
+    with pytest.raises(ConfigError, match="these runs have no compute on record; repeat"):
         at_equal(compare(Store(tmp_path).select()), "compute")
     comparison = made(tmp_path, COSTS)
-    assert at_equal(comparison, "compute")[1][-1] == "no passes on record, left out: LUCIR"
+    assert at_equal(comparison, "compute")[1][-1] == "no compute on record, left out: LUCIR"
     with pytest.raises(ConfigError, match="no seconds on record; they are measured while"):
         at_equal(comparison, "seconds")
-    with pytest.raises(ConfigError, match="Did you mean 'passes'"):
-        at_equal(comparison, "pases")
+    with pytest.raises(ConfigError, match="Did you mean 'compute'"):
+        at_equal(comparison, "compte")
     with pytest.raises(ConfigError, match="lucir has no passes on record"):
         at_equal(comparison, "compute", "lucir")
 
@@ -134,7 +134,7 @@ def test_tables_have_passes_where_a_run_has_them(tmp_path: Path) -> None:
     assert found["LUCIR"] is None
     rows = json.loads(long(comparison).to_json())["rows"]
     assert {row["compute"] for row in rows if row["method"] == "derpp"} == {3.0}
-    chosen, _ = pivot(comparison, choose(comparison, "faa,passes,bytes"))
+    chosen, _ = pivot(comparison, choose(comparison, "faa,compute,bytes"))
     assert chosen.columns == ["method", "FAA", "compute", "bytes"]
     assert chosen.best == {"FAA": "max"}
     assert chosen.rows[0][2:] == [1.89, 100]  # DER

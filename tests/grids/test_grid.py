@@ -223,7 +223,7 @@ def test_a_run_held_elsewhere_is_waited_for(tmp_path: Path) -> None:
 def test_an_impossible_cell_stops_nobody_unless_all_are(tmp_path: Path) -> None:
     some = PROTOCOLS | {"over": {"method": ["er"], "memory": [2, 8]}}
     assert [cell.status for cell in plan(some, tmp_path)] == ["failed", "waiting"]
-    with pytest.raises(ConfigError, match=r"memory\.rows: 2 rows"):
+    with pytest.raises(ConfigError, match=r"memory\.size: 2 rows"):
         plan(PROTOCOLS | {"over": {"method": ["er"], "memory": [2]}}, tmp_path)
 
 

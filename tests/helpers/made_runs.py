@@ -31,7 +31,7 @@ def make_run(
 ) -> Path:
     """A finished run, or one that is not: without `faa` and `metrics`."""
     config = merged(CONFIG, {"method": method, "seed": seed}, settings or {})
-    folder = runs / f"{method}-{config['memory']['rows']}-s{seed}{label}"
+    folder = runs / f"{method}-{config['memory']['size']}-s{seed}{label}"
     folder.mkdir(parents=True)
     (folder / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
     if metrics is None and faa is not None:

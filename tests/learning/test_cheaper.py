@@ -19,9 +19,9 @@ from linsep.settings.config import Config
 
 CHEAP = {
     "every": {"every": 2},
-    "stored": {"previous_net": "stored"},
-    "stored, replay": {"previous_net": "stored", "on": "replay"},
-    "all": {"previous_net": "stored", "on": "replay", "every": 3},
+    "stored": {"target": "stored"},
+    "stored, replay": {"target": "stored", "on": "replay"},
+    "all": {"target": "stored", "on": "replay", "every": 3},
 }
 
 
@@ -40,7 +40,7 @@ def test_laws_hold(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", ["icarl", "lucir", "bic", "fdr", "er_ace", "ft"])
 def test_stored_features_go_with_every_memory(name: str) -> None:
-    testing.resumes_exactly(assemble(f"{name}+bfp", {"bfp": {"previous_net": "stored"}}))
+    testing.resumes_exactly(assemble(f"{name}+bfp", {"bfp": {"target": "stored"}}))
 
 
 def test_a_step_that_is_sat_out_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,12 +64,12 @@ def test_a_step_that_is_sat_out_costs_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_no_frozen_net_is_kept_where_nothing_passes_it() -> None:
-    assert toy("er+bfp", {"previous_net": "stored", "on": "replay"}).learner.previous_net is None
-    assert toy("er+bfp", {"previous_net": "stored"}).learner.previous_net is not None
+    assert toy("er+bfp", {"target": "stored", "on": "replay"}).learner.previous_net is None
+    assert toy("er+bfp", {"target": "stored"}).learner.previous_net is not None
 
 
 def test_rows_have_the_features_of_the_last_tasks_end() -> None:
-    run = toy("er+bfp", {"previous_net": "stored", "on": "replay"})
+    run = toy("er+bfp", {"target": "stored", "on": "replay"})
     learner = run.learner
     for event in run:
         features = learner.memory.columns["features"][: len(learner.memory)]
@@ -93,10 +93,10 @@ def test_a_memory_that_is_filled_anew_forgets_features() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"previous_net": "stored", "on": "stream"}, "bfp.target: 'stored' is about replayed rows"),
-        ({"previous_net": "stored", "layers": ["block1"]}, "bfp.target: only the layer 'features'"),
+        ({"target": "stored", "on": "stream"}, "bfp.target: 'stored' is about replayed rows"),
+        ({"target": "stored", "layers": ["block1"]}, "bfp.target: only the layer 'features'"),
         ({"every": 0}, "bfp.every: should be greater than or equal to 1"),
-        ({"previous_net": "both"}, "bfp.target: should be 'frozen' or 'stored'"),
+        ({"target": "both"}, "bfp.target: should be 'previous_net' or 'stored'"),
     ],
 )
 def test_what_cannot_be_is_refused(options: dict[str, Any], said: str) -> None:

@@ -37,7 +37,7 @@ def toy(name: str, options: dict[str, Any] | None = None, **more: Any) -> tuple[
         ("derpp+bfp", {}, SHARED, STREAM + DRAWN, STREAM + DRAWN, LATER + DRAWN_LATER),
         ("derpp+bfp", {"bfp": {"every": 2}}, {}, 204 + 24, 204 + 24, 4 * (8 + 6)),
         # Features are stored at each task's end, and no draw passes the frozen net.
-        ("derpp+bfp", {"bfp": {"previous_net": "stored"}}, {}, 252 + 3 * 12, 252, LATER),
+        ("derpp+bfp", {"bfp": {"target": "stored"}}, {}, 252 + 3 * 12, 252, LATER),
         ("er+bfp", {"bfp": {"on": "replay"}}, {}, 138 + 48, 138 + 48, DRAWN_LATER),
         # A-GEM goes back twice through a shared draw, and FDR in two steps passes it twice.
         ("agem+bfp", {}, SHARED, STREAM + 48, STREAM + 96, 96),

@@ -132,7 +132,7 @@ def test_steps_equal_the_reference(target: str, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("on", ["both", "replay"])
 def test_stored_old_features_equal_the_reference(on: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert follow("stored", {"previous_net": "stored", "on": on}, monkeypatch) == [True] * STEPS
+    assert follow("stored", {"target": "stored", "on": on}, monkeypatch) == [True] * STEPS
 
 
 def test_every_second_step_equals_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def follow(target: str, bfp: dict[str, Any], monkeypatch: pytest.MonkeyPatch) ->
         if run.cursor.task == 1 and not start:
             state = copy.deepcopy(run.learner.state_dict())
             known = state["net"], list(state["terms"]["bfp"].values())
-            stored = "previous_net" in bfp
+            stored = "target" in bfp
             plain, on = run.learner.inputs, bfp.get("on", "")
             start.append(StoredPast(*known, plain, on) if stored else Reference(*known))
         fed.append((batch, dict(draws)))

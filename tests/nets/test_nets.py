@@ -197,7 +197,7 @@ def test_any_module_is_wrapped(pool: bool) -> None:
 
 
 def test_a_wrapped_copy_taps_itself() -> None:
-    """The teacher's taps are the teacher's: a deep copy must not report to the original."""
+    """The previous network's taps are its own: a deep copy must not report to the original."""
     net = Net(Wrapped(Stages(True), (1, 8, 8), ("body.low",)), LinearHead(5, 2), ("body.low",))
     past = frozen(net)
     with torch.no_grad():

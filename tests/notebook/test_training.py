@@ -53,7 +53,7 @@ def test_options_of_a_method_stand_beside_it_as_in_toml(tmp_path: Path) -> None:
     ("config", "problem"),
     [
         ({"method": "er", "over": {"seed": [0, 1]}}, "lists under .over."),
-        ({"method": "er", "epohcs": 1}, "unknown protocol 'epohcs'"),
+        ({"method": "er", "epohcs": 1}, "unknown setting 'epohcs'"),
         (3, "should be a linsep.Config, a dict or the path of a TOML file, not 3"),
         ("nowhere.toml", "nowhere.toml: No such file"),
     ],

@@ -105,13 +105,13 @@ def test_without_a_pair_there_is_no_plot(tmp_path: Path) -> None:
 
 # --- cost ----------------------------------------------------------------------------------------
 
-ARMS = {"ft": (1.0, 20.0), "er": (2.0, 50.0), "der": (2.0, 40.0), "derpp": (3.0, 45.0),
+VARIANTS = {"ft": (1.0, 20.0), "er": (2.0, 50.0), "der": (2.0, 40.0), "derpp": (3.0, 45.0),
         "derpp+bfp": (4.7, 60.0), "jt": (1.0, 90.0)}  # fmt: skip
 FRONTIER = {"FT", "ER", "DER++ + BFP"}  # not JT, which is a bound
 
 
 def nest_options(runs: Path) -> LoadedRuns:
-    for method, (passes, faa) in ARMS.items():
+    for method, (passes, faa) in VARIANTS.items():
         for seed in range(2):
             spend(make_run(runs, method, seed, faa + seed), passes)
     return load_runs(Store(runs).select())
@@ -125,7 +125,7 @@ def drawn(runs: Path) -> Figure:
 
 def test_the_frontier_has_what_nothing_beats(tmp_path: Path) -> None:
     found = rows(drawn(tmp_path))
-    assert len(found) == 2 * len(ARMS)
+    assert len(found) == 2 * len(VARIANTS)
     assert {row["method"] for row in found if row["frontier"] == "yes"} == FRONTIER
     er = next(row for row in found if row["method"] == "ER")
     assert (float(er["compute"]), float(er["FAA"])) == (2.0, 50.5)
@@ -144,7 +144,7 @@ def test_marks_stand_at_their_costs_and_the_line_is_the_frontier(tmp_path: Path)
         (line,) = [line for line in axes.lines if line.get_label() == "frontier"]
         assert list(line.get_xdata())[:3] == [1.0, 2.0, 4.7]
         assert list(line.get_ydata()) == [20.5, 50.5, 60.5, 60.5]
-    assert any(spot.text == "ER: 50.50 ± 0.71 % at 2.00 passes, on the frontier"
+    assert any(spot.text == "ER: 50.50 ± 0.71 % at 2.00 times the compute of fine-tuning, on the frontier"
                for spot in canvas.spots)  # fmt: skip
 
 

@@ -177,7 +177,7 @@ def test_a_draw_is_as_large_as_a_batch_unless_said() -> None:
         ({"memory": {"replay_batch_size": 9}}, 9),
     ]
     for given, expected in sizes:
-        assert resolved(BLOBS | given)["memory"]["draw"] == expected
+        assert resolved(BLOBS | given)["memory"]["replay_batch_size"] == expected
 
 
 def test_resolving_leaves_nothing_open() -> None:
@@ -229,7 +229,7 @@ def test_the_protocols(
     training = found["training"]
     assert found["scenario"]["per_task"] == per_task
     assert (training["epochs"], training["batch_size"]) == (epochs, batch)
-    assert found["memory"]["draw"] == batch
+    assert found["memory"]["replay_batch_size"] == batch
     assert training["schedule"]["milestones"] == milestones
     assert training["schedule"]["factor"] == 0.1
     assert training["lr"] == 0.1  # ER's everywhere

@@ -40,6 +40,6 @@ def test_a_run_that_was_stopped_costs_as_much(tmp_path: Path) -> None:
 def test_a_damaged_cost_is_named(tmp_path: Path) -> None:
     folder = make_run(tmp_path, "er", 0, 50.0)
     spend(folder, -1.0)
-    with pytest.raises(StateError, match=r"cost.json: passes: .* greater than or equal to 0"):
+    with pytest.raises(StateError, match=r"cost.json: compute: .* greater than or equal to 0"):
         RunFolder(folder).cost()
     assert Store(tmp_path).records()[0]["status"] == "damaged"

@@ -163,7 +163,7 @@ def test_a_deleted_config_is_written_again_and_a_changed_one_refused(tmp_path: P
     config = (folder / "config.toml").read_text()
     for old, new, said in (
         ("seed = 0", "seed = 1", "seed is 1, and the run has 0"),
-        ("batch_size = 10", "batch_size = 20", "training.batch_size is 20, and the run has 10"),
+        ("\nbatch_size = 10", "\nbatch_size = 20", "training.batch_size is 20, and the run has 10"),
         ("[training]", "[training]\nextra = 1", "training.extra is 1, and the run has None"),
         ("[training]", "[training", "not TOML"),
     ):

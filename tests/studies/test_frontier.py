@@ -208,7 +208,7 @@ def test_the_search_is_judged_by_the_mean_over_its_seeds(monkeypatch: pytest.Mon
     last = ("search recalibrated", "derpp+fd")
     found = searched(monkeypatch, {last: (30.0, 4.5)})
     best = found.candidates[0]
-    assert best.title == "DER++ + FD + BatchNorm recalibrated"
+    assert best.title == "DER++ + FD, BatchNorm recalibrated"
     assert best.mean == pytest.approx(30 + fmean([0.0, 0.1]) + fmean([0, 1]))
     assert best.compute == 4.5
     assert f"{best.title} came first; it has not been run" in page(found)

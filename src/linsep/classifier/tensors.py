@@ -5,8 +5,8 @@
     memory    memory.*, the method's; tested.<task>.x and .y, the images that were held out
 
 Between tasks the previous network equals the present one, optimisers are empty, and a term that
-each task resets has nothing to keep: none of them is stored. What is read is compared, name by name,
-with a learner of the same config that takes no memory, before anything of that size is made.
+each task resets has nothing to keep: none of them is stored. What is read is compared by name with
+a learner of the same config that takes no memory, before anything of that size is made.
 """
 
 from __future__ import annotations

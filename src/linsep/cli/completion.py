@@ -116,7 +116,7 @@ WORDS: dict[str, Complete] = {
     "metric": _of(*REPORTED), "keep": _of(*get_args(sections.Keep)), "table": _of(*TABLES),
     "device": _of("auto", "cpu", "cuda", "mps"), "on": _of("local", "ray", "slurm"),
     "log": _of("tensorboard", "wandb", "mlflow"), "to": _of("tensorboard", "wandb", "mlflow"),
-    "kind": _of("methods", "terms", "scenarios", "nets"), "scale": _of("paper", "small"),
+    "kind": _of("methods", "addons", "scenarios", "nets"), "scale": _of("paper", "small"),
     "engine": _of("opentsne", "sklearn", "pca"), "figures format_": _of("svg", "pdf", "png"),
     "data name": _of(*lines(SCENARIOS)),
 }  # fmt: skip

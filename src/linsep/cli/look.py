@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..compare.tables import Table
 
 RunFolder = Annotated[Path, typer.Argument(help="A run's key, name or folder.")]
-KINDS = ("methods", "terms", "scenarios", "nets", "configs", "settings")
+KINDS = ("methods", "addons", "scenarios", "nets", "configs", "settings")
 COMPUTE = (
     "1.00x is fine-tuning: images through the nets, over a run of Split CIFAR-10 with 50 epochs "
     "and 200 stored images"
@@ -70,7 +70,7 @@ def _print_names(kind: str | None, text: str) -> None:
                 if text in row[0]:
                     table.add_row(*map(escape, row))
             open_console().print(table)
-    if kind in (None, "methods", "terms"):
+    if kind in (None, "methods", "addons"):
         say(open_console(), COMPUTE)
     if kind is None:
         say(open_console(), "All settings, their defaults and what they do: linsep list settings")
@@ -110,7 +110,7 @@ def _choices(kind: str) -> list[tuple[str, ...]]:
     if kind == "nets":
         nets = [(name, entry.line) for name, entry in NETS.items()]
         return [*nets, *((f"{name}/<model>", line.format(name)) for name in LIBRARIES), *packages]
-    plus, entries = ("+", ADDONS) if kind == "terms" else ("", METHODS)
+    plus, entries = ("+", ADDONS) if kind == "addons" else ("", METHODS)
     return [
         *((plus + n, e.line, e.source, f"{e.compute:{plus}.2f}x") for n, e in entries.items()),
         *((plus + name, words, "-", "-") for name, words in packages),

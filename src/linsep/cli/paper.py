@@ -116,7 +116,7 @@ def _wanted(table: str, part: Part, own: dict[str, Any], quiet: bool) -> list[di
 
 def _experiment(settings: Mapping[str, Any]) -> str:
     """'split-cifar10/200/derpp+bfp seed 0'."""
-    memory = str(settings.get("memory", {}).get("rows", ""))
+    memory = str(settings.get("memory", {}).get("size", ""))
     parts = filter(None, (settings["scenario"]["name"], memory, settings["method"]))
     return f"{'/'.join(parts)} seed {settings['seed']}"
 

@@ -122,8 +122,8 @@ def _columns(variants: Sequence[Variant], choice: Choice, rows: Sequence[Row]) -
     for key in sorted(keys, key=lambda key: ranks(tuple(zip(choice.columns, key, strict=True)))):
         head = _head(variants, choice, key)
         for protocol, metric in choice.metrics:
-            protocol = PROTOCOLS.get(protocol, "") if several else ""
-            above, below = (head, protocol) if head else (protocol, "")
+            named = PROTOCOLS.get(protocol, "") if several else ""
+            above, below = (head, named) if head else (named, "")
             title = METRICS[metric].title if protocol in PROTOCOLS else metric.rpartition(".")[2]
             name = " ".join(filter(None, [above, below, title]))
             found.append(Column(key, protocol, metric, above, name))

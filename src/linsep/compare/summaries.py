@@ -128,7 +128,7 @@ def notes(comparison: Comparison) -> list[str]:
             "permutation test, never below 2 / 2^n for n pairs; better: higher FAA, ALA, lower FF"
         )
     if any(variant.values("cost", "compute") for variant in comparison.variants):
-        said.append(f"compute: {COSTS['passes']}")
+        said.append(f"compute: {COSTS['compute']}")
     return said
 
 

@@ -159,7 +159,7 @@ def _table(comparison: Comparison, groups: Sequence[Group], measure: str) -> Tab
 
 
 def _budget(group: Group, measure: str) -> str:
-    """'memory=200, up to 4.61 passes'."""
+    """'memory=200, up to 4.61 compute'."""
     rival = f" ({group.rival.title})" if group.rival else ""
     cost = _shown(group.budget, measure)
     amount = f"{cost:.2f}" if isinstance(cost, float) else f"{cost:,}"

@@ -15,7 +15,7 @@ from ..compare.tables import Table, Value
 from ..learning.metrics import PROTOCOLS
 from . import style
 from .canvas import Axes, Canvas, Figure, Room
-from .gather import ArmRuns, Block, Matrix, Run
+from .gather import VariantRuns, Block, Matrix, Run
 from .lines import (
     Points,
     Series,
@@ -84,7 +84,7 @@ def forgotten(matrix: Matrix) -> Iterator[tuple[float, float]]:
 def _panels(block: Block, points: Callable[[Matrix], Points]) -> dict[str, list[Series]]:
     """A line for each variant and protocol, of points that each seed's matrix gives."""
 
-    def of(protocol: str) -> Callable[[ArmRuns], Points]:
+    def of(protocol: str) -> Callable[[VariantRuns], Points]:
         return lambda variant: (
             point for matrix in variant.matrices(protocol) for point in points(matrix)
         )
@@ -95,7 +95,7 @@ def _panels(block: Block, points: Callable[[Matrix], Points]) -> dict[str, list[
 # --- matrices ------------------------------------------------------------------------------------
 
 
-def matrices(variant: ArmRuns) -> Figure | None:
+def matrices(variant: VariantRuns) -> Figure | None:
     """Draw the accuracy matrices: Class-IL and Task-IL, after each task on each task."""
     mean = ", mean over seeds" if variant.averaged else ""
     caption = f"Accuracy in %{mean}: row = after learning a task, column = on a task."
@@ -104,7 +104,7 @@ def matrices(variant: ArmRuns) -> Figure | None:
 
 
 def heat_maps(
-    variant: ArmRuns, kind: str, caption: str, found: dict[str, list[Matrix]]
+    variant: VariantRuns, kind: str, caption: str, found: dict[str, list[Matrix]]
 ) -> Figure | None:
     """Means over matrices of one size, a panel for each name."""
     means: dict[str, list[list[float | None]]] = {}
@@ -161,7 +161,7 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
 # --- confusion -----------------------------------------------------------------------------------
 
 
-def confusion(variant: ArmRuns) -> Figure | None:
+def confusion(variant: VariantRuns) -> Figure | None:
     """Rows are true classes, columns predicted ones, summed over seeds."""
     runs = [run for run in variant.runs if run.confusion is not None]
     runs = [run for run in runs if run.classes == runs[0].classes]
@@ -267,7 +267,7 @@ def losses(block: Block) -> Figure | None:
     return Figure(block.named("losses"), block.titled(title), caption, draw, data, "whole")
 
 
-def _of_term(term: str, variant: ArmRuns) -> Points:
+def _of_term(term: str, variant: VariantRuns) -> Points:
     """(number of the epoch, value) of all seeds; of many epochs only some."""
     every = [
         (number, event["losses"][term])

@@ -13,7 +13,7 @@ from ..compare.variants import Estimate, spelled
 from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
 from . import style
 from .canvas import Axes, Canvas, Figure
-from .gather import ArmRuns, Block, LoadedRuns
+from .gather import VariantRuns, Block, LoadedRuns
 from .lines import Series, legend, plot, series, spread_note
 from .words import called, spread
 
@@ -80,7 +80,7 @@ def _caption(gains: Sequence[Gain]) -> str:
     return " ".join([*said, "The shaded side is the better one."])
 
 
-def _gain(variant: ArmRuns, estimate: Estimate) -> Gain | None:
+def _gain(variant: VariantRuns, estimate: Estimate) -> Gain | None:
     pairs, against = estimate.pairs, estimate.against
     if pairs is None or against is None:
         return None
@@ -176,7 +176,7 @@ CAPTION = (
 class Dot:
     """One variant in one panel."""
 
-    variant: ArmRuns
+    variant: VariantRuns
     cost: float
     faa: Summary
     leads: bool = False  # whether it is on the frontier

@@ -9,7 +9,7 @@ from ..compare import statistics
 from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
-from .gather import ArmRuns, Block, LoadedRuns
+from .gather import VariantRuns, Block, LoadedRuns
 from .lines import Points, by_variant, legend, lines_figure, six, thinned
 
 # --- similarity (figure 5 of the paper) and drift ------------------------------------------------
@@ -45,7 +45,7 @@ def drift(block: Block) -> Figure | None:
     )  # fmt: skip
 
 
-def _by_task(name: str, *path: str | int) -> Callable[[ArmRuns], Points]:
+def _by_task(name: str, *path: str | int) -> Callable[[VariantRuns], Points]:
     """The points of a variant: the number at this path in what an analysis found of each task."""
     return lambda variant: (
         (task["task"] + 1, reduce(getitem, path, task))
@@ -74,7 +74,7 @@ def spectrum(loaded: LoadedRuns) -> list[Figure]:
     return drawn
 
 
-def _spectra(variant: ArmRuns) -> dict[str, Curves]:
+def _spectra(variant: VariantRuns) -> dict[str, Curves]:
     """Means over seeds of each panel's curves; {} if there are none."""
     by_task: dict[int, list[Any]] = {}
     for one in variant.analyses("spectrum"):
@@ -98,7 +98,7 @@ def _spectra(variant: ArmRuns) -> dict[str, Curves]:
     return panels if any(panels.values()) else {}
 
 
-def _spectrum(variant: ArmRuns, panels: dict[str, Curves], tops: Mapping[str, float]) -> Figure:
+def _spectrum(variant: VariantRuns, panels: dict[str, Curves], tops: Mapping[str, float]) -> Figure:
     rows: list[list[Value]] = [
         [name, task + 1, k, value]
         for name, curves in panels.items()
@@ -157,7 +157,7 @@ def tsne(loaded: LoadedRuns) -> list[Figure]:
     return [_plane(variant, most) for variant in having]
 
 
-def _plane(variant: ArmRuns, most: int) -> Figure:
+def _plane(variant: VariantRuns, most: int) -> Figure:
     """The plane of the first seed that has one: planes have no mean."""
     run = next(run for run in variant.runs if "tsne" in run.analyses)
     whole = run.analyses["tsne"]

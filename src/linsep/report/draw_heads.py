@@ -8,7 +8,7 @@ from ..compare import statistics
 from . import style
 from .canvas import Axes, Canvas, Figure
 from .draw_accuracy import heat_maps
-from .gather import ArmRuns, Block, LoadedRuns, Matrix
+from .gather import VariantRuns, Block, LoadedRuns, Matrix
 from .lines import (
     Point,
     Series,
@@ -70,7 +70,7 @@ def _portions(block: Block) -> Figure | None:
     return Figure(block.named("probe"), title, caption, draw, data, "whole")
 
 
-def _rounds(variant: ArmRuns) -> Figure | None:
+def _rounds(variant: VariantRuns) -> Figure | None:
     """After every task, on every task seen: a linear probe against the run's own head."""
     rounds = [one["rounds"] for one in variant.analyses("probe") if one["rounds"]]
     if not rounds:
@@ -134,7 +134,7 @@ def _where(places: Sequence[Place]) -> list[str]:
     ]
 
 
-def _projection(variant: ArmRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure:
+def _projection(variant: VariantRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure:
     """`term` is named if the method has several."""
     where, panels = _where(seeds[0]), {VALUES: _spectra(seeds)}
     for panel, names in PANELS.items():

@@ -10,7 +10,7 @@ import numpy as np
 from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
-from .gather import ArmRuns, Memory, Run
+from .gather import VariantRuns, Memory, Run
 from .lines import borders
 
 NAMED = 24  # classes up to which each has its name
@@ -31,12 +31,12 @@ class Sprite:
     variant: str  # that it comes and goes with
 
 
-def first_memory(variant: ArmRuns) -> tuple[Run, Memory] | None:
+def first_memory(variant: VariantRuns) -> tuple[Run, Memory] | None:
     """The first seed that has a memory, and its rows."""
     return next(((run, rows) for run in variant.runs if (rows := run.memory())), None)
 
 
-def composition(variant: ArmRuns, run: Run, memory: Memory) -> Figure:
+def composition(variant: VariantRuns, run: Run, memory: Memory) -> Figure:
     """Rows of each class."""
     labels, _ = memory
     counts = Counter(labels)
@@ -82,7 +82,7 @@ def composition(variant: ArmRuns, run: Run, memory: Memory) -> Figure:
     )
 
 
-def sprite(variant: ArmRuns, run: Run, memory: Memory) -> Sprite | None:
+def sprite(variant: VariantRuns, run: Run, memory: Memory) -> Sprite | None:
     """A few images of every class, or None if they are no pictures."""
     from PIL import Image
 

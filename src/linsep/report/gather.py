@@ -92,7 +92,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class ArmRuns:
+class VariantRuns:
     """One variant's runs in the order of seeds, and how it is labelled and drawn."""
 
     variant: Variant
@@ -129,7 +129,7 @@ class Block:
     """Variants that may be drawn in one figure."""
 
     settings: Fields
-    variants: Sequence[ArmRuns]
+    variants: Sequence[VariantRuns]
 
     @property
     def title(self) -> str:
@@ -154,13 +154,13 @@ class LoadedRuns:
         return ", ".join(sorted(set(data_names(self.comparison.variants).values())))
 
     @property
-    def variants(self) -> list[ArmRuns]:
+    def variants(self) -> list[VariantRuns]:
         return [variant for block in self.blocks for variant in block.variants]
 
     @property
-    def legend(self) -> list[ArmRuns]:
+    def legend(self) -> list[VariantRuns]:
         """An variant for each look: the same methods may be in several blocks."""
-        found: dict[str, ArmRuns] = {}
+        found: dict[str, VariantRuns] = {}
         for variant in self.variants:
             found.setdefault(variant.look.variant, variant)
         return list(found.values())
@@ -196,11 +196,11 @@ def load_runs(records: Iterable[Record]) -> LoadedRuns:
     comparison = compare(run.record for run in runs.values())
     looks = style.looks([(variant.method, variant.label) for variant in comparison.variants])
     averaged = any(len(variant.runs) > 1 for variant in comparison.variants)
-    blocks: dict[Fields, list[ArmRuns]] = {}
+    blocks: dict[Fields, list[VariantRuns]] = {}
     for variant in comparison.variants:
         members = [runs[variant.runs[seed].folder] for seed in sorted(variant.runs)]
         look = looks[variant.method, variant.label]
-        blocks.setdefault(variant.block, []).append(ArmRuns(variant, members, look, averaged))
+        blocks.setdefault(variant.block, []).append(VariantRuns(variant, members, look, averaged))
     found = [Block(settings, variants) for settings, variants in blocks.items()]
     return LoadedRuns(comparison, found, left_out)
 

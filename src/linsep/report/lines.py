@@ -13,7 +13,7 @@ from typing import Any
 from ..compare import statistics
 from ..compare.tables import Table, Value
 from .canvas import Axes, Canvas, Figure, Share
-from .gather import ArmRuns, Block
+from .gather import VariantRuns, Block
 from .style import DIM, Look
 
 SPOTS = 30  # of one line, at most
@@ -60,7 +60,7 @@ def series(label: str, look: Look, found: Points, *, each: bool = True) -> Serie
 
 
 def by_variant(
-    block: Block, points: Callable[[ArmRuns], Points], *, each: bool = True
+    block: Block, points: Callable[[VariantRuns], Points], *, each: bool = True
 ) -> list[Series]:
     """A line for each variant that has any points."""
     drawn = (

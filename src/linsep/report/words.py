@@ -15,7 +15,7 @@ from ..compare.tables import Spread, Table, Value
 from ..compare.variants import Variant, shown
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from ..learning.metrics import audit as flaws
-from .gather import ArmRuns, Block, LoadedRuns, Run
+from .gather import VariantRuns, Block, LoadedRuns, Run
 from .style import labelled
 
 METRIC = "final average accuracy (FAA) in Class-IL"
@@ -131,8 +131,8 @@ def full(metric: str) -> str:
 
 
 def differing(loaded: LoadedRuns) -> tuple[Table, set[tuple[int, int]]]:
-    """A row for each variant, a column for each setting in which they differ; and the cells that are
-    not what most variants have."""
+    """A row for each variant, a column for each setting in which they differ, and the cells that
+    are not what most variants have."""
     comparison = loaded.comparison
     names = list(dict.fromkeys([*comparison.differing, *comparison.by_method]))
     names += list(dict.fromkeys(n for variant in comparison.variants for n, _ in variant.options))
@@ -217,7 +217,7 @@ def costs(loaded: LoadedRuns) -> Table | None:
         if any(variant.variant.values("cost", name) for variant in loaded.variants)
     ]
 
-    def cells(variant: ArmRuns) -> list[Value]:
+    def cells(variant: VariantRuns) -> list[Value]:
         found = [
             (variant.variant.summary("cost", name), name in ("compute", "seconds"))
             for name in known
@@ -230,7 +230,7 @@ def costs(loaded: LoadedRuns) -> Table | None:
 def speed(loaded: LoadedRuns) -> Table | None:
     """Seconds and images a second of every variant."""
 
-    def cells(variant: ArmRuns) -> list[Value]:
+    def cells(variant: VariantRuns) -> list[Value]:
         timings = [run.timing for run in variant.runs if run.timing]
         seconds = [sum(t["seconds"] for t in timing) for timing in timings]
         images = [sum(t["images"] for t in timing) for timing in timings]
@@ -246,7 +246,7 @@ def _mean(values: Sequence[float]) -> Spread | None:
 
 
 def _by_variant(
-    loaded: LoadedRuns, columns: Sequence[str], cells: Callable[[ArmRuns], list[Value]]
+    loaded: LoadedRuns, columns: Sequence[str], cells: Callable[[VariantRuns], list[Value]]
 ) -> Table | None:
     """A row for each variant that has cells, grouped by block if there are several."""
     several = len(loaded.blocks) > 1
@@ -335,7 +335,7 @@ def _grid(loaded: LoadedRuns) -> Recipe | None:
         for section, value in run.settings.items():
             if section in ("method", "seed", *NAMES):
                 continue
-            if section == "memory" and not value.get("rows"):
+            if section == "memory" and not value.get("size"):
                 continue  # a method without one: a grid leaves memory settings out for it
             if whole.setdefault(section, value) != value:
                 return None  # something else differs

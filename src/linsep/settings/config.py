@@ -31,7 +31,7 @@ class Config(sections.Section):
     >>> import linsep
     >>> linsep.Config(scenario="blobs", method="er", memory=50, training={"epochs": 2})
     Config(method='er', seed=0, scenario={'name': 'blobs'}, training={'epochs': 2}, \
-memory={'rows': 50})
+memory={'size': 50})
     """
 
     name: sections.Label | None = None
@@ -39,13 +39,13 @@ memory={'rows': 50})
     tags: sections.Tags | None = None
     """Words to find the run by: `--where tag=ablation`. Not part of its key."""
     method: str = "derpp+bfp"
-    """How to learn: a method and terms that are added to it, such as er or derpp+bfp, or your own
+    """How to learn: a method, and add-ons, such as er or derpp+bfp, or your own
     as file.py:function."""
     seed: sections.Seed = 0
     """Seed of all random numbers."""
     preset: Literal["paper", "authors", "fast"] | None = None
     """Choices of the BFP paper's text (paper) or of its authors' program (authors), or a form of it
-    that needs little more than half of the passes (fast)."""
+    at little more than half of the compute (fast)."""
     scenario: sections.Scenario = sections.Scenario()
     net: sections.Net = sections.Net()
     training: sections.Training = sections.Training()

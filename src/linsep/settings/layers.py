@@ -29,13 +29,13 @@ SHORT = {
 }  # fmt: skip
 
 LABELS = {"name", "tags", "scenario.data_name"}  # what people call a run and its data
-# They may differ between equal runs; so may the place of a part of one's own, own.<name>.source.
+# They may differ between equal runs; so may the place of a part of one's own, custom.<name>.source.
 NO_NUMBERS = LABELS | {"preset", "scenario.data", "compute.threads", "net.weights"}
 
 
 def decides(name: str) -> bool:
     """Return whether numbers may depend on a field."""
-    place = name.startswith("own.") and name.endswith(".source")
+    place = name.startswith("custom.") and name.endswith(".source")
     return name not in NO_NUMBERS and not place
 
 
