@@ -93,7 +93,7 @@ def assert_same(a: IncrementalClassifier, b: IncrementalClassifier) -> None:
 
 @pytest.mark.parametrize("method", LEARNING + ADDED)
 def test_a_loaded_classifier_learns_on_as_if_never_saved(method: str, tmp_path: Path) -> None:
-    """So neither the previous network nor the optimisers, nor a map that tasks reset, need be saved."""
+    """So neither the previous network, the optimisers nor a map that tasks reset need be saved."""
     kept = learned(method)
     kept.save(tmp_path / "model")
     loaded = IncrementalClassifier.load(tmp_path / "model")

@@ -144,8 +144,8 @@ def test_marks_stand_at_their_costs_and_the_line_is_the_frontier(tmp_path: Path)
         (line,) = [line for line in axes.lines if line.get_label() == "frontier"]
         assert list(line.get_xdata())[:3] == [1.0, 2.0, 4.7]
         assert list(line.get_ydata()) == [20.5, 50.5, 60.5, 60.5]
-    assert any(spot.text == "ER: 50.50 ± 0.71 % at 2.00 times the compute of fine-tuning, on the frontier"
-               for spot in canvas.spots)  # fmt: skip
+    said = "ER: 50.50 ± 0.71 % at 2.00 times the compute of fine-tuning, on the frontier"
+    assert any(spot.text == said for spot in canvas.spots)
 
 
 def test_a_run_alone_has_the_table_and_no_picture(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ..compare.tables import Table, Value
 from ..learning.metrics import PROTOCOLS
 from . import style
 from .canvas import Axes, Canvas, Figure, Room
-from .gather import VariantRuns, Block, Matrix, Run
+from .gather import Block, Matrix, Run, VariantRuns
 from .lines import (
     Points,
     Series,

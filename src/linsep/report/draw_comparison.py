@@ -13,7 +13,7 @@ from ..compare.variants import Estimate, spelled
 from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
 from . import style
 from .canvas import Axes, Canvas, Figure
-from .gather import VariantRuns, Block, LoadedRuns
+from .gather import Block, LoadedRuns, VariantRuns
 from .lines import Series, legend, plot, series, spread_note
 from .words import called, spread
 

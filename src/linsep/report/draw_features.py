@@ -9,7 +9,7 @@ from ..compare import statistics
 from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
-from .gather import VariantRuns, Block, LoadedRuns
+from .gather import Block, LoadedRuns, VariantRuns
 from .lines import Points, by_variant, legend, lines_figure, six, thinned
 
 # --- similarity (figure 5 of the paper) and drift ------------------------------------------------

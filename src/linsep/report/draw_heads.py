@@ -8,7 +8,7 @@ from ..compare import statistics
 from . import style
 from .canvas import Axes, Canvas, Figure
 from .draw_accuracy import heat_maps
-from .gather import VariantRuns, Block, LoadedRuns, Matrix
+from .gather import Block, LoadedRuns, Matrix, VariantRuns
 from .lines import (
     Point,
     Series,

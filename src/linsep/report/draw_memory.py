@@ -10,7 +10,7 @@ import numpy as np
 from ..compare.tables import Table, Value
 from . import style
 from .canvas import Canvas, Figure
-from .gather import VariantRuns, Memory, Run
+from .gather import Memory, Run, VariantRuns
 from .lines import borders
 
 NAMED = 24  # classes up to which each has its name

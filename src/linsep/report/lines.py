@@ -13,7 +13,7 @@ from typing import Any
 from ..compare import statistics
 from ..compare.tables import Table, Value
 from .canvas import Axes, Canvas, Figure, Share
-from .gather import VariantRuns, Block
+from .gather import Block, VariantRuns
 from .style import DIM, Look
 
 SPOTS = 30  # of one line, at most

@@ -15,7 +15,7 @@ from ..compare.tables import Spread, Table, Value
 from ..compare.variants import Variant, shown
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from ..learning.metrics import audit as flaws
-from .gather import VariantRuns, Block, LoadedRuns, Run
+from .gather import Block, LoadedRuns, Run, VariantRuns
 from .style import labelled
 
 METRIC = "final average accuracy (FAA) in Class-IL"
