@@ -25,10 +25,10 @@ from .timing import Times, least
 ROWS = 32
 CHEAPER: Mapping[str, Mapping[str, Any]] = {
     "bfp.every=2": {"every": 2},
-    "bfp.target=stored": {"teacher": "stored"},
+    "bfp.target=stored": {"target": "stored"},
     "a shared draw": {"replay_batches": "shared"},
     "a shared draw, bfp.on=replay, bfp.target=stored": {
-        "replay_batches": "shared", "on": "replay", "teacher": "stored",
+        "replay_batches": "shared", "on": "replay", "target": "stored",
     },
 }  # fmt: skip
 
@@ -93,13 +93,13 @@ def bare_passes(net: Net, layout: torch.memory_format) -> Callable[[], None]:
 
 
 def _warm_run(
-    width: int, rows: int, net: str = "resnet18", draws: str = "fresh", **bfp: object
+    width: int, rows: int, net: str = "resnet18", replay_batches: str = "fresh", **bfp: object
 ) -> Run:
     """A run in its second task, where every term is active, with a full memory."""
     config = linsep.Config(
         scenario={"name": "blobs", "classes": 4, "train": 320, "size": 32, "channels": 3},
         net={"name": net, "width": width}, training={"epochs": 1000, "lr": 1e-4},
-        method="derpp+bfp", preset="authors", memory={"size": rows, "replay_batches": draws},
+        method="derpp+bfp", preset="authors", memory={"size": rows, "replay_batches": replay_batches},
         options={"bfp": bfp},
     )  # fmt: skip
     run = linsep.build(config)

@@ -101,7 +101,7 @@ def test_what_cannot_be_told_is_refused_or_named(tmp_path: Path) -> None:
         at_equal(comparison, "seconds")
     with pytest.raises(ConfigError, match="Did you mean 'compute'"):
         at_equal(comparison, "compte")
-    with pytest.raises(ConfigError, match="lucir has no passes on record"):
+    with pytest.raises(ConfigError, match="lucir has no compute on record"):
         at_equal(comparison, "compute", "lucir")
 
 

@@ -149,7 +149,7 @@ def check_shape(value: Any, shape: Shape, place: str = "") -> None:
         fits, wanted = isinstance(value, list), "a list"
         parts = ((i, part, shape[0]) for i, part in enumerate(value)) if fits else ()
     elif shape is str:
-        fits, wanted = isinstance(value, str), "text"
+        fits, wanted = isinstance(value, str) and value.isprintable(), "printable text"
     else:
         low, high, wanted = NUMBERS[shape]
         kinds = (int, float) if shape is float else int

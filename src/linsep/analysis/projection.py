@@ -135,7 +135,8 @@ COLUMNS = {
 
 def rows(content: Content) -> Iterator[Row]:
     for place in content["places"]:
-        epoch = "end" if place["epoch"] is None else f"{place['stage']} {place['epoch'] + 1}"
+        last = place.get("epoch") is None
+        epoch = "end" if last else f"{place.get('stage')} {place['epoch'] + 1}"
         numbers = {
             column: None if place.get(name) is None else factor * place[name]
             for column, (name, factor) in COLUMNS.items()

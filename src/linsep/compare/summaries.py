@@ -17,6 +17,7 @@ from .variants import Comparison, Estimate, Variant, data_names, pooled, shown, 
 TITLES = {name: METRICS[name].title for name in REPORTED}
 BEST: Mapping[str, Best] = {title: METRICS[name].better for name, title in TITLES.items()}
 COMPUTE = "cost.compute"
+LONGEST = 80  # characters of a status in a list
 BUDGETS = ("compute", "seconds", "bytes")  # what methods may be compared at equal cost of
 
 
@@ -39,7 +40,8 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
     labels = {name: found for name, found in labels.items() if any(found) and name not in named}
     rows: list[list[Value]] = []
     for i, record in enumerate(records):
-        state = ": ".join(str(record[name]) for name in ("status", "progress") if record[name])
+        told = ": ".join(str(record[name]) for name in ("status", "progress") if record[name])
+        state = told if len(told) <= LONGEST else f"{told[: LONGEST - 1]}…"  # `show` has all of it
         state += f", from {record['origin']}" if record["origin"] else ""
         own = [found[i] for found in labels.values()]
         values = [record[name] for name in (*named, *metrics.values())]

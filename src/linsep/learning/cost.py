@@ -153,6 +153,9 @@ class Meter:
         return {"run": dict(self.run), "steps": dict(self.steps)}
 
     def load_state_dict(self, state: Mapping[str, Mapping[str, int]]) -> None:
+        counts = [*state["run"].values(), *state["steps"].values()]
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise ValueError("the meter should hold counts from 0 on")
         self.run, self.steps = Counter(state["run"]), Counter(state["steps"])
 
 

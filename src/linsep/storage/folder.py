@@ -77,6 +77,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 @_checked
 class Scenario(TypedDict):
     order_seed: NotRequired[Whole]
+    subset_seed: NotRequired[Whole]
 
 
 @_checked
