@@ -116,7 +116,7 @@ def settings_from(config: str | None, words: Given) -> dict[str, Any]:
     """
     replaced = _once(words)
     given = [one.settings for one in words]
-    settings = merged(_without(read_config(config) if config else {}, replaced), *given)
+    settings = merged(_without(read_config(config) if config is not None else {}, replaced), *given)
     if isinstance(parts := settings.get("parts"), list):  # of a grid, each of which it replaces too
         settings["parts"] = [merged(_without(part, replaced), *given) for part in parts]
     for one in words:
