@@ -99,7 +99,8 @@ def _warm_run(
     config = linsep.Config(
         scenario={"name": "blobs", "classes": 4, "train": 320, "size": 32, "channels": 3},
         net={"name": net, "width": width}, training={"epochs": 1000, "lr": 1e-4},
-        method="derpp+bfp", preset="authors", memory={"size": rows, "replay_batches": replay_batches},
+        method="derpp+bfp", preset="authors",
+        memory={"size": rows, "replay_batches": replay_batches},
         options={"bfp": bfp},
     )  # fmt: skip
     run = linsep.build(config)

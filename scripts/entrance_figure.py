@@ -69,7 +69,7 @@ def _panel(left: float, pair: Sequence[str], curves: Sequence[Curve]) -> Iterato
         yield _text(x, FOOT + 17, str(2 * task + 4), "s m")
     for number, (method, curve) in enumerate(zip(pair, curves, strict=True)):
         new = " h" * number
-        name = title(method).removeprefix(f"{title(pair[0])} ")  # 'ER', and 'w/ BFP' beside it
+        name = title(method).removeprefix(f"{title(pair[0])} ")  # 'ER', and '+ BFP' beside it
         yield _text(left + 56 * number, TOP - 12, name, f"b{new}")
         line = "L".join(f"{x:g} {_y(value):.1f}" for x, value in zip(xs, curve, strict=True))
         yield f'<path class="w{new}" d="M{line}"/>'

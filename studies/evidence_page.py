@@ -41,7 +41,6 @@ SHOWN = (
     Side("transport, rivals", "derpp+fd+ser+refit"),
     Side("transport, fd", "ft+fd+transport"),
     Side("transport", "ft+bfp+transport"),
-    Side("transport", "ft+transport"),
 )
 CARRIED_PARTS = "transport"  # how the names of these parts begin
 CARRIED_HEADS = (
