@@ -37,25 +37,33 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Teach a network new classes without forgetting the old ones.\n\n"
+    help="Teach a network new classes and lose less of the old ones.\n\n"
     "To try it on images that come with linsep:  [bold]linsep run --method derpp+bfp[/bold]\n\n"
-    "To list methods, terms, scenarios, nets and configs:  [bold]linsep list[/bold]",
+    "To list methods, add-ons, scenarios, nets and configs:  [bold]linsep list[/bold]",
 )
-COMMANDS: dict[str, Callable[..., None]] = {
-    "run": run.run, "grid": grid.grid, "search": grid.search, "runs": store.runs,
-    "compare": store.compare, "analyse": analyse.analyse, "report": report.report,
-    "figures": report.figures, "list": look.list_, "show": look.show, "log": look.log,
-    "label": store.label, "learn": learn.learn, "predict": predict.predict, "model": predict.model,
-    "export": predict.export, "bundle": share.bundle, "add": share.add, "verify": share.verify,
+PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Train": {"run": run.run, "grid": grid.grid, "search": grid.search},
+    "Inspect": {
+        "runs": store.runs, "show": look.show, "compare": store.compare, "report": report.report,
+        "figures": report.figures, "analyse": analyse.analyse, "log": look.log,
+        "label": store.label,
+    },
+    "Classifier": {
+        "learn": learn.learn, "predict": predict.predict, "model": predict.model,
+        "export": predict.export,
+    },
+    "Share": {"bundle": share.bundle, "add": share.add, "verify": share.verify},
+    "Reference": {"list": look.list_},
 }  # fmt: skip
-for name, command in COMMANDS.items():
-    app.command(name)(grouped(command))
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=panel)(grouped(command))
 GROUPS = {"paper": paper.app, "data": data.app}
 for name, group in GROUPS.items():
-    app.add_typer(group, name=name, cls=Group)
-for name, commands in {"": app, **GROUPS}.items():
-    completing(commands, name)
-    for registered in commands.registered_commands:
+    app.add_typer(group, name=name, cls=Group, rich_help_panel="Reference")
+for name, group in {"": app, **GROUPS}.items():
+    completing(group, name)
+    for registered in group.registered_commands:
         registered.cls = Command
 
 

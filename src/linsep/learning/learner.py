@@ -250,7 +250,7 @@ class Learner(Model):
 
     @cached_property
     def optimizers(self) -> Optimizers:
-        """Made when first needed: torch takes a second for it, which a prediction need not wait."""
+        """Built when first needed: torch takes a second for it, and predictions do not use it."""
         stages = {
             stage.name: stage.descent.build(self.net.parts(stage.trains), self.training)
             for stage in self.method.stages

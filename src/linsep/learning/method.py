@@ -164,7 +164,7 @@ class WeightedTerm:
     name: str
     weight: float
     build: Callable[[Spec], Term]
-    from_memory: bool = False  # has nothing to say without one
+    from_memory: bool = False  # cannot be used without a memory
     stages: tuple[str, ...] = ()  # where it takes part; none named: in the method's first stage
 
     def __call__(self, method: Method) -> Method:

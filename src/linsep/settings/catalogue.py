@@ -41,11 +41,11 @@ METHODS: dict[str, Entry] = {
         "Buzzega et al., 2020", 2.0, ("green", "o")),
     "derpp": Entry("DER++", "DER++: replay of labels and of logits", "methods.replay:derpp",
         "Buzzega et al., 2020", 3.0, ("sky", "o")),
-    "er_ace": Entry("ER-ACE", "replay; the stream spares absent classes", "methods.replay:er_ace",
+    "er_ace": Entry("ER-ACE", "replay; new data ignore absent old classes", "methods.replay:er_ace",
         "Caccia et al., 2022", 1.8, ("blue", "o")),
     "icarl": Entry("iCaRL", "exemplars by herding, nearest-mean prediction",
         "methods.distillation:icarl", "Rebuffi et al., 2017", 1.29, ("green", "P")),
-    "fdr": Entry("FDR", "outputs on stored rows stay what they were", "methods.replay:fdr",
+    "fdr": Entry("FDR", "outputs on stored samples stay what they were", "methods.replay:fdr",
         "Benjamin et al., 2019", 1.8, ("red", "P")),
     "lucir": Entry("LUCIR", "cosine head, kept directions, margins", "methods.lucir:lucir",
         "Hou et al., 2019", 1.3, ("blue", "P")),
@@ -70,7 +70,7 @@ ADDONS: dict[str, Entry] = {
         "Gu et al., 2023", 1.34, page="bfp"),
     "fd": Entry("FD", "distillation: the map is the identity", "methods.backward:fd",
         "Gu et al., 2023", 1.34, page="bfp"),
-    "ser": Entry("SER", "the old net's logits on new images", "methods.added_losses:ser",
+    "ser": Entry("SER", "the previous net's logits on new images", "methods.added_losses:ser",
         "Zhuo et al., 2023", 0.27),
     "lode": Entry("LODE", "new against old classes weighs less", "methods.added_losses:lode",
         "Liang and Li, 2023", 0.0),
@@ -80,8 +80,8 @@ ADDONS: dict[str, Entry] = {
         "Soutif-Cormerais et al., 2023", 0.0),
     "wa": Entry("WA", "new rows of the head as long as old ones", "methods.prediction:wa",
         "Zhao et al., 2020", 0.0),
-    "refit": Entry("Refit", "a head fitted to the stored rows predicts", "methods.prediction:refit",
-        "Kang et al., 2020", 0.0),
+    "refit": Entry("Refit", "a head re-trained on stored samples predicts",
+        "methods.prediction:refit", "Kang et al., 2020", 0.0),
     "transport": Entry("Transport", "carried class statistics predict",
         "methods.prediction:transport", "Hayes and Kanan, 2020", 0.01),
 }  # fmt: skip
@@ -158,7 +158,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "evaluation": {"mask_unseen": False, "rule": "logits"},  # D12
         "options": _PROGRAM_OPTIONS,
     },
-    # Ours: all terms look at one draw, which is too few for BatchNorm's running statistics.
+    # Ours: all terms share one replay batch, which is too few for BatchNorm's running statistics.
     "fast": {
         "memory": {"evict": "all_largest", "replay_batches": "shared"},
         "training": {"bn_updates": "all"},

@@ -210,8 +210,8 @@ class Training(Section):
     """L2 penalty on the weights."""
     schedule: Schedule = Schedule()
     bn_updates: Literal["all", "stream"] = "all"
-    """Which passes move BatchNorm's running statistics: every draw's, or the stream's alone. A
-    network without them (norm = "group", mlp) is the same either way."""
+    """Which batches update BatchNorm's running statistics: all, or those of the current task alone.
+    A network without them (norm = "group", mlp) is the same either way."""
 
 
 class Memory(Section):
@@ -220,14 +220,14 @@ class Memory(Section):
     size: Annotated[int, Field(ge=0, le=10_000_000)] = 200
     """Images kept from earlier tasks; 0 where the method keeps none."""
     policy: str = "balanced"
-    """How rows are chosen: by a balanced, a plain or a loss_aware reservoir, which is balanced and
-    keeps hard rows longer, or in the method's own way."""
+    """How stored samples are chosen: by a balanced, a plain or a loss_aware reservoir, which is
+    balanced and keeps hard samples longer, or in the method's own way."""
     evict: Literal["all_largest", "one_largest"] = "all_largest"
-    """Balanced policy: take the row to drop from all of the largest classes, or from one."""
+    """Balanced policy: take the sample to drop from all of the largest classes, or from one."""
     replay_batch_size: Rows = 32
-    """Rows per draw. Default: the batch size."""
+    """Samples per replay batch. Default: the batch size."""
     replay_batches: Literal["fresh", "shared"] = "fresh"
-    """A draw for each term of the loss, or one for all."""
+    """A replay batch for each term of the loss, or one for all."""
 
 
 class Evaluation(Section):
