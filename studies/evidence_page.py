@@ -263,10 +263,10 @@ def carried_block(runs: Runs) -> str:
         wanted = [s for s in runs.wanted(side) if s["seed"] not in PILOT]
         records = [record for s in wanted if (record := runs.run(s)) is not None]
         if records:
-            _, images, _, passes, faa, *_ = _measured(records)
+            _, images, _, compute, faa, *_ = _measured(records)
             assert isinstance(faa, Spread)
             name = title(side.method)
-            lines.append(f"| {name} | {images} | {passes:.2f}× | {faa.mean:.1f} ± {faa.std:.1f} |")
+            lines.append(f"| {name} | {images} | {compute:.2f}× | {faa.mean:.1f} ± {faa.std:.1f} |")
     return "\n".join([*lines, ""])
 
 

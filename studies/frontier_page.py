@@ -182,7 +182,7 @@ def _without_images(found: Frontier) -> str:
     faa = best.one.summary("class_il.faa").mean
     return (
         f"Of the sums that store none, {best.one.title} is the most accurate: {faa:.1f} % at "
-        f"{best.one.compute:.2f} passes. It differs from {title(RIVAL)}, which stores 200, by "
+        f"{best.one.compute:.2f} times the compute of fine-tuning. It differs from {title(RIVAL)}, which stores 200, by "
         f"{_interval(best.pairs)}."
     )
 
