@@ -181,8 +181,9 @@ def _without_images(found: Frontier) -> str:
     best = max(tests, key=lambda c: c.one.summary("class_il.faa").mean)
     faa = best.one.summary("class_il.faa").mean
     return (
-        f"Of the sums that store none, {best.one.title} is the most accurate: {faa:.1f} % at "
-        f"{best.one.compute:.2f} times the compute of fine-tuning. It differs from {title(RIVAL)}, which stores 200, by "
+        f"Of the combinations that store none, {best.one.title} is the most accurate: {faa:.1f} % "
+        f"at a relative compute of {best.one.compute:.2f}. It differs from {title(RIVAL)}, which "
+        "stores 200, by "
         f"{_interval(best.pairs)}."
     )
 
