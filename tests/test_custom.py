@@ -354,11 +354,11 @@ def line(text: str) -> int:
 MISTAKES = {
     "mine.py:er_kdd": "mine.py has no function 'er_kdd'. Did you mean one of er_kd, twin",
     "mine.py:not_a_method": "mine.py:not_a_method should return a Method, not 1",
-    "er+mine.py:er_kd": "mine.py:er_kd should return a WeightedTerm",
+    "er+mine.py:er_kd": "mine.py:er_kd should return an add-on",
     "mine.py:fails": f"mine.py:fails failed: line {line('    return x / 0')}: ZeroDivisionError",
     "mine.py:unstarred": "options follow a star: def unstarred(*, ",
     "mine.py:bfp": "linsep has its own 'bfp'; rename yours",
-    "mine.py:er_kd+mine.py:er_kd": "names the term 'er_kd' twice",
+    "mine.py:er_kd+mine.py:er_kd": "names the add-on 'er_kd' twice",
     "none.py:x": "none.py cannot be imported: there is no such file",
     "broken.py:x": "broken.py cannot be imported: line 2: SyntaxError",
     "mine.py:breaks": f"mine.py, line {line(RAISES)}: KeyError: 'in a step' (--debug shows",

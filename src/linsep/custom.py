@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Group = Literal["methods", "addons", "nets", "scenarios"]
-PREFIX = "linsep_own_"  # of the modules that users' files become
+PREFIX = "linsep_custom_"  # of the modules that users' files become
 NO_FILE = "<python>"  # in place of a file: a function typed into an interpreter
 
 

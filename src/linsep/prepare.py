@@ -67,8 +67,10 @@ class Prepared:
         return Run(learner.method.curriculum(self.data.scenario), learner)
 
     def learner(self, *, growing: bool = False) -> Learner:
-        """A new learner for this config and data; the rows of a growing head do not know how many
-        there will be.
+        """A new learner for this config and data.
+
+        `growing` initialises the head class by class, so that a class's weights do not depend on
+        the number of classes.
         """
         from .learning.learner import Learner
         from .nets.heads import ByRow
@@ -177,7 +179,7 @@ def prepare(
     found = opened[which]
     rows, classes = resolved.memory.size, found.scenario.num_classes
     if 0 < rows < classes:
-        problem = f"{rows} rows cannot hold one of each of {classes} classes; at least {classes}"
+        problem = f"{rows} samples cannot cover {classes} classes; at least {classes}"
         raise ConfigError(f"memory.size: {problem}")
     return Prepared(resolved, found, key(resolved, found.fingerprint, net), net)
 

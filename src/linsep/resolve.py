@@ -205,9 +205,7 @@ def native_bf16() -> bool:
         words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     except OSError:
         return True
-    return bool(
-        words & {"avx512_bf16", "amx_bf16", "bf16"}
-    )  # flags of x86, and the last of Variant
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})  # two flags of x86, and one of Arm
 
 
 def trusted(config: Config, files: Sequence[str], what: str) -> dict[str, sections.Custom]:

@@ -223,7 +223,7 @@ def test_a_run_held_elsewhere_is_waited_for(tmp_path: Path) -> None:
 def test_an_impossible_cell_stops_nobody_unless_all_are(tmp_path: Path) -> None:
     some = PROTOCOLS | {"over": {"method": ["er"], "memory": [2, 8]}}
     assert [cell.status for cell in plan(some, tmp_path)] == ["failed", "waiting"]
-    with pytest.raises(ConfigError, match=r"memory\.size: 2 rows"):
+    with pytest.raises(ConfigError, match=r"memory\.size: 2 samples"):
         plan(PROTOCOLS | {"over": {"method": ["er"], "memory": [2]}}, tmp_path)
 
 
@@ -342,7 +342,7 @@ def test_the_command_plans_works_and_says_what_failed(tmp_path: Path) -> None:
     done = command(*WORDS, "--over", "memory=5,20", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout.startswith("3 runs: 1 impossible, 2 new; 1 at once.\n")
-    assert "failed: method=er, memory=5: memory.size: 5 rows cannot hold" in done.stdout
+    assert "failed: method=er, memory=5: memory.size: 5 samples cannot cover" in done.stdout
     again = command(*WORDS, cwd=tmp_path)  # er's own memory is another run
     assert again.returncode == 0
     assert again.stdout.startswith("2 runs: 1 finished, 1 new; 1 at once, about ")

@@ -90,8 +90,8 @@ def test_star_of_weight_0_changes_nothing(base: str, on: str) -> None:
         ("er+wa+refit", "this sum has another rule already"),
         ("er+refit+wa", "aligns a plain linear head, and this method predicts by another rule"),
         ("ft+star", "replays, and this method keeps no memory"),
-        ("gdumb+star", "replays draws, and this method makes none"),
-        ("er+ser+ser", "names the term 'ser' twice"),
+        ("gdumb+star", "needs replay batches, and this method uses none"),
+        ("er+ser+ser", "names the add-on 'ser' twice"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(name: str, why: str) -> None:
@@ -449,5 +449,7 @@ def test_an_addition_of_ones_own_may_change_more_than_the_sum() -> None:
     def nonsense() -> Any:
         return lambda method: "nothing"
 
-    with pytest.raises(ConfigError, match="nonsense should return a WeightedTerm, not"):
+    with pytest.raises(
+        ConfigError, match="nonsense should return an add-on, such as a WeightedTerm, not"
+    ):
         linsep.build(linsep.Config(scenario="blobs", method=["derpp", nonsense]))

@@ -1,8 +1,8 @@
 """A classifier is a run whose scenario is open-ended: `append` adds one more task to it.
 
 Nobody needs to know how many tasks will follow. If the classes are announced, the head has a column
-for each of them from the start, and the tasks of a scenario give the numbers of a run of it. If
-not, the head grows with every task.
+for each of them from the start, and learning a scenario's tasks one by one gives the numbers of
+`linsep run`. If not, the head grows with every task.
 
 A backbone that never learns turns images into features once, and a head learns on these. The
 features stand in for the images from then on, as rows of a table (`Columns`): they can be neither
@@ -74,7 +74,7 @@ class Course:
     groups: tuple[Group, ...] = ()  # of each task: its classes, and images that it never saw
     history: list[dict[str, Any]] = field(default_factory=list)  # a report of each task
     learner: Learner | None = None
-    lacking: bool = False  # its memory: it predicts, and must not learn
+    lacking: bool = False  # saved without its memory: it may predict but not learn
     module: nn.Module | None = None  # the backbone, if it was handed in
     handed_in: str | None = None  # the class of a module that was
     front: Frozen | None = None  # a backbone that does not learn; the images are its features
@@ -133,7 +133,7 @@ class Course:
         rows = self.config.memory.size
         if 0 < rows < columns:
             raise ConfigError(
-                f"memory: {rows} rows cannot hold one of each of {columns} classes; "
+                f"memory: {rows} samples cannot cover {columns} classes; "
                 f"start with memory={columns} or more"
             )
         place, seen = len(self.groups), self.seen
@@ -171,7 +171,7 @@ class Course:
         return fresh
 
     def prepared(self, columns: int) -> Prepared:
-        """The run of two empty tasks, a first and a later one: what any task needs is there."""
+        """A run of two empty tasks, used to build a learner with all that a method may need."""
         nothing = self.nothing()
         tasks = Task(0, (0,), (), nothing), Task(1, (1,), (0,), nothing)
         scenario = self._scenario(tasks, (Group((0,), nothing),), columns)

@@ -284,8 +284,8 @@ def resolved(params: Params, table: bool = False, seed: int = 0) -> Config:
     check_options(config)
     usual = None
     if params.like is None:  # steps with momentum are longer, so the rate depends on it
-        custom = config.training.model_dump(include={"momentum"}, exclude_unset=True)
-        usual = merged(USUAL, {"training": custom})
+        momentum = config.training.model_dump(include={"momentum"}, exclude_unset=True)
+        usual = merged(USUAL, {"training": momentum})
     return resolve(config, lenient=True, usual=usual)
 
 

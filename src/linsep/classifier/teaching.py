@@ -1,9 +1,8 @@
 """One lesson for the model in a folder: the run of one more task, which may be killed at any time.
 
-The lesson's state and where it was begun lie beside the model (storage/folder.py), which is
-replaced when the lesson has ended; until then it is the old one. The same lesson, that is, the same
-images, labels and settings, resumes where it was, bit for bit, and a lesson that was the model's
-last is not taught twice.
+While it runs, its state and environment.json lie beside the old model; the new model replaces the
+old one only at the end. Repeating the same lesson (the same images, labels and settings) resumes it
+bit for bit, and does nothing if it was the model's last lesson.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Teaching(Resumable):
     def __iter__(self) -> Iterator[Event]:
         try:
             yield from super().__iter__()
-        except DivergedError:  # it would again
+        except DivergedError:  # resuming would diverge again
             forget(self.folder)
             raise
 
@@ -131,7 +130,7 @@ class Teaching(Resumable):
         return saved.load(self.folder, self.net, empty_memory=self.empty_memory, custom=self.custom)
 
     def _key(self, params: Params, rows: torch.Tensor, labels: NDArray[Any], lessons: int) -> str:
-        """Known by what is learned and how, wherever the images lie."""
+        """Identify the lesson by its images, labels and settings, not by the images' path."""
         told = [params.model_dump(), self.classes, self.again and lessons, list(rows.shape)]
         digest = blake2b(json.dumps(told, sort_keys=True, default=str).encode(), digest_size=16)
         digest.update(json.dumps(labels.tolist()).encode())
@@ -139,7 +138,7 @@ class Teaching(Resumable):
         return digest.hexdigest()
 
     def _check_under_way(self, history: Sequence[dict[str, Any]]) -> None:
-        """Refuse or drop another lesson that was interrupted; one that was learned is dropped."""
+        """Refuse another interrupted lesson, unless it is to be dropped or has been learned."""
         before = self.files.task_under_way() if self._environments else None
         if before is None or before["key"] == self.key:
             return

@@ -33,17 +33,17 @@ Custom = Annotated[
 ]
 SHOWN = 4  # classes that a cell names
 WHERE = "Folder of class folders, or a CSV with the columns file and label."
-ANNOUNCED = "All classes there will ever be: cat,dog,fox. Default: they may come as they will."
+ANNOUNCED = "All classes the model will ever learn: cat,dog,fox. Default: any lesson may add some."
 FREEZE = "Train the head only, on features of a net that stays as it is."
-RATE = "Learning rate. Default: 0.2, or in proportion where the method trains otherwise."
-AGAIN = "Learn what the model has learned last once more."
-DISCARD = "Drop another lesson that was interrupted."
-EMPTY = "Let a copy that was saved without memory learn, beginning with an empty one."
+RATE = "Learning rate. Default: 0.2, scaled for methods that use momentum or another loss."
+AGAIN = "Repeat the last lesson even though the model has learned it."
+DISCARD = "Drop an interrupted lesson and start this one."
+EMPTY = "Let a model saved without its memory learn more, with an empty memory."
 
 
 @dataclass(frozen=True)
-class Making:
-    """How a model learns: chosen when it is made, and the same ever after."""
+class ModelFlags:
+    """Flags that are fixed when the model is created."""
 
     method: Annotated[str | None, Option(help="How to learn: er, derpp+bfp, icarl, ...")] = None
     net: Annotated[str | None, Option(help="cnn, mlp, resnet18, timm/..., and more.")] = None
@@ -77,7 +77,7 @@ def learn(
     model: Model,
     images: Annotated[Path, Argument(metavar="IMAGES", help=WHERE)],
     *,
-    making: Making,
+    making: ModelFlags,
     classes: Annotated[str | None, Option(metavar="NAMES", help=ANNOUNCED)] = None,
     again: Annotated[bool, Option("--again", help=AGAIN)] = False,
     discard: Annotated[bool, Option("--discard", help=DISCARD)] = False,

@@ -26,7 +26,7 @@ SHOWN = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
 
 @dataclass(frozen=True)
 class Spender:
-    """An variant and what it costs; of a variant with several seeds, on average."""
+    """A variant and what it costs; of a variant with several seeds, on average."""
 
     variant: Variant
     cost: float

@@ -181,8 +181,8 @@ class Learner(Model):
         """Make ready to predict after a task; training is the same whether it happens or not.
 
         With `evaluation.batchnorm = "recalibrated"` BatchNorm's statistics are averages over images
-        of every class seen, as many of each as an old class has in the memory. An average of the
-        weights has no others.
+        of every class seen, as many of each as an old class has in the memory. Averaged
+        weights always get theirs this way.
         """
         if self.eval_copy is not None:
             rows = self.balanced(task).chunks(self.evaluation.chunk, fewest=STATISTICS)

@@ -18,7 +18,7 @@ from ..data.images import Images
 from ..data.tasks import Task
 from ..nets.net import Output, Shape
 
-Evaluate = Callable[[Images], Output]  # what the net says of images as they are, without gradient
+Evaluate = Callable[[Images], Output]  # the net's outputs for plain images, no gradient
 Fresh = Callable[[], np.random.Generator]  # a generator that starts over at every call
 Rows = NDArray[np.int64]
 Evict = Literal["all_largest", "one_largest"]
@@ -152,8 +152,9 @@ class Reservoir(Memory):
 class BalancedReservoir(Reservoir):
     """Reservoir sampling that evicts from a largest class (Algorithm 2 of the paper).
 
-    Where classes tie for the largest, the row is chosen among all of theirs ("all_largest", the
-    authors' program) or one such class is chosen first ("one_largest", the text); D9.
+    Where classes tie for the largest, the evicted sample is drawn from all of them ("all_largest",
+    the authors' code) or from the one with the smallest label ("one_largest", the argmax of the
+    paper's text); D9.
     """
 
     def __init__(

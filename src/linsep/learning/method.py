@@ -1,8 +1,9 @@
 """What a method is: a named sum of terms and the few choices around it. A recipe, not a base class.
 
-Four concepts make a loss: a `WeightedTerm` of the sum has a weight and a `Term`, which gives its
-loss of a `Step`; that holds the `Pass` of the stream's batch and of a replay batch (terms.py). A
-`Rule` turns the losses of a step into gradients, and a `Descent` into a change of the parameters.
+A method is a sum of `WeightedTerm`s. Each has a weight and builds a `Term`, which computes a loss
+from a `Step`: the forward `Pass` of the current batch and, if it asked for one, of a replay batch
+(terms.py). A `Rule` turns the losses into gradients; a `Descent` is the optimiser and learning rate
+that apply them.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ AddOn = Callable[["Method"], "Method"]  # what stands behind a `+`: from a metho
 
 @dataclass(frozen=True)
 class WeightedTerm:
-    """A term with its weight and the stages it takes part in; as an addition, one term more."""
+    """A term with its weight and the stages it takes part in; as an add-on, it adds this term."""
 
     name: str
     weight: float
@@ -177,8 +178,8 @@ class WeightedTerm:
             )
         if self.from_memory and not method.draws:
             raise ConfigError(
-                f"term {self.name!r} replays draws, and this method makes none: its stored rows "
-                "are part of the stream, so the term must look at that"
+                f"term {self.name!r} needs replay batches, and this method uses none: its stored "
+                "samples are mixed into the current task's batches"
             )
         return replace(method, weighted_terms=(*method.weighted_terms, self))
 
@@ -222,13 +223,11 @@ class Stage:
     trains: Collection[str] = ("backbone", "head")  # modules of the net; others are in eval mode
     draws: bool = True  # terms get replay batches beside the stream's
     observes: bool = True  # the memory may take rows of the stream; False if `rows` views it
-    consolidate_first: bool = (
-        False  # the memory takes in the task before this stage, not at the task's end
-    )
+    # The memory takes in the task before this stage, not at the task's end.
+    consolidate_first: bool = False
     reinitialise: bool = False  # starts from a newly initialised net
-    begin: Callable[[TaskContext], None] = (
-        nothing_to_do  # last before the first step; keyed initialiser
-    )
+    # Called before the first step, with torch's generator seeded for the stage.
+    begin: Callable[[TaskContext], None] = nothing_to_do
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class EpochEnd:
 
     cursor: Cursor  # of the epoch; its step is the number of steps it took
     stage: str
-    losses: dict[str, float]  # each term's mean over the steps in which it spoke
+    losses: dict[str, float]  # each term's mean over the steps in which it gave a loss
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,9 @@ class Run:
                         self.learner.begin_stage(task, stage)
                 yield from self._stage(task)
                 self.cursor = Cursor(self.cursor.task, self.cursor.stage + 1)
-            if self.cursor.epoch == 0:  # else it resumes where a task was being tested
+            # Behind the last stage, epoch 0 means that end_task is still to come, epoch 1 that
+            # testing has begun, and step counts the chunks tested.
+            if self.cursor.epoch == 0:
                 with self.meter.counting():
                     self.learner.end_task(task)
                 self.cursor = self.cursor._replace(epoch=1)
@@ -210,7 +212,7 @@ class Run:
         learner, here = self.learner, self.cursor
         at = at.due(here.step)
         last = here[:2] == (len(self.scenario.tasks) - 1, 0)
-        if last and not here.step:
+        if last and not here.step:  # the cost of a step is that of the last task's last epoch
             self.meter.steps.clear()
         batch = learner.batch(images, "augment", here, augmented=at.stage.augmented)
         draws = learner.draw(at, here)

@@ -70,7 +70,7 @@ class TaskContext:
 
 
 class Term(nn.Module):
-    """A loss of the objective. Return None when there is nothing to say this step."""
+    """A loss of the objective; None if it has no loss in this step."""
 
     looks_back = False  # whether it compares with the previous task's net, from the second task on
     lasting = True  # whether its state matters to later tasks; not if each task resets it
@@ -88,7 +88,7 @@ class Term(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} must give a loss")
 
     def begin_task(self, task: Task) -> None:
-        """Called inside a keyed initialiser, so layers may be reset here."""
+        """Reset layers here if need be: torch's generator is seeded for this term and task."""
 
     def after_step(self, net: Net, weight: float) -> None:
         """Called when the net has moved and its gradients, the whole objective's, are still there.
@@ -97,7 +97,7 @@ class Term(nn.Module):
         """
 
     def end_task(self, context: TaskContext) -> None:
-        """Called inside a keyed initialiser, once the net and the memory have settled."""
+        """Called after the task, with torch's generator seeded for this term and task."""
 
     def optimizer(self) -> Optimizer | None:
         return None

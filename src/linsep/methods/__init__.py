@@ -19,7 +19,7 @@ from ..settings.sections import Custom
 
 @dataclass(frozen=True)
 class Parts:
-    """What a method's name stands for: its recipe, and those of the terms that are added."""
+    """What a method's name stands for: its recipe, and those of its add-ons."""
 
     recipes: Mapping[str, Callable[..., Any]]  # by name, the method's first
     custom: Mapping[str, Custom]  # those of the user's: where they are, and their digests
@@ -49,7 +49,7 @@ class Parts:
             made = self.recipes[part](**options)
             found = made if method is None else made(method) if callable(made) else None
         if not isinstance(found, Method):
-            should = "a Method" if method is None else "a WeightedTerm"
+            should = "a Method" if method is None else "an add-on, such as a WeightedTerm"
             raise ConfigError(f"method: {source} should return {should}, not {shortened(made)}")
         return found
 
@@ -68,7 +68,7 @@ def parts(
         group: custom.Group = "addons" if place else "methods"
         short = custom.name_of(named)
         if short in recipes:
-            raise ConfigError(f"method: {name!r} names the term {short!r} twice")
+            raise ConfigError(f"method: {name!r} names the add-on {short!r} twice")
         if named in registry:
             recipes[named] = registry[named].recipe
             continue

@@ -159,7 +159,7 @@ class LoadedRuns:
 
     @property
     def legend(self) -> list[VariantRuns]:
-        """An variant for each look: the same methods may be in several blocks."""
+        """A variant for each look: the same methods may be in several blocks."""
         found: dict[str, VariantRuns] = {}
         for variant in self.variants:
             found.setdefault(variant.look.variant, variant)

@@ -76,7 +76,7 @@ class Look:
 
 
 def labelled(title: str, *, bound: bool) -> str:
-    """An variant's title, and whether it is a bound for the others: 'JT (bound)'."""
+    """A variant's title, and whether it is a bound for the others: 'JT (bound)'."""
     return clean(title) + (" (bound)" if bound else "")
 
 

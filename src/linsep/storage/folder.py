@@ -54,7 +54,7 @@ Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 Loss = Annotated[float, Field(allow_inf_nan=False, ge=-FLOAT32, le=FLOAT32)]
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
 Place = Annotated[int, Field(ge=0, le=10**9)]
-Setting = Literal["class_il", "task_il"]
+Protocol = Literal["class_il", "task_il"]
 _checked = with_config(ConfigDict(strict=True, extra="allow"))
 
 
@@ -137,11 +137,11 @@ class Results(TypedDict):
     method: Text
     memory: Whole
     seed: Whole
-    metrics: dict[Setting, dict[Text, Number | None]]
+    metrics: dict[Protocol, dict[Text, Number | None]]
     # What follows may be missing from a folder that was made by hand.
     classes: NotRequired[list[Text]]
     groups: NotRequired[list[list[Place]]]
-    matrices: NotRequired[dict[Setting, list[list[Number | None]]]]
+    matrices: NotRequired[dict[Protocol, list[list[Number | None]]]]
     confusion: NotRequired[list[list[Place]]]
     audit: NotRequired[list[Text]]
 
@@ -206,7 +206,7 @@ class RunFolder:
 
     def has(self, name: str) -> bool:
         names = (name, COMPRESSED.get(name, name))
-        return any(os.path.exists(self.path / n) for n in names)  # one that must not be read: none
+        return any(os.path.exists(self.path / n) for n in names)  # False without permission
 
     def config_text(self) -> str:
         try:

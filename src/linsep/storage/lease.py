@@ -33,7 +33,7 @@ from . import files
 BEAT = 5.0  # seconds between touches
 LONGEST = 10_000  # bytes of a lease
 NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for the writer of a pipe
-STALE = 60.0  # without one, after which a lease on another host is dead
+STALE = 60.0  # seconds without a touch after which a lease on another host is dead
 _NAME = re.compile(r"lease\.(\d{1,9})", re.ASCII)
 
 

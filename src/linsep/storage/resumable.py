@@ -34,8 +34,8 @@ class Resumable(ABC):
     Stop whenever you like: call `save()` first and nothing is lost at all.
     """
 
-    WHAT: ClassVar[str]  # is resumed, for messages
-    REMEDY: ClassVar[str]  # if no saved state can be read
+    WHAT: ClassVar[str]  # what messages call it: run or lesson
+    REMEDY: ClassVar[str]  # what to do if no saved state can be read
 
     def __init__(self, folder: Path, save_every: float) -> None:
         self.folder, self.save_every = folder, save_every

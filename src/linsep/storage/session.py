@@ -1,4 +1,4 @@
-"""A run of a scenario and its folder: trains, records and saves. The only writer of its files.
+"""A run of a scenario and its folder: trains, records and saves.
 
 `folder` describes the files; `resumable` has the loop.
 """
@@ -59,7 +59,7 @@ class Session(Resumable):
 
     def __enter__(self) -> Session:
         if self.finished:
-            release_dead(self.folder)  # of a process that was killed between its last two acts
+            release_dead(self.folder)  # left by a process that was killed at its end
             self._relabel()
             return self
         check_sources(self.prepared, self.folder.parent)
@@ -129,7 +129,8 @@ class Session(Resumable):
         assert self.run is not None
         self.lease.check()
         self._keep(self.run, event)
-        # At its place and not at the end: a process that lost its lease unawares does no harm so.
+        # At a fixed offset, not appended: a process that lost its lease without noticing then
+        # overwrites equal bytes.
         record = event_record(event, self.run)
         files.put(self.folder / EVENTS, line(record), at=len(self._events))
         self._events += line(record)
@@ -141,7 +142,7 @@ class Session(Resumable):
         self._epoch_started, self._images = now, 0
 
     def _keep(self, run: Run, event: Recorded) -> None:
-        """Write a snapshot; one that a kill takes back is written again, the same."""
+        """Write a snapshot. A run that is killed before its next save writes the same one again."""
         keep = self.keep or ("tasks" if run.learner.spec.parameters <= snapshots.SMALL else "end")
         if isinstance(event, TaskEnd) and (keep != "end" or run.finished):
             snapshots.write(self.folder, run.learner, event.task)
