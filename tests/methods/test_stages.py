@@ -293,7 +293,7 @@ def test_no_parameter_is_pulled_harder_than_asked_for(name: str) -> None:
 
 @pytest.mark.parametrize("term", [*BACKWARD, "star"])
 def test_a_term_on_draws_needs_a_method_that_makes_them(term: str) -> None:
-    with pytest.raises(ConfigError, match="makes none"):
+    with pytest.raises(ConfigError, match="uses none"):
         assemble(f"gdumb+{term}", {term: {"on": "replay"}})
 
 
