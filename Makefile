@@ -1,4 +1,4 @@
-# `make run` and `make test` need only Python 3.11+ and make; they set up the rest in .venv.
+# `make run` and `make test` need only Python 3.11.4+ and make; they set up the rest in .venv.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -71,8 +71,8 @@ clean:
 	rm -rf $(VENV) site dist build
 
 $(PLAIN): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "linsep needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4))' || \
+	  { echo "linsep needs Python 3.11.4 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing; the first time this takes a minute or two."
 	$(INSTALL) -e '.[plot]'

@@ -93,7 +93,7 @@ def _rows(rows: int) -> dict[str, Any]:
 
 def test_what_cannot_be_told_is_refused_or_named(tmp_path: Path) -> None:
     make_run(tmp_path, "lucir", 0, 50.0)
-    with pytest.raises(ConfigError, match="these runs have no compute on record; repeat"):
+    with pytest.raises(ConfigError, match="these runs have no compute on record; it is counted"):
         at_equal(compare(Store(tmp_path).select()), "compute")
     comparison = made(tmp_path, COSTS)
     assert at_equal(comparison, "compute")[1][-1] == "no compute on record, left out: LUCIR"

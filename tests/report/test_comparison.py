@@ -110,7 +110,7 @@ VARIANTS = {"ft": (1.0, 20.0), "er": (2.0, 50.0), "der": (2.0, 40.0), "derpp": (
 FRONTIER = {"FT", "ER", "DER++ + BFP"}  # not JT, which is a bound
 
 
-def nest_options(runs: Path) -> LoadedRuns:
+def loaded_runs(runs: Path) -> LoadedRuns:
     for method, (passes, faa) in VARIANTS.items():
         for seed in range(2):
             spend(make_run(runs, method, seed, faa + seed), passes)
@@ -118,7 +118,7 @@ def nest_options(runs: Path) -> LoadedRuns:
 
 
 def drawn(runs: Path) -> Figure:
-    one = cost(nest_options(runs).blocks[0])
+    one = cost(loaded_runs(runs).blocks[0])
     assert one is not None
     return one
 

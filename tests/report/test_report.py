@@ -41,7 +41,7 @@ SECTION_OF = {
 ALWAYS = {"numbers", "over-tasks", "runs", "matrices", "forgetting", "audit", "origin"}
 
 
-def nest_options(runs: Path) -> LoadedRuns:
+def loaded_runs(runs: Path) -> LoadedRuns:
     return load_runs(Store(runs).select())
 
 
@@ -49,7 +49,7 @@ def two_variants(runs: Path, parts: Sequence[str] = PARTS) -> LoadedRuns:
     for method in ("er", "er+bfp"):
         for seed in range(2):
             make_full_run(runs, method, seed, parts=parts)
-    return nest_options(runs)
+    return loaded_runs(runs)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def test_curves_are_the_matrices_and_the_table_is_what_is_drawn(tmp_path: Path) 
 def test_forgetting_of_tasks_has_ff_as_its_mean(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er", parts=[])
     (record,) = Store(tmp_path).select()
-    one = figure(nest_options(tmp_path), "forgetting")
+    one = figure(loaded_runs(tmp_path), "forgetting")
     for protocol, shown in (("class_il", "Class-IL"), ("task_il", "Task-IL")):
         falls = [float(row["forgetting %"]) for row in rows(one) if row["protocol"] == shown]
         assert len(falls) == 4
@@ -215,7 +215,7 @@ def test_matrices_are_means_over_seeds(tmp_path: Path) -> None:
 
 def test_memory_and_its_thumbnails(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er", parts=["memory"])
-    (section,) = [s for s in sections(nest_options(tmp_path)) if s.name == "memory"]
+    (section,) = [s for s in sections(loaded_runs(tmp_path)) if s.name == "memory"]
     assert [int(row["rows"]) for row in rows(section.figures[0])] == [20] * 10
     assert section.sprites[0].source.startswith("data:image/png;base64,")
 
@@ -232,7 +232,7 @@ def pair_of_variants(runs: Path, gaps: Sequence[float]) -> str:
     for seed, gap in enumerate(gaps):
         make_run(runs, "er", seed, 50.0 + seed)
         make_run(runs, "er+bfp", seed, 50.0 + seed + gap)
-    return told(nest_options(runs))
+    return told(loaded_runs(runs))
 
 
 def test_the_lead_claims_no_more_than_the_interval(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
     for seed in range(3):
         make_run(tmp_path, "er", seed, 50.0 + seed)
         make_run(tmp_path, "derpp", seed, 55.0 + seed + 0.1 * seed)
-    text = told(nest_options(tmp_path))
+    text = told(loaded_runs(tmp_path))
     assert "DER++ against ER: +5.10 points, 95 % interval 4.85 to 5.35" in text
     assert "chosen by rank" in text
 
@@ -256,7 +256,7 @@ def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
 def test_joint_training_is_no_competitor(tmp_path: Path) -> None:
     make_run(tmp_path, "jt", 0, 90.0)
     make_run(tmp_path, "er", 0, 50.0)
-    text = told(nest_options(tmp_path))
+    text = told(loaded_runs(tmp_path))
     assert text.startswith("ER reaches a final average accuracy (FAA) in Class-IL of 50.00 %")
     assert "JT (bound), trained on all data at once, reaches 90.00 %." in text
 
@@ -270,7 +270,7 @@ def test_a_bound_is_never_the_best(tmp_path: Path) -> None:
     for seed in range(2):
         for method, faa in (("jt", 90.0), ("er", 50.0), ("er+bfp", 60.0)):
             make_run(tmp_path, method, seed, faa)
-    text = page(nest_options(tmp_path))
+    text = page(loaded_runs(tmp_path))
     assert set(strong(text)) == {"60.00 ± 0.00", "40.00 ± 0.00", "30.00 ± 0.00"}
     assert "JT (bound)" in text
     with_one_rival = page(load_runs(Store(tmp_path).select("method in ('jt', 'er')")))
@@ -280,7 +280,7 @@ def test_a_bound_is_never_the_best(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_undrawn")
 def test_one_run_is_described_as_one(tmp_path: Path) -> None:
     make_full_run(tmp_path, "er+bfp")
-    text = page(nest_options(tmp_path))
+    text = page(loaded_runs(tmp_path))
     read = Page(text)
     tags = ("p", "h2", "figcaption", "summary", "footer")
     shown = " ".join(text for tag in tags for text in read.texts[tag])
@@ -297,12 +297,12 @@ def test_one_run_is_described_as_one(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_undrawn")
 def test_the_audit_finds_what_cannot_be(tmp_path: Path) -> None:
     folder = make_full_run(tmp_path, "er", parts=[])
-    assert audit(nest_options(tmp_path)) == []
-    assert "No finding." in page(nest_options(tmp_path))
+    assert audit(loaded_runs(tmp_path)) == []
+    assert "No finding." in page(loaded_runs(tmp_path))
     results = json.loads((folder / "results.json").read_text())
     results["metrics"]["class_il"]["faa"] = 99.0
     (folder / "results.json").write_text(json.dumps(results))
-    assert any("mean peak" in text for text in audit(nest_options(tmp_path)))
+    assert any("mean peak" in text for text in audit(loaded_runs(tmp_path)))
 
 
 @pytest.mark.usefixtures("_undrawn")
@@ -315,7 +315,7 @@ def test_runs_that_are_not_finished_are_named(tmp_path: Path) -> None:
     results = json.loads((odd / "results.json").read_text())
     results["matrices"]["class_il"] = [[0.5, "high"]]
     (odd / "results.json").write_text(json.dumps(results))
-    found = nest_options(tmp_path)
+    found = loaded_runs(tmp_path)
     assert [run.name for run in found.runs] == ["er-200-s0"]
     assert {name for name, _ in found.left_out} == {"derpp-200-s1", "er-200-s1", "er-200-s2"}
     text = page(found)
@@ -331,7 +331,7 @@ def test_seeds_with_other_settings_are_not_averaged(tmp_path: Path) -> None:
         path = folder / "analysis" / "spectrum.json"
         content = json.loads(path.read_text()) | {"settings": {"centred": centred}}
         path.write_text(json.dumps(content))
-    (group,) = nest_options(tmp_path).variants
+    (group,) = loaded_runs(tmp_path).variants
     assert [one["settings"]["centred"] for one in group.analyses("spectrum")] == [False, False]
 
 
@@ -362,7 +362,7 @@ def test_no_wrong_value_in_an_analysis_ends_in_a_traceback(what: str, tmp_path: 
             if place:
                 part[place[-1]] = value
             path.write_text(json.dumps(content if place else value))
-            found = nest_options(tmp_path)
+            found = loaded_runs(tmp_path)
             list(sections(found))
             table(
                 what,
@@ -397,7 +397,7 @@ def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
     for place in content["places"]:
         place["singular_values"] = None  # as of a map that is not linear
     projection.write_text(json.dumps(content))
-    found = nest_options(tmp_path)
+    found = loaded_runs(tmp_path)
     with pytest.warns(UserWarning, match="left out: .*environment"):
         shown = {section.name for section in sections(found)}
     assert shown == ALWAYS | {"projection"}
@@ -418,7 +418,7 @@ def test_the_same_runs_give_the_same_bytes(full: tuple[LoadedRuns, str], tmp_pat
 
 def test_colours_follow_the_page(tmp_path: Path) -> None:
     make_full_run(tmp_path, "jt", parts=[])
-    text = figure(nest_options(tmp_path), "accuracy-over-tasks").svg()
+    text = figure(loaded_runs(tmp_path), "accuracy-over-tasks").svg()
     assert "#000000" not in text
     assert "currentColor" in text
 
@@ -428,7 +428,7 @@ def test_colours_follow_the_page(tmp_path: Path) -> None:
 
 def test_names_stay_text(tmp_path: Path) -> None:
     hostile_run(tmp_path)
-    found = nest_options(tmp_path)
+    found = loaded_runs(tmp_path)
     text = page(found)
     read = Page(text)
     scripts = [given for tag, given in read.tags if tag == "script"]
@@ -466,7 +466,7 @@ def test_twenty_runs_with_everything_fit_into_five_megabytes(tmp_path: Path) -> 
     for method, weight in product(("er", "derpp", "derpp+bfp", "er+bfp", "icarl"), range(4)):
         settings = {"own": {"weight": weight}}
         make_full_run(tmp_path, method, classes=100, label=str(weight), settings=settings)
-    found = nest_options(tmp_path)
+    found = loaded_runs(tmp_path)
     assert len(found.variants) == 20
     assert len(page(found).encode()) < 5_000_000
 
@@ -481,7 +481,7 @@ def test_the_commands_write_what_they_say(tmp_path: Path) -> None:
     assert said.returncode == 0, said.stderr
     assert "Report of 4 runs: out/page.html" in said.stdout
     whole = (tmp_path / "out/page.html").read_text(encoding="utf-8")
-    assert whole == page(nest_options(tmp_path / "runs"))
+    assert whole == page(loaded_runs(tmp_path / "runs"))
     words = ("figures", "--where", "method='er'", "-o", "pictures", "--format", "svg,png,pdf")
     said = command(*words, cwd=tmp_path)
     assert said.returncode == 0, said.stderr

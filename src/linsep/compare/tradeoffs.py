@@ -184,7 +184,7 @@ def _gap(one: Spender, rival: Spender | None) -> Interval | None:
 def _nothing(measure: str, against: str | None) -> str:
     """Why there is no table, and what to do about it."""
     who = f"{against} has" if against else "these runs have"
-    declared = "repeat `linsep run` with a run's config.toml to add them"
+    declared = "it is counted in training, so run them again in another folder"
     remedy = "they are measured while a run trains" if measure == "seconds" else declared
     return f"{who} no {measure} on record; {remedy}"
 
