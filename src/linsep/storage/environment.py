@@ -26,6 +26,8 @@ def describe(device: torch.device) -> dict[str, Any]:
         "cpu": cpu(),
         # Which of its kernels torch has chosen: those for AVX2 and AVX-512 round differently.
         "instructions": torch.backends.cpu.get_cpu_capability(),
+        # The same for oneDNN's convolutions, which do not follow torch's choice.
+        "onednn": os.environ.get("ONEDNN_MAX_CPU_ISA", "native"),
         "cores": cores(),
         "threads": torch.get_num_threads(),
         "device": name,

@@ -43,7 +43,7 @@ CONFIG, RESULTS, EVENTS, TIMING = "config.toml", "results.json", "events.jsonl",
 ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safetensors"
 COST, ORIGIN = "cost.json", "origin.json"
 # What must be equal in two environments for runs to be equal bit for bit.
-DECISIVE = ("torch", "threads", "cpu", "instructions", "device")
+DECISIVE = ("torch", "threads", "cpu", "instructions", "onednn", "device")
 COMPRESSED = {EVENTS: f"{EVENTS}.gz"}  # what may stand in for a file
 STATES = "state.safetensors", "state.previous.safetensors"  # the newest first
 FLOAT32 = 1e39  # no float32 is larger; losses and settings may grow to it
