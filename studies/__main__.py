@@ -29,7 +29,7 @@ def evidence(
     output: Page = None,
     into: Annotated[
         Path | None,
-        Option(metavar="README.md", help="Renew the tables between the marks in this file."),
+        Option(metavar="README.md", help="Renew the table between the marks in this file."),
     ] = None,
 ) -> None:
     """Decide the paper's claims by the runs of the protocol in small.toml."""
@@ -50,7 +50,7 @@ def evidence(
         with reporting(f"cannot read {into}"):
             text = into.read_text(encoding="utf-8")
         try:
-            _write({into: evidence_page.renewed(text, found, belonging)})
+            _write({into: evidence_page.replaced(text, evidence_page.block(found))})
         except ConfigError as error:
             raise ConfigError(f"{into}: {error}") from None
     if output is None and into is None:

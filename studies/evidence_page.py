@@ -1,4 +1,4 @@
-"""The evidence as text: docs/evidence.md, and the blocks of README.md that come from it.
+"""The evidence as text: docs/evidence.md, and the table of README.md that comes from it.
 
 The prose is in evidence.md. Every number of ours is computed from stored runs, and every number of
 the paper's tables is read from them.
@@ -20,7 +20,7 @@ from linsep.settings.layers import flat
 from linsep.storage.folder import RunFolder
 from linsep.storage.store import Record
 
-from .claims import CARRIED, PILOT, Contrast, Side
+from .claims import CARRIED, Contrast, Side
 from .evidence import FEWEST, Finding, Outcome, Runs
 from .features import analysed, directions, probes, projections, similarities, weights
 
@@ -36,12 +36,6 @@ WHERE = {
     "stream": "BatchNorm by current-task batches", "recalibrated": "BatchNorm recalibrated",
     "cifar100": "Split CIFAR-100", "shuffled": "shuffled classes", "resnet": "ResNet-18",
 }  # fmt: skip
-SHOWN = (
-    Side("transport, trained head", "derpp+bfp"),
-    Side("transport, rivals", "derpp+fd+ser+refit"),
-    Side("transport, fd", "ft+fd+transport"),
-    Side("transport", "ft+bfp+transport"),
-)
 CARRIED_PARTS = "transport"  # how the names of these parts begin
 CARRIED_HEADS = (
     "combination", "seeds", "images kept", "kB kept", "compute", "Class-IL FAA", "FF",
@@ -83,9 +77,9 @@ def _headline(found: Sequence[Finding]) -> dict[str, str]:
 
 def block(found: Sequence[Finding]) -> str:
     """The table of the main comparison, for README.md."""
-    names = ("er", "derpp", "batch", "recalibrated")
+    names = ("er", "derpp", "batch", "recalibrated", "carried derpp", "carried best")
     rows = [o for f in found if f.claim.name in names for o in f.outcomes]
-    head = "| Class-IL final average accuracy | linsep | seeds | paper |\n|---|---:|---:|---:|\n"
+    head = "| Difference in accuracy | linsep | seeds | paper |\n|---|---:|---:|---:|\n"
     lines = [f"| {' | '.join([contrast_title(o), *_ours(o)])} |" for o in rows]
     return head + "\n".join(line.replace(PLAIN, "") for line in lines) + "\n"
 
@@ -98,11 +92,6 @@ def replaced(text: str, content: str, mark: str = MARK) -> str:
     before, _, rest = text.partition(start)
     _, _, after = rest.partition(end)
     return f"{before}{start}{content}{end}{after}"
-
-
-def renewed(text: str, found: Sequence[Finding], runs: Runs) -> str:
-    """README.md with its two tables as the runs give them."""
-    return replaced(replaced(text, block(found)), carried_block(runs), "carried")
 
 
 def _ours(outcome: Outcome) -> tuple[str, ...]:
@@ -254,20 +243,6 @@ def carried_table(runs: Runs) -> Table | None:
                 found.setdefault(_carried_label(settings), []).append(record)
     rows = [[label, *_measured(records)] for label, records in found.items()]
     return Table(list(CARRIED_HEADS), rows) if rows else None
-
-
-def carried_block(runs: Runs) -> str:
-    """The main rows for README.md: what is kept, what it costs, how accurate it is."""
-    lines = ["| | stored images | compute | final accuracy |", "|---|---:|---:|---:|"]
-    for side in SHOWN:
-        wanted = [s for s in runs.wanted(side) if s["seed"] not in PILOT]
-        records = [record for s in wanted if (record := runs.run(s)) is not None]
-        if records:
-            _, images, _, compute, faa, *_ = _measured(records)
-            assert isinstance(faa, Spread)
-            name = title(side.method)
-            lines.append(f"| {name} | {images} | {compute:.2f}× | {faa.mean:.1f} ± {faa.std:.1f} |")
-    return "\n".join([*lines, ""])
 
 
 def _carried_label(settings: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 
 import pytest
 
@@ -16,7 +15,7 @@ from linsep.grids.plan import expand, in_parts, plan
 from linsep.storage.store import Store
 from studies.claims import CARRIED, EVERY_CLAIM, FAA, Claim, Contrast, Side
 from studies.evidence import Finding, Outcome, Runs, findings, verdict_on
-from studies.evidence_page import page, renewed, replaced
+from studies.evidence_page import block, page, replaced
 from studies.features import analysed
 from studies.pictures import (
     evidence_picture,
@@ -168,21 +167,7 @@ def test_the_pages_are_what_the_results_give() -> None:
         found
     )
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert readme == renewed(readme, found, runs)
-
-
-def test_the_readme_says_what_carrying_gives() -> None:
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    found = {f.claim.name: f.outcomes[0] for f in findings(CARRIED, Store(RESULTS).records())}
-    gains = [found[f"carried {name}"].pairs for name in ("ft", "fd")]
-    assert gains[0] is not None
-    assert gains[1] is not None
-    assert f"({gains[0].difference.mean:+.1f} points over plain fine-tuning)" in readme
-    assert f"does so even better here ({-gains[1].difference.mean:+.1f})" in readme
-    runs = Runs(Store(RESULTS).records())
-    sides = Side("transport, cifar100, fd", "ft+fd+transport"), Side("cifar100", "er")
-    carried, replayed = (fmean(runs.values(side, FAA).values()) for side in sides)
-    assert f"reaches {carried:.1f} %, and ER with 500 stored images {replayed:.1f} %" in readme
+    assert readme == replaced(readme, block(found))
 
 
 def test_a_page_without_any_run_says_so() -> None:

@@ -176,22 +176,6 @@ def test_the_page_is_what_the_results_give(found: Frontier) -> None:
     )
 
 
-def test_the_readme_compares_like_heads(found: Frontier) -> None:
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    heads = {one.method: one for one in found.sums if one.part in ("refit", "chosen refit")}
-    for ours, theirs, words in (
-        ("derpp+bfp", "er", "ahead of ER by {:.1f} points ({:.1f} to {:.1f})"),
-        ("derpp+fd+ser", "derpp+bfp", "ahead of DER++ + BFP by {:.1f} ({:.1f} to {:.1f})"),
-        ("derpp+bfp", "derpp", "is undecided ({:+.1f}, {:+.1f} to {:+.1f}; five seeds each)"),
-    ):
-        one, two = (heads[f"{method}+refit"].values("class_il.faa") for method in (ours, theirs))
-        assert one.keys() == two.keys()
-        test = ttest_rel(list(one.values()), [two[seed] for seed in one])
-        gap = fmean(one.values()) - fmean(two.values())
-        said = words.format(gap, *test.confidence_interval())
-        assert said.replace("-", "−") in readme, said
-
-
 def searched(
     monkeypatch: pytest.MonkeyPatch, values: Mapping[tuple[str, str], tuple[float, float]]
 ) -> Frontier:
