@@ -19,7 +19,7 @@ from torch import Tensor
 
 from linsep.compare.tables import Table
 from linsep.data.augment import Augment, draw_boxes
-from linsep.data.sources.published import data_folder
+from linsep.data.published import data_folder
 from linsep.storage.environment import threads
 
 from .timing import least
@@ -31,11 +31,12 @@ CIFAR10_BYTES = 60_000 * 3072
 # In a process of its own: the peak of this one has been and gone.
 LOAD = """
 import json, sys, time
-from pathlib import Path
 from benchmarks.data import memory
-from linsep.data.sources.cifar import cifar10
+from linsep.data.scenarios import load
+from linsep.settings.sections import Scenario
+wanted = Scenario(name="split-cifar10", data=sys.argv[1])
 before, start = memory("VmRSS"), time.perf_counter()
-cifar10(Path(sys.argv[1]))
+load(wanted)
 seconds = time.perf_counter() - start
 print(json.dumps({"seconds": seconds, "bytes": memory("VmHWM") - before}))
 """

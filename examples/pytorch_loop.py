@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import linsep
-from linsep.data.sources.mnist import fashion_mini
+from linsep.data.standard import fashion_mini
 
 TASKS = ((0, 1, 2), (3, 4, 5), (6, 7, 8, 9))  # the classes of each task
 EARLIER = TASKS[0] + TASKS[1]

@@ -4,7 +4,7 @@
 
 FOLDER holds train-images-idx3-ubyte.gz and its three siblings. Takes the first 500 training and the
 first 100 test images of each class, in their official order, and writes
-src/linsep/data/sources/fashion_mini.npz. The same input gives the same bytes.
+src/linsep/data/fashion_mini.npz. The same input gives the same bytes.
 """
 
 import gzip
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-TARGET = Path(__file__).parent.parent / "src/linsep/data/sources/fashion_mini.npz"
+TARGET = Path(__file__).parent.parent / "src/linsep/data/fashion_mini.npz"
 Bytes = NDArray[np.uint8]
 
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from . import testing as testing
     from .classifier.estimator import IncrementalClassifier as IncrementalClassifier
     from .classifier.predictive import SavedClassifier as SavedClassifier
+    from .data.arrays import from_arrays as from_arrays
+    from .data.arrays import from_huggingface as from_huggingface
+    from .data.arrays import from_torch as from_torch
     from .data.images import Dataset as Dataset
-    from .data.sources.arrays import from_arrays as from_arrays
-    from .data.sources.arrays import from_huggingface as from_huggingface
-    from .data.sources.arrays import from_torch as from_torch
     from .errors import LinsepError as LinsepError
     from .learning import metrics as metrics
     from .learning.projection import BackwardProjection as BackwardProjection
@@ -57,9 +57,9 @@ _HOMES = {
     "StepEnd": "learning.run",
     "TaskEnd": "learning.run",
     "build": "prepare",
-    "from_arrays": "data.sources.arrays",
-    "from_huggingface": "data.sources.arrays",
-    "from_torch": "data.sources.arrays",
+    "from_arrays": "data.arrays",
+    "from_huggingface": "data.arrays",
+    "from_torch": "data.arrays",
     "load": "notebook.saved",
     "metrics": "learning",
     "runs": "notebook.many",

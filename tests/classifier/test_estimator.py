@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 from linsep import IncrementalClassifier, LinsepError
-from linsep.data.sources.mnist import fashion_mini
+from linsep.data.standard import fashion_mini
 from linsep.methods import METHODS
 
 EXPECTED_FAILURES = {

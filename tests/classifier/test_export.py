@@ -16,7 +16,7 @@ from torch.torch_version import TorchVersion
 
 from linsep import IncrementalClassifier
 from linsep.classifier.export import ONNX_FROM, square
-from linsep.data.sources import reading
+from linsep.data import reading
 
 from .test_estimator import QUICK, images
 

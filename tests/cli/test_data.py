@@ -9,10 +9,10 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from linsep.cli.data import app
+from linsep.data.arrays import from_arrays
 from linsep.data.images import duplicates, pixel_statistics
+from linsep.data.published import Remote, cache_home, data_folder
 from linsep.data.registry import SOURCES, full_name, get
-from linsep.data.sources.arrays import from_arrays
-from linsep.data.sources.published import Remote, cache_home, data_folder
 from linsep.errors import ConfigError, DataError, LinsepError
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
@@ -160,7 +160,7 @@ def test_get_fetches_and_unpacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         fetched.append(folder / remote.name)
         return fetched[-1]
 
-    monkeypatch.setattr("linsep.data.sources.published.fetch", pretend)
+    monkeypatch.setattr("linsep.data.published.fetch", pretend)
     with pytest.raises(DataError, match="mnist is not in"):  # nothing was really written
         get("split-mnist", tmp_path)
     assert [p.parent for p in fetched] == [tmp_path / "MNIST/raw"] * 4

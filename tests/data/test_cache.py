@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from linsep.data import cache
+from linsep.data.cache import Treatment, folder_of, prepared, verify
 from linsep.data.images import DuplicateWarning
-from linsep.data.sources import cache
-from linsep.data.sources.cache import Treatment, folder_of, prepared, verify
-from linsep.data.sources.listings import list_folder
-from linsep.data.sources.reading import read_image
+from linsep.data.listings import list_folder
+from linsep.data.reading import read_image
 from linsep.errors import DataError
 from tests.helpers.made_data import write_folder, write_image
 
@@ -72,8 +72,8 @@ def test_duplicates_are_counted_and_warned_of(root: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from linsep.data.sources import cache
-from linsep.data.sources.listings import list_folder
+from linsep.data import cache
+from linsep.data.listings import list_folder
 cache.STEP = 12 * 12 * 3 * 4  # four images at a time
 stop = int(sys.argv[2])
 def progress(done, total):

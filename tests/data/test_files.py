@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 
 import linsep
+from linsep.data.listings import folder, list_folder, table
+from linsep.data.reading import MOST_PIXELS, read_image
 from linsep.data.registry import SOURCES
 from linsep.data.scenarios import fingerprint, open_scenario
-from linsep.data.sources.listings import folder, list_folder, table
-from linsep.data.sources.reading import MOST_PIXELS, read_image
 from linsep.errors import ConfigError, DataError, LinsepError
 from linsep.settings import layers, sections
 from linsep.settings.signature import validate

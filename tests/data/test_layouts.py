@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from linsep.data.sources import cifar, imagenet, mnist
-from linsep.data.sources.cache import Treatment, prepared
+from linsep.data import listings, standard
+from linsep.data.cache import Treatment, prepared
+from linsep.data.published import Published
+from linsep.data.registry import SOURCES
 from linsep.errors import DataError
 from tests.helpers.made_data import (
     SMALL,
@@ -25,7 +27,16 @@ from tests.helpers.made_data import (
 )
 
 SHA256 = "9920d9d9da642f3b9646baed5d50d15028932e95008e11398cf635e67974a0e8"  # as documented
-DIGITS = mnist.MNIST._replace(counts=((2, 1), (1, 1)), names=("0", "1"))
+
+
+def published(name: str) -> Published:
+    found = SOURCES[f"split-{name}"].published
+    assert found is not None
+    return found
+
+
+MNIST, IMAGENET100 = published("mnist"), published("imagenet100")
+DIGITS = MNIST._replace(counts=((2, 1), (1, 1)), names=("0", "1"))
 
 
 @pytest.fixture(autouse=True)
@@ -35,29 +46,29 @@ def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_cifar_from_its_folder_its_parent_and_its_archive(tmp_path: Path) -> None:
     place = write_cifar(tmp_path / "a")
-    data = cifar.read(tmp_path / "a", SMALL)
+    data = standard.cifar(tmp_path / "a", SMALL)
     assert data.names == ("cat", "dog")
     assert data.train.shape == (3, 32, 32)
     assert data.train.y.tolist() == [0, 1] * 4
     want = np.concatenate([noise(0, 4, 3072), noise(1, 4, 3072)]).reshape(-1, 3, 32, 32)
     assert torch.equal(data.train.pixels(), torch.from_numpy(want))
-    assert torch.equal(cifar.read(place, SMALL).test.pixels(), data.test.pixels())
+    assert torch.equal(standard.cifar(place, SMALL).test.pixels(), data.test.pixels())
     (tmp_path / "b").mkdir()
-    with tarfile.open(tmp_path / "b" / SMALL.published.remotes[0].name, "w:gz") as tar:
+    with tarfile.open(tmp_path / "b" / SMALL.remotes[0].name, "w:gz") as tar:
         tar.add(place, place.name)
-    assert torch.equal(cifar.read(tmp_path / "b", SMALL).train.pixels(), data.train.pixels())
+    assert torch.equal(standard.cifar(tmp_path / "b", SMALL).train.pixels(), data.train.pixels())
     assert (tmp_path / "b" / place.name / "data_batch_1").exists()
 
 
 def test_missing_cifar_says_what_where_and_its_checksum(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz .*md5 c58f30108f718f") as error:
-        cifar.cifar10(tmp_path)
+        standard.cifar(tmp_path, published("cifar10"))
     assert str(tmp_path / "cifar-10-python.tar.gz") in str(error.value)
     assert "linsep data get cifar10" in str(error.value)
     assert "\n" not in str(error.value)
     (write_cifar(tmp_path) / "test_batch").unlink()
     with pytest.raises(DataError, match="lacks test_batch"):
-        cifar.read(tmp_path, SMALL)
+        standard.cifar(tmp_path, SMALL)
 
 
 def _swap(a: Path, b: Path) -> None:
@@ -85,7 +96,7 @@ def _batch(**content: object) -> Callable[[Path], None]:
         (_copy, "swapped or copied"),
         (_batch(labels=[0, 1, 2, 0]), "label 2; this set has 0 to 1"),
         (_batch(labels=[0, -1, 1, 0]), "label -1"),
-        (_batch(labels=[0, 1]), "'labels' should be 4 numbers"),
+        (_batch(labels=[0, 1]), "the labels should be 4 numbers"),
         (_batch(labels=["a"] * 4), "should be 4 numbers"),
         (_batch(labels=[1, 10**30, 0, 1]), "should be 4 numbers"),
         (_batch(labels=[0, [1], 0, 1]), "test_batch cannot be read"),
@@ -99,7 +110,7 @@ def test_wrong_cifar_files_are_named(
 ) -> None:
     spoil(write_cifar(tmp_path))
     with pytest.raises(DataError, match=message):
-        cifar.read(tmp_path, SMALL)
+        standard.cifar(tmp_path, SMALL)
 
 
 def write_digits(root: Path, zipped: bool, dotted: bool = False) -> dict[str, Path]:
@@ -122,7 +133,7 @@ def write_digits(root: Path, zipped: bool, dotted: bool = False) -> dict[str, Pa
 @pytest.mark.parametrize(("place", "zipped"), [("MNIST/raw", True), ("mnist", False), (".", True)])
 def test_digits_wherever_they_are(tmp_path: Path, place: str, zipped: bool) -> None:
     write_digits(tmp_path / "d" / place, zipped, dotted=place == "mnist")
-    data = mnist.read(tmp_path / "d", DIGITS)
+    data = standard.mnist(tmp_path / "d", DIGITS)
     assert data.train.shape == (1, 28, 28)
     assert data.test.y.tolist() == [1, 0]
     assert torch.equal(data.train.pixels()[:, 0], torch.from_numpy(noise(0, 3, 28, 28)))
@@ -141,16 +152,16 @@ def test_wrong_idx_files_are_named(tmp_path: Path) -> None:
     ):
         images.write_bytes(content)
         with pytest.raises(DataError, match=f"train-images.*{message}"):
-            mnist.read(tmp_path, DIGITS)
+            standard.mnist(tmp_path, DIGITS)
     images.write_bytes(whole)
     labels.write_bytes(idx(np.array([1, 1, 0], np.uint8)))
-    with pytest.raises(DataError, match=r"not mnist's: images per class are \[1, 2\]"):
-        mnist.read(tmp_path, DIGITS)
+    with pytest.raises(DataError, match="not mnist's: class 0 has 1 images and should have 2"):
+        standard.mnist(tmp_path, DIGITS)
     labels.unlink()
     with pytest.raises(DataError, match="mnist lacks train-labels-idx1-ubyte"):
-        mnist.read(tmp_path, DIGITS)
+        standard.mnist(tmp_path, DIGITS)
     with pytest.raises(DataError, match=r"train-images-idx3-ubyte\.gz .*md5 f68b3c2"):
-        mnist.mnist(tmp_path / "nowhere")
+        standard.mnist(tmp_path / "nowhere", MNIST)
 
 
 def test_idx_gz_that_is_cut_or_a_bomb(tmp_path: Path) -> None:
@@ -158,15 +169,15 @@ def test_idx_gz_that_is_cut_or_a_bomb(tmp_path: Path) -> None:
     path = files["t10k-images-idx3"]
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(DataError, match=r"t10k-images-idx3-ubyte\.gz cannot be read"):
-        mnist.read(tmp_path, DIGITS)
+        standard.mnist(tmp_path, DIGITS)
     path.write_bytes(gzip.compress(idx(noise(1, 2, 28, 28)) + bytes(50_000_000)))
     with pytest.raises(DataError, match="too long"):
-        mnist.read(tmp_path, DIGITS)
+        standard.mnist(tmp_path, DIGITS)
 
 
 def test_tiny_in_both_layouts(tmp_path: Path) -> None:
     place = write_tiny(tmp_path)
-    listing = imagenet.list_tinyimagenet(tmp_path, 3)
+    listing = listings.list_tinyimagenet(place, 3)
     assert listing.names == ("word n00000000", "word n00000001", "word n00000002")
     data = prepared(listing, Treatment())
     assert data.train.y.tolist() == [0, 0, 1, 1, 2, 2]
@@ -177,7 +188,7 @@ def test_tiny_in_both_layouts(tmp_path: Path) -> None:
         target = place / "val" / f"n{c:08d}" / "images"
         target.mkdir(parents=True)
         (place / "val" / "images" / f"val_{c}.png").rename(target / f"val_{c}.png")
-    again = prepared(imagenet.list_tinyimagenet(tmp_path, 3), Treatment())
+    again = prepared(listings.list_tinyimagenet(place, 3), Treatment())
     assert torch.equal(again.test.pixels(), data.test.pixels())
 
 
@@ -202,32 +213,33 @@ def _notes(place: Path, old: str, new: str) -> None:
 def test_wrong_tiny_labels_are_named(
     tmp_path: Path, spoil: Callable[[Path], object], message: str
 ) -> None:
-    spoil(write_tiny(tmp_path))
+    place = write_tiny(tmp_path)
+    spoil(place)
     with pytest.raises(DataError, match=message):
-        prepared(imagenet.list_tinyimagenet(tmp_path, 3), Treatment())
+        prepared(listings.list_tinyimagenet(place, 3), Treatment())
 
 
 def test_imagenet100_is_the_list_of_seed_1993(tmp_path: Path) -> None:
     """Ids sort as the 1000 classes do, so their ranks must be those of the drawn numbers."""
     drawn = np.random.RandomState(1993).permutation(1000)[:100]
-    assert np.array_equal(np.argsort(imagenet.CLASSES), np.argsort(drawn))
-    assert len(set(imagenet.CLASSES)) == 100
-    assert sha256("\n".join(imagenet.CLASSES).encode()).hexdigest() == SHA256
-    assert imagenet.CLASSES[list(drawn).index(7)] == "n01514668"  # 7: the cock
+    assert np.array_equal(np.argsort(listings.IMAGENET100), np.argsort(drawn))
+    assert len(set(listings.IMAGENET100)) == 100
+    assert sha256("\n".join(listings.IMAGENET100).encode()).hexdigest() == SHA256
+    assert listings.IMAGENET100[list(drawn).index(7)] == "n01514668"  # 7: the cock
     with pytest.raises(DataError, match=r"imagenet100 is not in .*requires an account"):
-        imagenet.imagenet100(tmp_path)
+        listings.imagenet100(tmp_path, IMAGENET100)
 
 
 def test_imagenet100_at_256(tmp_path: Path) -> None:
     for part in ("train", "val"):
-        for i, wnid in enumerate((*imagenet.CLASSES, "n00000001")):
+        for i, wnid in enumerate((*listings.IMAGENET100, "n00000001")):
             size = (300, 260) if i % 2 else (256, 400)
             path = tmp_path / "imagenet" / part / wnid / "a.JPEG"
             write_image(path, i + (200 if part == "val" else 0), size)
-    data = imagenet.imagenet100(tmp_path)
+    data = listings.imagenet100(tmp_path, IMAGENET100)
     assert data.train.shape == (3, 256, 256)
     assert (len(data.train), len(data.test)) == (100, 100)
-    assert data.names == imagenet.CLASSES
-    shutil.rmtree(tmp_path / "imagenet" / "val" / imagenet.CLASSES[50])
-    with pytest.raises(DataError, match=f"imagenet lacks val/{imagenet.CLASSES[50]}"):
-        imagenet.imagenet100(tmp_path)
+    assert data.names == listings.IMAGENET100
+    shutil.rmtree(tmp_path / "imagenet" / "val" / listings.IMAGENET100[50])
+    with pytest.raises(DataError, match=f"imagenet lacks val/{listings.IMAGENET100[50]}"):
+        listings.imagenet100(tmp_path, IMAGENET100)

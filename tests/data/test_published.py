@@ -18,8 +18,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from linsep.data.sources.cifar import load_arrays
-from linsep.data.sources.published import Limits, Remote, fetch, unpack
+from linsep.data.published import Limits, Remote, fetch, unpack
+from linsep.data.standard import load_arrays
 from linsep.errors import DataError
 from tests.helpers.made_data import noise, write_pickle
 
@@ -94,7 +94,7 @@ def test_a_cut_connection_goes_on_where_it_stopped(server: str, tmp_path: Path) 
 KILLED = """
 import os, sys
 from pathlib import Path
-from linsep.data.sources.published import Remote, fetch
+from linsep.data.published import Remote, fetch
 url, md5, size, folder = sys.argv[1:]
 def progress(done, total):
     if done > 300_000:

@@ -9,10 +9,10 @@ import torch
 
 from benchmarks.data import load
 from linsep.data.images import Dataset, duplicates, pixel_statistics
+from linsep.data.listings import folder
 from linsep.data.registry import SOURCES
-from linsep.data.sources.cifar import cifar10, cifar100
-from linsep.data.sources.imagenet import tinyimagenet
-from linsep.data.sources.listings import folder
+from linsep.data.scenarios import load as load_scenario
+from linsep.settings.sections import Scenario
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
@@ -36,6 +36,10 @@ def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LINSEP_CACHE", str(tmp_path / "cache"))
 
 
+def read(name: str, root: Path) -> Dataset:
+    return load_scenario(Scenario(name=name, data=str(root)))
+
+
 def expect(
     data: Dataset, name: str, shape: tuple[int, int, int], train: int, test: int, off: float
 ) -> None:
@@ -53,7 +57,7 @@ def expect(
 
 def test_cifar10(root: Path) -> None:
     needs(root / "cifar-10-batches-py")
-    data = cifar10(root)
+    data = read("split-cifar10", root)
     expect(data, "split-cifar10", (3, 32, 32), 5000, 1000, 0.002)
     assert data.names[:2] == ("airplane", "automobile")
     assert data.train.y[:6].tolist() == [6, 9, 9, 4, 1, 1]
@@ -62,7 +66,7 @@ def test_cifar10(root: Path) -> None:
 
 def test_cifar100(root: Path) -> None:
     needs(root / "cifar-100-python")
-    data = cifar100(root)
+    data = read("split-cifar100", root)
     expect(data, "split-cifar100", (3, 32, 32), 500, 100, 0.002)
     assert data.names[:2] == ("apple", "aquarium_fish")
     assert duplicates(data) == 10  # as published
@@ -72,12 +76,13 @@ def test_cifar10_from_its_archive(root: Path, tmp_path: Path) -> None:
     needs(root / "cifar-10-batches-py")
     with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz", compresslevel=1) as tar:
         tar.add((root / "cifar-10-batches-py").resolve(), "cifar-10-batches-py")
-    assert torch.equal(cifar10(tmp_path).test.pixels(), cifar10(root).test.pixels())
+    one, two = (read("split-cifar10", place) for place in (tmp_path, root))
+    assert torch.equal(one.test.pixels(), two.test.pixels())
 
 
 def test_tinyimagenet(root: Path) -> None:
     needs(root / "tiny-imagenet-200")
-    data = tinyimagenet(root)
+    data = read("split-tinyimagenet", root)
     per_class = len(data.train) // 200, len(data.test) // 200  # perhaps a subset
     whole = per_class == (500, 50)
     off = 0.002 if whole else 0.004

@@ -12,7 +12,7 @@ from torch import Tensor
 from linsep.data.images import Dataset, Images, Tasks, check, join, pixel_statistics
 from linsep.data.registry import SOURCES
 from linsep.data.scenarios import TaskWarning, fingerprint, open_scenario
-from linsep.data.sources.mnist import blobs, fashion_mini
+from linsep.data.standard import blobs, fashion_mini
 from linsep.data.tasks import Scenario, split, streamed
 from linsep.errors import DataError
 from linsep.resolve import resolve

@@ -8,21 +8,15 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from linsep.data.sources.cifar import LIMITS, Layout
-from linsep.data.sources.published import Published, Remote
+from linsep.data.published import Limits, Published, Remote
 
-SMALL = Layout(
-    Published(
-        "small",
-        ("small-py", "."),
-        ("data_batch_1", "data_batch_2", "test_batch", "batches.meta"),
-        (Remote("https://example.org/small-python.tar.gz", "0" * 32, 1000),),
-        LIMITS,
-    ),
-    labels="labels",
-    label_names="label_names",
-    classes=2,
-    per_class=(4, 2),
+SMALL = Published(
+    "small",
+    ("small-py", "."),
+    ("data_batch_1", "data_batch_2", "test_batch", "batches.meta"),
+    (Remote("https://example.org/small-python.tar.gz", "0" * 32, 1000),),
+    Limits(files=64, bytes=400_000_000),
+    counts=((4, 4), (2, 2)),
 )
 
 
@@ -35,18 +29,12 @@ def write_pickle(path: Path, content: object, protocol: int = 2) -> None:
     path.write_bytes(pickle.dumps(content, protocol))
 
 
-def write_cifar(root: Path, layout: Layout = SMALL, protocol: int = 2) -> Path:
-    folder = root / layout.published.folders[0]
-    *train, test, meta = layout.published.files
-    for i, name in enumerate([*train, test]):
-        per_class = layout.per_class[1] if name == test else layout.per_class[0]
-        count = per_class * layout.classes // (1 if name == test else len(train))
-        content = {
-            b"data": noise(i, count, 3072),
-            layout.labels.encode(): [j % layout.classes for j in range(count)],
-        }
-        write_pickle(folder / name, content, protocol)
-    write_pickle(folder / meta, {layout.label_names.encode(): [b"cat", b"dog"]}, protocol)
+def write_cifar(root: Path) -> Path:
+    """Write the set that SMALL describes."""
+    folder = root / SMALL.folders[0]
+    for i, name in enumerate(SMALL.files[:3]):
+        write_pickle(folder / name, {b"data": noise(i, 4, 3072), b"labels": [0, 1] * 2})
+    write_pickle(folder / "batches.meta", {b"label_names": [b"cat", b"dog"]})
     return folder
 
 

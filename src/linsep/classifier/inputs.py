@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from ..data.arrays import pictures_of, undecoded
 from ..data.augment import as_bytes
-from ..data.sources.arrays import pictures_of, undecoded
-from ..data.sources.reading import (
+from ..data.reading import (
     SUFFIXES,
     Array,
     Pixels,

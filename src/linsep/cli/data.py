@@ -66,8 +66,8 @@ def list_(data: Data = None) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from ..data.published import data_folder
     from ..data.registry import SOURCES
-    from ..data.sources.published import data_folder
     from ..settings.catalogue import SCENARIOS
 
     root = data_folder(data)
@@ -85,8 +85,8 @@ def list_(data: Data = None) -> None:
 def get(name: Name, data: Data = None) -> None:
     """Fetch a published data set over https, check it, and unpack it."""
     from ..data import registry
-    from ..data.sources.published import data_folder
-    from ..data.sources.reading import reading
+    from ..data.published import data_folder
+    from ..data.reading import reading
     from .progress import counting
 
     root = data_folder(data)
@@ -112,9 +112,9 @@ def prepare(given: Given) -> None:
 @grouped
 def check(given: Given) -> None:
     """Read all images and report counts, balance, pixel statistics and duplicates."""
+    from ..data.cache import verify
     from ..data.images import duplicates, pixel_statistics
     from ..data.registry import source
-    from ..data.sources.cache import verify
 
     wanted = given.scenario()
     found, used = _load(wanted), source(wanted.name).augment
@@ -141,8 +141,8 @@ def show(
     images: Annotated[int, Option(min=1, max=100, help="Images of each class.")] = 3,
 ) -> None:
     """Draw a scenario as `linsep run` opens it: a column for every task, a row for every class."""
+    from ..data.reading import reading
     from ..data.scenarios import open_scenario
-    from ..data.sources.reading import reading
     from ..data.tasks import draw
 
     if output.suffix.lower() != ".png":

@@ -165,7 +165,7 @@ def _given(images: Path) -> tuple[Any, list[str] | None]:
         raise DataError(f"there is no folder or CSV of images at {images}")
     if images.suffix.lower() != ".csv":
         raise DataError(f"{images}: should be a folder of class folders, or a CSV (.csv)")
-    from ..data.sources.listings import read_rows
+    from ..data.listings import read_rows
 
     rows = read_rows(images)
     if len({row.task for row in rows}) > 1:

@@ -76,7 +76,7 @@ def _loaded(model: Path, custom: Sequence[str]) -> SavedClassifier:
 
 def _paths(given: str) -> list[Path]:
     """The images that an argument means."""
-    from ..data.sources.reading import SUFFIXES, images_below
+    from ..data.reading import SUFFIXES, images_below
 
     if given == "-":
         found = [Path(os.fsdecode(line)) for line in sys.stdin.buffer.read().splitlines() if line]

@@ -17,9 +17,9 @@ from ..settings import sections
 from ..settings.signature import complete
 from .augment import Augment
 from .images import Dataset, Images, Tasks, check, pixel_statistics
+from .published import Progress, data_folder
+from .reading import reading
 from .registry import Source, source
-from .sources.published import Progress, data_folder
-from .sources.reading import reading
 from .tasks import Scenario, split, streamed
 
 MEASURED = 10_000  # images used to measure the pixel statistics of a user's data
@@ -67,8 +67,9 @@ def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset
             f"scenario.data is missing (--data): {wanted.name!r} reads your files: {found.layout}"
         )
     place = data_folder(path)
+    given = [place, *filter(None, [found.published]), *([progress] if found.decodes else [])]
     with reading(place, "cannot be used", OSError):
-        return found.load(place, *([progress] if found.decodes else []), **chosen)
+        return found.load(*given, **chosen)
 
 
 def _split(data: Dataset, wanted: sections.Scenario, found: Source) -> Scenario:

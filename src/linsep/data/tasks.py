@@ -13,7 +13,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 from .images import Dataset, Images, Tasks, join
-from .sources.reading import picture_of
+from .reading import picture_of
 
 TILE = 56  # side of each drawn image, in pixels
 GAP = 2

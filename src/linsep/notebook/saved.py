@@ -220,7 +220,7 @@ class SavedRun:
         import torch
 
         from ..data.images import Dataset, Images
-        from ..data.sources.reading import pixels_of, reading
+        from ..data.reading import pixels_of, reading
 
         if isinstance(images, Dataset):
             images = images.test

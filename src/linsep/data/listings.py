@@ -1,4 +1,4 @@
-"""Image files of your own, in folders named after their classes or listed in a CSV.
+"""Data sets of image files: your own in folders or a CSV, TinyImageNet and ImageNet-100.
 
     DIR/train/<class>/*.jpg and DIR/test/<class>/*.jpg   (or val, valid, validation)
     DIR/<class>/*.jpg                                     a share of each class is held out
@@ -9,37 +9,38 @@
 In a CSV, `file` is relative to the CSV's own folder; `task` and `split` (train or test) are
 optional. Tasks are learned in numerical order, or, if they are words, in the order of the file.
 The columns may have other names, and there may be further ones.
+
+TinyImageNet's official validation images are its test set, as the official test images have no
+labels. They come with val_annotations.txt, or as people sort them: val/<class>/images.
+
+ImageNet-100 is the list that class-incremental work uses: ImageNet's 1000 classes in the order of
+their ids, shuffled by numpy's legacy generator with the seed 1993, the first hundred in that order,
+which is their natural order here. Images are kept at 256x256 and read at 224x224.
 """
 
 import csv
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from ...errors import DataError
-from ...settings.sections import Count
-from ..images import Dataset, Seed, Tasks, TestShare, hold_out
+from ..errors import DataError
+from ..settings.sections import Count
 from .cache import File, Listing, Treatment, labelled, prepared
-from .published import Progress
-from .reading import Channels, class_folders, parts_of, reading
+from .images import Dataset, Seed, Tasks, TestShare, hold_out
+from .published import Progress, Published
+from .reading import Channels, class_folders, images_below, parts_of, reading
 
-COLUMNS = {
-    "file": "file",
-    "label": "label",
-    "task": "task",
-    "split": "split",
-}  # the usual name of each column
+COLUMNS = {name: name for name in ("file", "label", "task", "split")}  # what each is usually called
 NEEDED = ("file", "label")
 SPLITS = ("train", "test")
 
 
 def folder(
-    root: str | PathLike[str],
+    root: Path,
     progress: Progress | None = None,
     *,
     size: Count | None = None,
@@ -54,7 +55,7 @@ def folder(
     folder. Images are decoded once and then read from the cache.
     """
     how = Treatment(size, channels, upright=True)
-    return prepared(list_folder(Path(root), test_share, split_seed), how, progress)
+    return prepared(list_folder(root, test_share, split_seed), how, progress)
 
 
 def list_folder(root: Path, test_share: float = 0.2, seed: int = 0) -> Listing:
@@ -83,7 +84,7 @@ class Row(NamedTuple):
 
 
 def table(
-    path: str | PathLike[str],
+    path: Path,
     progress: Progress | None = None,
     *,
     size: Count | None = None,
@@ -100,7 +101,6 @@ def table(
     `file`, `label`, `task` and `split` name the columns if they differ; "" ignores task or split.
     Other columns are ignored. `size`, `test_share` and the rest work as for a folder of images.
     """
-    path = Path(path)
     rows = read_rows(path, {"file": file, "label": label, "task": task, "split": split})
     names = _in_order(sorted({r.label for r in rows}))
     tasks = _in_order(r.task for r in rows)
@@ -178,3 +178,76 @@ def _in_order(names: Iterable[str]) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(names))
     numbers = all(name.removeprefix("-").isdecimal() and len(name) < 20 for name in found)
     return tuple(sorted(found, key=int)) if numbers else found
+
+
+# --- published sets ------------------------------------------------------------------------------
+
+
+def tinyimagenet(root: Path, published: Published, progress: Progress | None = None) -> Dataset:
+    """Read TinyImageNet in either of its layouts."""
+    return prepared(list_tinyimagenet(published.find(root)), Treatment(), progress)
+
+
+def list_tinyimagenet(folder: Path, classes: int = 200) -> Listing:
+    """List the images of either layout; classes are numbered in the order of their ids."""
+    ids = sorted(line.strip() for line in _lines(folder / "wnids.txt"))
+    if len(set(ids)) != len(ids) or len(ids) != classes:
+        raise DataError(f"{folder / 'wnids.txt'} has {len(ids)} lines; should be {classes} classes")
+    words = dict(line.split("\t", 1) for line in _lines(folder / "words.txt") if "\t" in line)
+    names = tuple(words.get(wnid, wnid).split(",")[0].strip() for wnid in ids)
+    train = labelled(folder / "train" / wnid for wnid in ids)
+    return Listing("tinyimagenet", folder, names, train, _tiny_test(folder / "val", ids))
+
+
+def _lines(path: Path) -> list[str]:
+    with reading(path):
+        return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def _tiny_test(folder: Path, ids: list[str]) -> tuple[File, ...]:
+    notes = folder / "val_annotations.txt"
+    if not notes.exists():
+        if by_class := labelled(folder / wnid for wnid in ids):
+            return by_class
+        raise DataError(f"{notes} is missing: the labels of the validation images")
+    labels: dict[str, int] = {}
+    for number, line in enumerate(_lines(notes), 1):
+        name, wnid = (*line.split("\t"), "")[:2]
+        if wnid not in ids:
+            raise DataError(f"{notes}, line {number}: {wnid!r} is not a class of wnids.txt")
+        if name in labels:
+            raise DataError(f"{notes}, line {number}: {name!r} has a label already")
+        labels[name] = ids.index(wnid)
+    there = {path.name: path for path in images_below(folder / "images")}
+    if gone := sorted(labels.keys() - there.keys()):
+        raise DataError(f"{folder / 'images' / gone[0]} is missing; {notes.name} labels it")
+    if more := sorted(there.keys() - labels.keys()):
+        raise DataError(f"{folder / 'images' / more[0]} has no label in {notes.name}")
+    return tuple(File(path, labels[name]) for name, path in there.items())
+
+
+def imagenet100(root: Path, published: Published, progress: Progress | None = None) -> Dataset:
+    """Read ImageNet-100, resized to 256x256, from a copy of ImageNet."""
+    folder = published.find(root)
+    parts = (labelled(folder / p / wnid for wnid in published.names) for p in ("train", "val"))
+    listing = Listing("imagenet100", folder, published.names, *parts)
+    return prepared(listing, Treatment(side=256), progress)
+
+
+IMAGENET100 = (
+    "n01729322", "n01514668", "n04550184", "n03109150", "n01990800", "n02363005", "n12267677",
+    "n01531178", "n02123597", "n03016953", "n02011460", "n04153751", "n02096177", "n09468604",
+    "n03657121", "n02101388", "n02107908", "n03290653", "n02107574", "n02786058", "n02115913",
+    "n01914609", "n07614500", "n04428191", "n03017168", "n04355933", "n02951585", "n03759954",
+    "n01806567", "n02112706", "n03085013", "n03485407", "n02526121", "n02091467", "n03710193",
+    "n02128385", "n03775071", "n02102318", "n04604644", "n02033041", "n04409515", "n02088094",
+    "n03891332", "n02128757", "n01984695", "n02279972", "n03532672", "n03250847", "n15075141",
+    "n03697007", "n02536864", "n04074963", "n03000247", "n04371430", "n02002556", "n04399382",
+    "n03785016", "n12768682", "n03527444", "n03942813", "n04026417", "n01537544", "n01775062",
+    "n02814860", "n02640242", "n04442312", "n02120079", "n03223299", "n01774384", "n02917067",
+    "n04525305", "n02229544", "n02168699", "n01744401", "n07892512", "n02749479", "n07831146",
+    "n04152593", "n03089624", "n02669723", "n02950826", "n03691459", "n02116738", "n03967562",
+    "n01882714", "n03141823", "n02105056", "n02094258", "n02971356", "n03075370", "n02948072",
+    "n04591157", "n03884397", "n12620546", "n02280649", "n04266014", "n02112137", "n04599235",
+    "n02840245", "n01689811",
+)  # fmt: skip

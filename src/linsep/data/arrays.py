@@ -16,10 +16,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ... import custom
-from ...errors import DataError
-from ...settings.sections import Count
-from ..images import (
+from .. import custom
+from ..errors import DataError
+from ..settings.sections import Count
+from .images import (
     Dataset,
     Images,
     Seed,

@@ -27,8 +27,8 @@ import torch
 from filelock import FileLock
 from torch import Tensor
 
-from ...errors import DataError
-from ..images import DIGEST, Dataset, Images, digest_of, warn_of_duplicates
+from ..errors import DataError
+from .images import DIGEST, Dataset, Images, digest_of, warn_of_duplicates
 from .published import Progress, cache_home
 from .reading import check_shape, images_below, read_image, reading
 

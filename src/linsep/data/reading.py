@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from ...errors import DataError, LinsepError
+from ..errors import DataError, LinsepError
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp")
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")

@@ -18,7 +18,6 @@ import tarfile
 import urllib.request
 import zipfile
 from collections.abc import Callable
-from os import PathLike
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 from urllib.error import HTTPError, URLError
@@ -26,7 +25,7 @@ from urllib.parse import urlsplit
 
 from filelock import FileLock
 
-from ...errors import DataError
+from ..errors import DataError
 from .reading import reading
 
 Progress = Callable[[int, int], None]  # done, in all: bytes or images
@@ -75,17 +74,18 @@ class Limits(NamedTuple):
 
 
 class Published(NamedTuple):
-    """The files of a published data set, and where they come from."""
+    """The files of a published data set, what is in them, and where they come from."""
 
     name: str
     folders: tuple[str, ...]  # to search below the data folder; the first is the usual one
     files: tuple[str, ...]  # all must be in one folder; "a|b" is either of two names
     remotes: tuple[Remote, ...] = ()
     limits: Limits | None = None  # if the first remote is an archive
+    names: tuple[str, ...] = ()  # of the classes, where the files do not have them
+    counts: tuple[tuple[int, ...], ...] = ()  # images per class: training, test
 
-    def find(self, root: str | PathLike[str]) -> Path:
+    def find(self, root: Path) -> Path:
         """Return the folder that holds the files, unpacked from the archive if need be."""
-        root = Path(root)
         archive = self._archive(root)
         if self.limits and archive and not self._complete(root):
             unpack(archive, root / self.folders[0], self.limits)

@@ -1,1 +1,0 @@
-"""Where images come from: one module for each public data set and for each form of your own."""
