@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from linsep.errors import ConfigError, DeviceError
-from linsep.grids.engines import Local, cpu_slots, gpu_slots, open_engine
+from linsep.grids.engines import Engine, Local, cpu_slots, gpu_slots, open_engine
 from linsep.grids.grid import Grid
 from linsep.grids.plan import Cell, expand, over, plan, time_left
 from linsep.grids.worker import Board, Report
@@ -101,14 +101,14 @@ def test_a_bad_cell_stops_nobody_and_a_stopped_grid_goes_on(tmp_path: Path) -> N
 # --- what the grid does with reports, on an engine whose workers end as the script says -----------
 
 
-class Scripted:
+class Scripted(Engine):
     """Each worker takes up the first run that it may, and ends it as the script says."""
 
-    here = True
+    here, most = True, 2
 
-    def __init__(self, *endings: str, further: float = 0.0, most: int = 2) -> None:
-        self.endings, self.most, self.further, self.reached = list(endings), most, further, 0.0
-        self.workers: dict[int, str] = {}  # and what each is at work on
+    def __init__(self, *endings: str, further: float = 0.0) -> None:
+        super().__init__()  # `workers` has what each is at work on
+        self.endings, self.further, self.reached = list(endings), further, 0.0
         self.beside: list[int] = []  # how many others worked when each was started
         self.on_look: list[Any] = []
 
@@ -140,7 +140,9 @@ class Scripted:
         self.board.write(name, replace(self.board.read(name), status=status, reason=reason))  # type: ignore[arg-type]
         return {number: ""}
 
-    def close(self) -> None: ...
+    def ending(self, worker: Any) -> None: ...
+
+    def kill(self, worker: Any) -> None: ...
 
 
 @pytest.fixture

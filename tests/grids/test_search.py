@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from linsep.errors import ConfigError
-from linsep.grids.grid import Grid
-from linsep.grids.search import Search, on_validation, ranges, read_range
+from linsep.grids.grid import Grid, Search, on_validation, ranges, read_range
 from tests.helpers.command import command
 
 PROTOCOLS: dict[str, Any] = {

@@ -39,7 +39,7 @@ def test_jobs_equal_runs_alone_though_one_is_killed_and_one_preempted(tmp_path: 
     signals = [signal.SIGKILL, signal.SIGUSR2]  # USR2 is how Slurm says that time is up
     for cell in Grid(cells, runs, save_every=0.0, engine=engine):
         working = [holder.process for holder in holders(cell.folder).values()]
-        if signals and cell.status == "running" and cell.tries == 1 and working:
+        if signals and cell.status == "running" and cell.report.tries == 1 and working:
             os.kill(working[0], signals.pop(0))
     assert not signals
     assert [cell.status for cell in cells] == ["done"] * 2, [cell.reason for cell in cells]

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from linsep.errors import ConfigError
-from linsep.paper.protocol import hyperparameters
 from linsep.paper.tables import (
     SCENARIOS,
     TABLES,
     Place,
     at,
     audit,
+    hyperparameters,
     protocol,
     table,
 )

@@ -18,9 +18,17 @@ import pytest
 from linsep.compare.tables import Spread
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand
-from linsep.paper.protocol import named, scale, scaled, settings
-from linsep.paper.reproduction import beside, chosen, expected, grid, laid_out
-from linsep.paper.tables import TABLES, Place, table
+from linsep.paper.reproduction import (
+    beside,
+    chosen,
+    expected,
+    grid,
+    laid_out,
+    named,
+    scaled,
+    settings,
+)
+from linsep.paper.tables import TABLES, Place, scale, table
 from linsep.resolve import resolve
 from linsep.settings.config import from_settings, to_toml
 from linsep.settings.layers import read_config

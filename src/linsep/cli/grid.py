@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
 
     from ..compare.tables import Table
-    from ..grids.grid import Grid
+    from ..grids.grid import Grid, Search
     from ..grids.plan import Cell
-    from ..grids.search import Search
 
 LINE_EVERY = 30.0  # seconds between lines on how far it is, where there is no terminal
 PLANNED = {"done": "finished", "failed": "impossible", "waiting": "new"}  # states in a plan
@@ -229,8 +228,7 @@ def search(
 
       linsep search --over-range "bfp.weight=0.1..10 log" --over seed=0..2
     """
-    from ..grids.grid import Grid
-    from ..grids.search import Search, check, on_validation, ranges
+    from ..grids.grid import Grid, Search, check, on_validation, ranges
 
     needed("optuna", "a search")
     place.check()
@@ -245,7 +243,7 @@ def search(
         say(open_console(), f"{some}; over {', '.join(wanted)}.")
         return
     work = Grid([], saving.runs, saving.save_every, keep, place.engine(saving.runs, slots))
-    found = Search(settings, wanted, work, count, len(slots), objective, here=place.here)
+    found = Search(settings, wanted, work, count, len(slots), objective)
     console = open_console(saving.quiet)
     say(console, f"{found.trials} trials, {found.done()} done; over {', '.join(wanted)}.")
     watch(found, len(slots), console)

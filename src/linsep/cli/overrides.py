@@ -121,7 +121,7 @@ def settings_from(config: str | None, words: Given) -> dict[str, Any]:
         settings["parts"] = [merged(_without(part, replaced), *given) for part in parts]
     for one in words:
         if one.flag == PAPER:
-            from ..paper.protocol import with_cell
+            from ..paper.reproduction import with_cell
 
             return with_cell(one.values[0], settings)
     return settings

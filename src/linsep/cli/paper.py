@@ -46,8 +46,8 @@ def show(
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
-    from ..paper.protocol import scale
     from ..paper.reproduction import beside, chosen, laid_out, notes
+    from ..paper.tables import scale
     from ..storage.store import Store
 
     size = scale(part.scale)
@@ -99,8 +99,8 @@ def run(
 
 def _wanted(table: str, part: Part, own: dict[str, Any], quiet: bool) -> list[dict[str, Any]]:
     """The settings of every run that the table needs, with one's own; announces them."""
-    from ..paper.protocol import scale
     from ..paper.reproduction import chosen, grid
+    from ..paper.tables import scale
 
     size = scale(part.scale)
     found, cells = chosen(table, part.scenario, part.memory, part.method)

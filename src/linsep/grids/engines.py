@@ -7,14 +7,13 @@ share, is the only thing that engines have in common, so what one began another 
 import os
 import signal
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
-from multiprocessing.context import ForkServerContext, SpawnContext
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import ConfigError, unknown
 from ..optional import needed
@@ -27,21 +26,42 @@ PATIENCE = 10.0  # seconds to wait for a process to end
 # The first optimiser of a process imports torch._dynamo, which takes as long as torch itself.
 PRELOAD = ["torch._dynamo", "linsep.data.scenarios", "linsep.storage.session"]
 SLURM = {"cpus_per_task": 1, "timeout_min": 24 * 60, "name": "linsep"}  # defaults
+DEVICES = "CUDA_VISIBLE_DEVICES"
 
 Slots = Sequence[Mapping[str, str]]  # environment variables of the process in each
 
 
-class Engine(Protocol):
-    here: bool  # whether workers share the memory of this machine
-    most: int  # workers at once
+class Engine(ABC):
+    here = False  # whether workers share the memory of this machine
+    most = NEVER_FULL  # workers at once
 
-    def start(self, board: Path, numbers: Sequence[int]) -> None: ...
+    def __init__(self) -> None:
+        self.workers: dict[int, Any] = {}  # by number, as the engine knows them
+
+    @abstractmethod
+    def start(self, board: Path, numbers: Sequence[int]) -> None:
+        """Start a worker with each of these numbers."""
+
+    @abstractmethod
+    def ending(self, worker: Any) -> str | None:
+        """Return why a worker crashed, "" if it just ended, None while it works."""
+
+    @abstractmethod
+    def kill(self, worker: Any) -> None: ...
 
     def ended(self) -> dict[int, str]:
         """Return the workers that ended since the last call; why, for those that crashed."""
+        endings = {number: self.ending(worker) for number, worker in self.workers.items()}
+        over = {number: reason for number, reason in endings.items() if reason is not None}
+        for number in over:
+            del self.workers[number]
+        return over
 
     def close(self) -> None:
         """End all workers by force and release all resources."""
+        for worker in self.workers.values():
+            self.kill(worker)
+        self.workers = {}
 
 
 def open_engine(
@@ -61,9 +81,7 @@ def open_engine(
         raise ConfigError(f"--slurm sets options of Slurm jobs; with --on {name} leave it out")
     if name == "ray":
         return Ray(address, slots)
-    if name == "slurm":
-        return Slurm(runs, slurm or {}, slots)
-    return Local(runs, slots)
+    return Slurm(runs, slurm or {}, slots) if name == "slurm" else Local(runs, slots)
 
 
 def cpu_slots(workers: int) -> list[dict[str, str]]:
@@ -77,10 +95,10 @@ def gpu_slots(visible: str | None, count: int, per_gpu: int) -> list[dict[str, s
     """
     named = [name.strip() for name in visible.split(",")] if visible else []
     devices = [name for name in named if name] or [str(i) for i in range(count)]
-    return [{"CUDA_VISIBLE_DEVICES": device} for _ in range(per_gpu) for device in devices[:count]]
+    return [{DEVICES: device} for _ in range(per_gpu) for device in devices[:count]]
 
 
-class Local:
+class Local(Engine):
     """A process in each slot, computing on one thread.
 
     Importing torch takes seconds, so on Linux workers are forked by multiprocessing's fork server,
@@ -92,41 +110,29 @@ class Local:
     here = True
 
     def __init__(self, runs: Path, slots: Slots) -> None:
+        super().__init__()
         self._log, self._slots, self.most = runs.absolute() / "grid.log", slots, len(slots)
-        self.workers: dict[int, tuple[BaseProcess, int]] = {}  # and their slots
+        self._context: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
 
     def start(self, board: Path, numbers: Sequence[int]) -> None:
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._context.set_forkserver_preload(PRELOAD)
         for number in numbers:
             taken = {slot for _, slot in self.workers.values()}
             slot = next(i for i in range(self.most) if i not in taken)
             args = (board, number, self._slots[slot], self._log)
-            process = _context().Process(target=work_here, args=args)
+            process = self._context.Process(target=work_here, args=args)
             with _apart():
                 process.start()
             self.workers[number] = process, slot
 
-    def ended(self) -> dict[int, str]:
-        codes = {number: process.exitcode for number, (process, _) in self.workers.items()}
-        over = {number: last_words(code) for number, code in codes.items() if code is not None}
-        for number in over:
-            del self.workers[number]
-        return over
+    def ending(self, worker: Any) -> str | None:
+        code = worker[0].exitcode
+        return None if code is None else last_words(code)
 
-    def close(self) -> None:
-        for process, _ in self.workers.values():
-            process.kill()
-        for process, _ in self.workers.values():
-            process.join(PATIENCE)
-        self.workers = {}
-
-
-def _context() -> ForkServerContext | SpawnContext:
-    if sys.platform != "linux":
-        return get_context("spawn")
-    context = get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
-    return context
+    def kill(self, worker: Any) -> None:
+        worker[0].kill()
+        worker[0].join(PATIENCE)
 
 
 @contextmanager
@@ -158,20 +164,18 @@ def last_words(code: int) -> str:
     return f"its process died with exit code {code}" if code else ""
 
 
-class Ray:
+class Ray(Engine):
     """Tasks of a Ray cluster: one CPU each, or a share of a GPU.
 
     Ray itself retries nothing, so that nothing runs twice.
     """
 
-    here, most = False, NEVER_FULL
-
     def __init__(self, address: str | None, slots: Slots) -> None:
+        super().__init__()
         self._ray = needed("ray", "--on ray")
-        gpus = [slot["CUDA_VISIBLE_DEVICES"] for slot in slots if "CUDA_VISIBLE_DEVICES" in slot]
+        gpus = [slot[DEVICES] for slot in slots if DEVICES in slot]
         self._gpu_share = len(set(gpus)) / len(gpus) if gpus else 0.0
         self._address, self._cpus = address, len(slots)
-        self._workers: dict[Any, int] = {}
         self._ours = False  # whether to disconnect at the end
 
     def start(self, board: Path, numbers: Sequence[int]) -> None:
@@ -179,17 +183,22 @@ class Ray:
         task = self._ray.remote(work).options(
             num_cpus=1, num_gpus=self._gpu_share, max_retries=0, name="linsep run"
         )
-        self._workers |= {task.remote(board, number): number for number in numbers}
+        self.workers |= {number: task.remote(board, number) for number in numbers}
 
-    def ended(self) -> dict[int, str]:
-        tasks = list(self._workers)
-        over, _ = self._ray.wait(tasks, num_returns=len(tasks), timeout=0) if tasks else ([], [])
-        return {self._workers.pop(task): self._loss(task) for task in over}
+    def ending(self, worker: Any) -> str | None:
+        if not self._ray.wait([worker], timeout=0)[0]:
+            return None
+        try:
+            self._ray.get(worker)
+        except self._ray.exceptions.RayError as error:
+            return f"its worker or node was lost ({type(error).__name__})"
+        return ""
+
+    def kill(self, worker: Any) -> None:
+        self._ray.cancel(worker, force=True)
 
     def close(self) -> None:
-        for task in self._workers:
-            self._ray.cancel(task, force=True)
-        self._workers = {}
+        super().close()
         if self._ours:
             self._ray.shutdown()
 
@@ -208,13 +217,6 @@ class Ray:
             raise ConfigError(f"--address {self._address}: no Ray cluster there: {first}") from None
         self._ours = True
 
-    def _loss(self, task: Any) -> str:
-        try:
-            self._ray.get(task)
-        except self._ray.exceptions.RayError as error:
-            return f"its worker or node was lost ({type(error).__name__})"
-        return ""
-
 
 class Preemptible:
     """A worker as submitit calls it; `checkpoint` is what it asks for when time is up."""
@@ -228,20 +230,19 @@ class Preemptible:
         return DelayedSubmission(self, board, number)
 
 
-class Slurm:
+class Slurm(Engine):
     """Jobs of a Slurm cluster, one job array for all that start together, through submitit.
 
     A job that Slurm preempts or that reaches its time limit is queued again and resumes.
     `cluster=local` runs the jobs as processes of this machine instead, for trying out.
     """
 
-    here = False
-
     def __init__(self, runs: Path, options: Mapping[str, Any], slots: Slots) -> None:
+        super().__init__()
         submitit = needed("submitit", "--on slurm")
         given = dict(options)
         cluster = given.pop("cluster", "slurm")
-        gpus = {"gpus_per_node": 1} if any("CUDA_VISIBLE_DEVICES" in slot for slot in slots) else {}
+        gpus = {"gpus_per_node": 1} if any(DEVICES in slot for slot in slots) else {}
         common = submitit.AutoExecutor._valid_parameters()
         named = {k if k in common else f"slurm_{k}": v for k, v in given.items()}
         try:
@@ -251,20 +252,15 @@ class Slurm:
             first = str(error).strip().partition("\n")[0]
             raise ConfigError(f"--on slurm: {first}") from None
         self.most = NEVER_FULL if cluster == "slurm" else len(slots)
-        self._workers: dict[Any, int] = {}
 
     def start(self, board: Path, numbers: Sequence[int]) -> None:
         jobs = self._executor.map_array(Preemptible(), [board] * len(numbers), numbers)
-        self._workers |= dict(zip(jobs, numbers, strict=True))
+        self.workers |= dict(zip(numbers, jobs, strict=True))
 
-    def ended(self) -> dict[int, str]:
-        over = [job for job in self._workers if job.done()]
-        return {self._workers.pop(job): self._loss(job) for job in over}
+    def ending(self, worker: Any) -> str | None:
+        if not worker.done():
+            return None
+        return "" if worker.exception() is None else f"its job was lost ({worker.state})"
 
-    def close(self) -> None:
-        for job in self._workers:
-            job.cancel(check=False)
-        self._workers = {}
-
-    def _loss(self, job: Any) -> str:
-        return "" if job.exception() is None else f"its job was lost ({job.state})"
+    def kill(self, worker: Any) -> None:
+        worker.cancel(check=False)

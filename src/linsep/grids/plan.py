@@ -92,10 +92,6 @@ class Cell:
         return self.report.reason
 
     @property
-    def tries(self) -> int:
-        return self.report.tries
-
-    @property
     def open(self) -> bool:
         """Whether the run may still finish."""
         return self.status in ("waiting", "running", "elsewhere")

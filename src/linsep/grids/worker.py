@@ -24,7 +24,7 @@ from ..errors import HeldError, LinsepError, out_of_memory
 
 TRIES = 3  # of a run that crashes without progress
 LOOK_EVERY = 0.2  # seconds between looks whether to stop
-REPORT_HERE, REPORT_SHARED = 0.5, 2.0  # seconds between reports, on this machine's disk or another
+REPORT_EVERY = 1.0  # seconds
 PLAN = "plan.json"
 
 Status = Literal["waiting", "running", "done", "failed", "stopped", "elsewhere"]
@@ -101,13 +101,8 @@ class Board:
         temporary.replace(self.folder / name)
 
 
-def work(
-    folder: Path,
-    number: int,
-    ending: Callable[[], bool] = lambda: False,
-    every: float = REPORT_SHARED,
-) -> None:
-    """Walk the plan once, reporting `every` few seconds, until it is gone or `ending` is true."""
+def work(folder: Path, number: int, ending: Callable[[], bool] = lambda: False) -> None:
+    """Walk the plan once, until it is gone or `ending` is true."""
     board, looked, opened = Board(folder), 0.0, dict[str, Any]()
 
     def stop() -> bool:
@@ -132,7 +127,7 @@ def work(
         last = replace(before, status="running", reason="", worker=number, tries=tries, rate=0.0)
         board.write(name, last)
         try:
-            for report in _train(name, plan, last, stop, opened, every):
+            for report in _train(name, plan, last, stop, opened):
                 last = report
                 board.write(name, last)
         except HeldError as error:
@@ -148,7 +143,6 @@ def _train(
     report: Report,
     stop: Callable[[], bool],
     opened: dict[str, Any],
-    every: float,
 ) -> Iterator[Report]:
     """Do one run and report on it: first when it is ready, last when it has ended."""
     from ..learning.run import StepEnd
@@ -161,10 +155,9 @@ def _train(
     with Session(prepared, plan["runs"], **saving) as session:
         images, began, told = 0, time.monotonic(), 0.0
         if session.run is not None:
-            done, total = session.run.passes()
-            share, place = done / max(total, 1), session.run.place()
-            tries = 1 if share > report.resumed else report.tries  # the last try was not in vain
-            report = replace(report, share=share, resumed=share, tries=tries, place=place)
+            before, report = report.resumed, replace(report, **_progress(session.run))
+            tries = 1 if report.share > before else report.tries  # the last try was not in vain
+            report = replace(report, resumed=report.share, tries=tries)
             yield report
         for event in session:
             assert session.run is not None
@@ -173,14 +166,16 @@ def _train(
                 session.save()
                 yield replace(report, status="stopped")
                 return
-            if (now := time.monotonic()) - told > every:
-                told, (done, total) = now, session.run.passes()
-                place, rate = session.run.place(), images / max(now - began, 1e-9)
-                report = replace(
-                    report, share=done / max(total, 1), place=place, rate=rate, seconds=now - began
-                )
+            if (now := time.monotonic()) - told > REPORT_EVERY:
+                told, rate = now, images / max(now - began, 1e-9)
+                report = replace(report, **_progress(session.run), rate=rate, seconds=now - began)
                 yield report
     yield replace(report, status="done", share=1.0, seconds=time.monotonic() - began)
+
+
+def _progress(run: Any) -> dict[str, Any]:
+    done, total = run.passes()
+    return {"share": done / max(total, 1), "place": run.place()}
 
 
 def _failure(report: Report, error: Exception) -> Report:
@@ -207,4 +202,4 @@ def work_here(folder: Path, number: int, environment: Mapping[str, str], log: Pa
     def ending() -> bool:
         return terminated.is_set() or (parent is not None and not parent.is_alive())
 
-    work(folder, number, ending, REPORT_HERE)
+    work(folder, number, ending)

@@ -1,7 +1,9 @@
-"""The paper's printed numbers beside those of our runs, cell by cell.
+"""How the paper ran each method, as a run's settings, and its printed numbers beside our runs'.
 
-A run fills a cell if every value that the paper's protocol fixes at a scale (hyper-parameters, the
-preset's choices, net, number of images ...) is what the run was made with: no tag decides, the
+    settings("split-cifar100", 500, "lucir")  # {"training": {"lr": 0.03, ...}, "lucir": {...}, ...}
+
+Every value that the paper's protocol fixes is written out. A run fills a cell if every value that
+the protocol fixes at a scale (scales.toml) is what the run was made with: no tag decides, the
 run's own config does. Where nothing fits, nothing is shown.
 
     sigmas = (ours - paper) / sqrt(paper's std^2 / its runs + our std^2 / our seeds)
@@ -21,11 +23,28 @@ from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
 from ..learning.metrics import METRICS, PROTOCOLS
 from ..settings.catalogue import PRESETS
-from ..settings.layers import merged, short_name
-from ..storage.store import Record, Value, flat
-from .protocol import CELL, Scale, scaled
-from .tables import Cell, PaperTable, Place, at, table
+from ..settings.layers import VARIED, flat, merged, nested, short_name
+from ..storage import store
+from ..storage.store import Record
+from . import tables
+from .tables import Cell, PaperTable, Place, Scale, at
 
+SOURCES: Mapping[str, tables.Source] = {"paper": "text", "authors": "program"}  # by preset
+FIELDS = {
+    **{n: f"training.{n}" for n in ("lr", "momentum", "weight_decay", "epochs", "batch_size")},
+    "milestones": "training.schedule.milestones",
+    "milestone_factor": "training.schedule.factor",
+    "warmup_epochs": "training.schedule.warmup",
+    "draw_size": "memory.replay_batch_size",
+}
+# What the protocol implies without stating it.
+UNSAID: Mapping[str, Any] = {
+    "scenario": {"order": "natural", "validation": 0.0},
+    "training": {"schedule": {"factor": 0.1, "warmup": 0}},
+    "net": {"name": "resnet18", "width": 64},
+}
+CELL = ("scenario.name", "memory.size", "method", "preset")  # the settings that name a cell
+UNSAID_LEARNED = {"init": "default", "reset": True}  # of the terms that learn a projection
 # What the paper has nothing of: a run that has one of these set fills no cell.
 ABSENT = (
     "scenario.first_task", "scenario.per_class", "scenario.test_per_class", "scenario.augment",
@@ -37,6 +56,84 @@ PLAIN = {
     "net.norm": "batch",
 }  # fmt: skip
 PLAIN_TERM = {"every": 1, "target": "previous_net"}
+
+
+def settings(
+    scenario: str, memory: int | None, method: str, preset: str = "paper"
+) -> dict[str, Any]:
+    """Return a run's settings as in the paper, without the seed and what the paper leaves open.
+
+    The preset, which is among the settings, decides where text and program differ.
+    """
+    if preset not in SOURCES:
+        raise ConfigError(unknown("preset", preset, SOURCES))
+    found = tables.hyperparameters(scenario, memory, method, SOURCES[preset])
+    base, _, term = method.partition("+")
+    per_task: int = tables.protocol(scenario)["classes_per_task"]
+    whole = merged(
+        UNSAID,
+        {"scenario": {"name": scenario, "per_task": per_task}, "method": method, "preset": preset},
+        {} if memory is None else {"memory": {"size": memory}},
+        {term: UNSAID_LEARNED} if term in ("bfp", "bfp2") else {},
+    )
+    own = {name: f"{base}.{name}" for name in found}  # most are options of the method
+    own |= {
+        name: name.replace("projection_", f"{term}.") for name in found if "projection_" in name
+    }
+    return merged(whole, *(nested((own | FIELDS)[name], value) for name, value in found.items()))
+
+
+def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]:
+    """Return the settings that fill a cell of the paper's tables at a scale, without the seed."""
+    if place.scenario not in size.scenarios:
+        reason = size.absent.get(place.scenario, "it is not in scales.toml")
+        raise ConfigError(f"the scale {size.name!r} leaves {place.scenario} out: {reason}")
+    whole = settings(place.scenario, place.memory, place.method, preset)
+    here = size.scenarios[place.scenario]
+    parts = place.method.split("+")
+    own = {k: v for k, v in size.settings.items() if k in whole or k in parts}
+    after = merged(whole, own, {k: v for k, v in here.items() if k != "memory"})
+    before, now = whole["training"]["epochs"], after["training"]["epochs"]
+    milestones = after["training"]["schedule"]["milestones"]
+    moved = [max(1, round(m * now / before)) for m in milestones]
+    rows = size.memory(place.scenario, place.memory)
+    return merged(
+        after,
+        nested("training.schedule.milestones", moved),
+        {} if rows is None else nested("memory.size", rows),
+        {} if place.gamma is None else nested(f"{parts[1]}.weight", place.gamma),
+    )
+
+
+def with_cell(text: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a cell with others above them, which may not ask for another cell."""
+    found = named(text, given.get("preset", "paper"))
+    own, asked = flat(found), flat(given)
+    for name in CELL:
+        lists = [asked[f"{table}.{name}"] for table in VARIED if f"{table}.{name}" in asked]
+        values = [asked.get(name, own.get(name)), *lists]
+        others = [value for value in values if value != own.get(name)]
+        if others:
+            has = f"{short_name(name)} {own[name]}" if name in own else f"no {short_name(name)}"
+            raise ConfigError(
+                f"--paper {text} has {has}, not {others[0]}: leave out one of the two"
+            )
+    return merged(found, given)
+
+
+def named(text: str, preset: str = "paper") -> dict[str, Any]:
+    """Return the settings of 'split-cifar100/500/lucir', or of 'split-cifar10/ft' (no memory)."""
+    match text.split("/"):
+        case scenario, method:
+            return settings(scenario, None, method, preset)
+        case scenario, memory, method if memory.isdigit():
+            return settings(scenario, int(memory), method, preset)
+    raise ConfigError(
+        f"--paper {text!r}: should look like split-cifar100/500/lucir or split-cifar10/ft"
+    )
+
+
+# --- our runs beside the printed numbers ----------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -87,17 +184,17 @@ def chosen(
     name: str, scenario: str | None = None, memory: int | None = None, method: str | None = None
 ) -> tuple[PaperTable, dict[Place, Cell]]:
     """Return a table of the paper and the chosen ones of its cells."""
-    found = table(name)
+    found = tables.table(name)
     kept = dict(found.cells)
-    for field, value in {"scenario": scenario, "memory": memory, "method": method}.items():
+    for part, value in {"scenario": scenario, "memory": memory, "method": method}.items():
         if value is None:
             continue
         values = [v.strip() for v in str(value).split(",")]
-        allowed = {str(getattr(place, field)) for place in kept} - {"None"}
+        allowed = {str(getattr(place, part)) for place in kept} - {"None"}
         for one in values:
             if one not in allowed:
-                raise ConfigError(unknown(f"{field} in the paper's {name}", one, allowed))
-        kept = {p: c for p, c in kept.items() if str(getattr(p, field)) in values}
+                raise ConfigError(unknown(f"{part} in the paper's {name}", one, allowed))
+        kept = {p: c for p, c in kept.items() if str(getattr(p, part)) in values}
     return found, kept
 
 
@@ -115,10 +212,10 @@ def grid(
     """
     own = dict(own or {})
     for name in CELL:
-        if name in flat(own):
+        if name in store.flat(own):
             flag = f"--{short_name(name)}"
             raise ConfigError(f"{name}: the table decides it; choose among its cells with {flag}")
-    chosen = (own.pop("seed"),) if "seed" in own else seeds(size, runs)
+    chosen = [own.pop("seed")] if "seed" in own else size.seeds[:runs]
     return [
         merged(scaled(place, size, preset), own) | {"seed": seed}
         for place in dict.fromkeys(map(_experiment, places))
@@ -126,12 +223,7 @@ def grid(
     ]
 
 
-def seeds(size: Scale, runs: int | None) -> tuple[int, ...]:
-    """Return the scale's seeds, but no more than the paper has runs."""
-    return size.seeds[:runs] if runs else size.seeds
-
-
-def expected(place: Place, size: Scale, preset: str) -> dict[str, Value]:
+def expected(place: Place, size: Scale, preset: str) -> dict[str, store.Value]:
     """Return the fields of a run that fills a cell, flat; None for those that must be unset."""
     choices = dict(PRESETS[preset])
     own = choices.pop("options", {})
@@ -141,7 +233,7 @@ def expected(place: Place, size: Scale, preset: str) -> dict[str, Value]:
     parts = {base: own.get(base, {})} | {t: PLAIN_TERM | own.get(t, {}) for t in terms}
     if "bfp" in parts:
         parts["bfp"] |= {"cycle": False}
-    fields = flat(choices) | flat(parts) | flat(scaled(place, size, preset))
+    fields = store.flat(merged(choices, parts, scaled(place, size, preset)))
     del fields["preset"]
     return dict.fromkeys(ABSENT) | PLAIN | fields
 
@@ -154,12 +246,12 @@ def beside(
     preset: str = "authors",
 ) -> list[Beside]:
     """Return every cell with our values; a scenario that the scale leaves out has none."""
-    known: dict[tuple[Value, Value], list[Record]] = {}
+    known: dict[tuple[store.Value, store.Value], list[Record]] = {}
     for record in records:
         if record.finished:
             key = record.facts.get("scenario.name"), record.facts.get("method")
             known.setdefault(key, []).append(record)
-    wanted = seeds(size, found.runs)
+    wanted = size.seeds[: found.runs]  # no more than the paper has
 
     @cache
     def fitting(experiment: Place) -> list[Record]:

@@ -1,4 +1,7 @@
-"""The paper's tables as printed, and an audit of the numbers that cannot be right.
+"""The paper's tables and hyper-parameters, and an audit of the numbers that cannot be right.
+
+A hyper-parameter may have two values: the text's, and that of the authors' program where the two
+differ. Where the text is silent the program's value completes it, marked `stated = False`.
 
 Each check of the audit states a relation that printed numbers must obey, and finds the places where
 they do not. For T tasks and a matrix of accuracies:
@@ -12,16 +15,18 @@ they do not. For T tasks and a matrix of accuracies:
 """
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import ConfigError, unknown
 
 TABLES = ("faa", "ablation_derpp", "ablation_er", "ff", "imagenet100", "gamma")  # in print order
+PROJECTIONS = ("fd", "bfp", "bfp2")
+Source = Literal["text", "program"]
 SCENARIOS = ("split-cifar10", "split-cifar100", "split-tinyimagenet", "split-imagenet100")
 ROUNDING = 0.01  # a difference of two numbers printed to two digits may be off by this
 SPREAD = 5.0  # points: no method's mean peak moves this much from seed to seed
@@ -97,6 +102,66 @@ def read(path: str) -> Mapping[str, Any]:
     """Return the contents of a TOML file beside this module."""
     text = files("linsep.paper").joinpath(*path.split("/")).read_text(encoding="utf-8")
     return MappingProxyType(tomllib.loads(text))
+
+
+def hyperparameters(
+    scenario: str, memory: int | None, method: str, source: Source = "text"
+) -> dict[str, Any]:
+    """Return a method's values in the paper: {"lr": 0.03, "replay_logits": 0.2, ...}.
+
+    `source="program"` takes the program's value where it differs from the text. What neither gives
+    is left out. `+fd`, `+bfp`, `+bfp2` add the projection's values to any base.
+    """
+    raw = protocol(scenario)
+    base, _, projection = method.partition("+")
+    if projection and projection not in PROJECTIONS:
+        raise ConfigError(unknown("addition to a method", projection, PROJECTIONS))
+    found = {**raw["common"], **_section(raw, memory, base)}
+    if projection:
+        names = ["projection_weight"] if projection == "fd" else list(raw["projection"])
+        found |= {name: raw["projection"][name] for name in names}
+    both = {n: given if isinstance(given, dict) else {"text": given} for n, given in found.items()}
+    values = {n: given.get(source, given.get("text")) for n, given in both.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _section(raw: Mapping[str, Any], memory: int | None, base: str) -> Mapping[str, Any]:
+    """Return the part of a scenario's file for one method at one memory size."""
+    scenario = raw["scenario"]
+    without: dict[str, dict[str, Any]] = raw.get("no_memory", {})
+    by_size: dict[str, dict[str, dict[str, Any]]] = raw["memory"]
+    section = without if memory is None else by_size.get(str(memory), {})
+    if base in section:
+        return section[base]
+    methods = {name for section in (without, *by_size.values()) for name in section}
+    if base not in methods:
+        raise ConfigError(unknown(f"method in the paper's {scenario} runs", base, methods))
+    if base in without:
+        raise ConfigError(f"{base} has no memory in the paper: ask for memory None, not {memory}")
+    raise ConfigError(unknown(f"memory size of {base} on {scenario} in the paper", memory, by_size))
+
+
+@dataclass(frozen=True)
+class Scale:
+    name: str
+    line: str
+    comparable: bool
+    seeds: Sequence[int]
+    settings: Mapping[str, Any]
+    scenarios: Mapping[str, Mapping[str, Any]]
+    absent: Mapping[str, str] = field(default_factory=dict)  # scenarios it leaves out, and why
+
+    def memory(self, scenario: str, rows: int | None) -> int | None:
+        """Return the memory size that replaces one of the paper's."""
+        sizes = self.scenarios.get(scenario, {}).get("memory", {})
+        return rows if rows is None else sizes.get(str(rows), rows)
+
+
+def scale(name: str) -> Scale:
+    known = read("scales.toml")
+    if name not in known:
+        raise ConfigError(unknown("scale", name, known))
+    return Scale(name=name, **known[name])
 
 
 def _block(block: Mapping[str, Any]) -> Iterator[tuple[Place, Cell]]:
