@@ -1,15 +1,11 @@
 """Analyses of finished runs: against the runs' own results and against slow direct computations."""
 
-import errno
 import io
 import json
-import os
-import subprocess
-import sys
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from platform import node
 from typing import Any
 
 import numpy as np
@@ -17,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linsep.analysis import ANALYSES, cka
+from linsep.analysis import ANALYSES, similarity
 from linsep.analysis.analyse import analyse, lacking, stored, table
 from linsep.analysis.features import Features, reopen
 from linsep.compare.variants import compare
@@ -55,6 +51,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for seed in (0, 1):
         trained(found, "derpp+bfp", seed, keep="epochs")
     return found
+
+
+@pytest.fixture
+def copied(runs: Path, tmp_path: Path) -> Path:
+    """A copy of the fine-tuned run, to be damaged."""
+    (folder,) = runs.glob("blobs-ft-*")
+    return Path(shutil.copytree(folder, tmp_path / folder.name))
 
 
 @pytest.fixture
@@ -148,9 +151,10 @@ def test_what_was_trained_elsewhere_is_looked_at_here(tmp_path: Path) -> None:
     assert again.build().learner.device.type in devices()
 
 
-def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
-    folder = trained(tmp_path, "ft")
+def test_what_is_in_the_way_is_one_line(copied: Path, tmp_path: Path) -> None:
+    folder = copied
     for name in ("features", "analysis"):
+        shutil.rmtree(folder / name, ignore_errors=True)
         (folder / name).write_text("in the way")
         said = command("analyse", str(folder), "--what", "cka", cwd=tmp_path)
         assert said.returncode == 2
@@ -158,63 +162,9 @@ def test_what_is_in_the_way_is_one_line(tmp_path: Path) -> None:
         (folder / name).unlink()
 
 
-def test_a_stopped_extraction_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = trained(tmp_path, "ft")
-    run = Features(folder, reopen(folder))
-
-    def stopped(images: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run.learner, "embed", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        run.matrix(run.ends[-1], "test")
-    assert list((folder / "features").iterdir()) == []
-
-
-def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Features are written, not mapped: mapped ones would end in SIGBUS."""
-    folder = trained(tmp_path, "ft")
-    run = Features(folder, reopen(folder))
-    opened = Path.open
-
-    class Full(io.FileIO):
-        def write(self, content: Any) -> int:
-            if self.tell() + len(content) > 1000:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return super().write(content)
-
-    def small(path: Path, mode: str = "r", **given: Any) -> Any:
-        return Full(path, mode) if path.suffix == ".tmp" else opened(path, mode, **given)
-
-    monkeypatch.setattr(Path, "open", small)
-    with pytest.raises(StateError, match=r"cannot write .*\.npy: No space left on device"):
-        run.matrix(run.last, "train")
-    assert list((folder / "features").iterdir()) == []
-
-
-def test_remains_of_killed_processes_are_removed(tmp_path: Path) -> None:
-    folder = trained(tmp_path, "ft")
-    run = Features(folder, reopen(folder))
-    (folder / "features").mkdir()
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    left, alive, elsewhere = (
-        folder / "features" / f".test-task01-0.npy.{host}.{process}.tmp"
-        for host, process in ((node(), dead.pid), (node(), os.getpid()), ("elsewhere", dead.pid))
-    )
-    for path in (left, alive, elsewhere):
-        path.touch()
-    run.matrix(run.last, "test")
-    assert not left.exists()
-    assert alive.exists()
-    assert elsewhere.exists()
-
-
 @pytest.mark.filterwarnings("ignore:.*was kept and is missing")
-def test_an_earlier_task_s_features_are_never_called_final(tmp_path: Path) -> None:
-    folder = trained(tmp_path, "ft")
+def test_an_earlier_task_s_features_are_never_called_final(copied: Path, tmp_path: Path) -> None:
+    folder = copied
     (folder / "snapshots" / "task03.safetensors").unlink()
     run = Features(folder, reopen(folder))
     assert possible(run) == ["spectrum", "cka", "tsne", "drift"]  # of the tasks that there are
@@ -268,7 +218,7 @@ def test_unseen_are_the_classes_that_the_task_brings(opened: Callable[[str], Fea
     first, second, third = run.scenario.tasks
     tasks = first, replace(second, classes=(3,)), replace(third, classes=())
     run.scenario = replace(run.scenario, tasks=tasks)
-    (found,) = cka.make(run)["tasks"]
+    (found,) = similarity.make_cka(run)["tasks"]
     own = run.rows("test", 1, 2)
     rows = own.start + (run.labels("test")[own] == 3).nonzero()[:, 0]
     assert len(rows) == 20
@@ -393,9 +343,9 @@ def test_what_was_found_is_read_and_made_anew_when_settings_differ(
     assert quick(run, "probe") == made
 
 
-def test_features_that_are_all_alike_are_one_line(tmp_path: Path) -> None:
+def test_features_that_are_all_alike_are_one_line(copied: Path, tmp_path: Path) -> None:
     """A net that has died still has accuracies, but its features say nothing."""
-    folder = trained(tmp_path, "ft")
+    folder = copied
     run = Features(folder, reopen(folder))
     for at in run.ends:
         learner = run.at(at)
@@ -408,8 +358,10 @@ def test_features_that_are_all_alike_are_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*was kept and is missing")
-def test_without_snapshots_it_says_what_to_do(tmp_path: Path) -> None:
-    folder = trained(tmp_path, "ft", keep="end")
+def test_without_snapshots_it_says_what_to_do(copied: Path) -> None:
+    folder = copied
+    for path in sorted((folder / "snapshots").iterdir())[:-1]:
+        path.unlink()
     run = Features(folder, reopen(folder))
     assert possible(run) == ["spectrum", "probe"]  # of the end
     with pytest.raises(StateError, match="--keep tasks"):
@@ -435,6 +387,8 @@ def test_tables_gather_seeds(runs: Path) -> None:
     found = {r.folder: c for r, c in zip(records, contents, strict=True)}
     shown = table("probe", variants, found)
     assert shown.columns == ["method", "seeds", "own head", "100 %"]
+    planes = {r.folder: {"task": 1, "engine": "pca", "labels": [0, 1]} for r in records}
+    assert list(table("tsne", variants, planes).rows[0]) == ["DER++ + BFP", 2, "pca", 2, 2]
     ((method, seeds, head, probe),) = shown.rows
     assert (method, seeds) == ("DER++ + BFP", 2)
     assert head.mean == pytest.approx(30.0)  # type: ignore[union-attr]
@@ -478,8 +432,14 @@ def test_nonsense_is_one_line(
     assert said in last
 
 
-def test_a_damaged_run_is_left_out_and_the_others_are_analysed(tmp_path: Path) -> None:
-    good, bad = trained(tmp_path / "runs", "ft"), trained(tmp_path / "runs", "ft", 1)
+def test_a_damaged_run_is_left_out_and_the_others_are_analysed(runs: Path, tmp_path: Path) -> None:
+    good, bad = (
+        Path(shutil.copytree(folder, tmp_path / "runs" / folder.name))
+        for folder in sorted(runs.glob("blobs-derpp+bfp-*"))
+    )
+    for folder in (good, bad):
+        shutil.rmtree(folder / "analysis", ignore_errors=True)
+        shutil.rmtree(folder / "features", ignore_errors=True)
     (bad / "snapshots" / "task02.safetensors").write_bytes(b"nonsense")
     said = command("analyse", "--what", "cka,probe", cwd=tmp_path)
     assert said.returncode == 0, said.stderr

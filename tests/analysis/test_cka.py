@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linsep.analysis.cka import ESTIMATORS, Estimator, cka
+from linsep.analysis.similarity import ESTIMATORS, Estimator, cka
 
 
 def pair(n: int = 40, d1: int = 5, d2: int = 7, seed: int = 0) -> tuple[Tensor, Tensor]:

@@ -114,7 +114,6 @@ def test_probe_learns_from_any_labels_and_ignores_scale_and_dead_features() -> N
     test, test_y = blobs(300, 8, 3, seed=1)
     names = torch.tensor([4, 9, 40])
     got = probe((z, names[y]), (test, names[test_y]), 0.5, rng())
-    assert got.classes == (4, 9, 40)
     assert got.rows == 300
     assert got.accuracy > 0.85
     assert got.train_accuracy > 0.85

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linsep.analysis.tsne import Engine, embed, principal_components
+from linsep.analysis.similarity import Engine, embed, principal_components
 
 MODULES = {"opentsne": "openTSNE", "sklearn": "sklearn"}
 

@@ -1,9 +1,9 @@
 """What an analysis is; making one of a finished run, or reading it from the run's folder; and an
 analysis of many runs as a table.
 
-Each module that `ANALYSES` names has an `ANALYSIS` of the class below. What was found is kept as
-`analysis/<name>.json` with what it was made from: asked for again, it is read, and made anew only
-if the run or the settings differ. Reading checks every field that is used.
+`ANALYSES` says where each `Analysis` is. What was found is kept as `analysis/<name>.json` with what
+it was made from: asked for again, it is read, and made anew only if the run or the settings differ.
+Reading checks every field that is used.
 
 torch, and the module of an analysis, are imported only when there is something to do for them, so
 that gathering runs that were not analysed is quick.
@@ -15,7 +15,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +28,7 @@ from ..compare.variants import Variant
 from ..errors import ConfigError, StateError, unknown
 from ..storage import files
 from ..storage.folder import RunFolder
+from . import ANALYSES
 
 if TYPE_CHECKING:
     from .features import Features
@@ -53,8 +54,8 @@ class Analysis:
     places: tuple[str, ...]  # the columns that say where a row was found
     rows: Callable[[Content], Iterable[Row]]
     lacking: Callable[[Features], str] = lambda run: ""  # why it cannot be made; "" if it can
-    best: Mapping[str, Callable[[], Any]] = field(default_factory=dict)  # of options left at None
     consistent: Callable[[Content], bool] = lambda content: True  # whether lengths go together
+    note: str = ""  # what the other columns are, where their names do not say it
 
     @property
     def options(self) -> dict[str, Any]:
@@ -62,18 +63,10 @@ class Analysis:
         parameters = inspect.signature(self.make).parameters.values()
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
-    def settings(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Every option with its value."""
-        options = self.options
-        for name in chosen:
-            if name not in options:
-                raise ConfigError(unknown("option", name, options))
-        whole = options | dict(chosen)
-        return {n: self.best[n]() if v is None and n in self.best else v for n, v in whole.items()}
-
 
 def find(name: str) -> Analysis:
-    found = import_module(f".{name}", __package__).ANALYSIS
+    module, _, constant = ANALYSES[name].partition(":")
+    found = getattr(import_module(f".{module}", __package__), constant)
     assert isinstance(found, Analysis)
     return found
 
@@ -93,7 +86,10 @@ def analyse(run: Features, name: str, options: Mapping[str, Any] = DEFAULTS) -> 
     from ..storage.environment import threads
 
     kind = find(name)
-    settings = kind.settings(options)
+    for option in options:
+        if option not in kind.options:
+            raise ConfigError(unknown("option", option, kind.options))
+    settings = kind.options | dict(options)
     inputs = [run.prepared.key, *(f"{s.name} {s.digest}" for s in run.snapshots)]
     digest = blake2b("\n".join(inputs).encode(), digest_size=8).hexdigest()
     made_from = {"what": name, "version": VERSION, "settings": settings, "inputs": digest}
@@ -114,9 +110,6 @@ def analyse(run: Features, name: str, options: Mapping[str, Any] = DEFAULTS) -> 
     files.make_folder(run.folder / FOLDER)
     files.write(run.folder / FOLDER / f"{name}.json", text.encode() + b"\n")
     return whole
-
-
-# --- reading back --------------------------------------------------------------------------------
 
 
 def stored(folder: Path, name: str) -> Content | None:
@@ -184,7 +177,8 @@ def table(name: str, variants: Sequence[Variant], found: Mapping[Path, Content])
 
 
 def _spread(values: Sequence[float | None]) -> Value:
+    """Mean and std of what is known; a count that is the same for every seed stays a count."""
     known = [v for v in values if v is not None]
-    if len(known) > 1:
-        return Spread(mean(known), std(known))
-    return known[0] if known else None
+    if len(known) < 2 or (isinstance(known[0], int) and len(set(known)) == 1):
+        return known[0] if known else None
+    return Spread(mean(known), std(known))

@@ -13,10 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from io import BytesIO
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
-from platform import node
 from typing import Any, Literal
 
 import numpy as np
@@ -47,13 +47,13 @@ class Rule:
 
     weight: Tensor  # (C, d)
     bias: Tensor  # (C,)
-    seen: Tensor  # (C,) bool, or (n, C) for rows that each have their own
+    seen: Tensor  # (C,) bool
 
-    def barred(self, n: int) -> Tensor:
-        """What to add to the logits of n rows, (n, C): -inf for classes that cannot be chosen."""
-        allowed = self.seen.cpu()
-        nothing = torch.zeros(allowed.shape, dtype=torch.float64)
-        return nothing.masked_fill(~allowed, -torch.inf).expand(n, -1)
+    def scores(self, z: Tensor) -> Tensor:
+        """(n, C) float64; -inf for classes that cannot be chosen."""
+        w, b = double(self.weight), double(self.bias)
+        logits = torch.cat([block @ w.T + b for (block,) in blocks(z)])
+        return logits.masked_fill(~self.seen.cpu(), -torch.inf)
 
 
 def reopen(
@@ -250,34 +250,11 @@ class Features:
         images, learner = self._images[split], self.at(snapshot)
         self.say(f"features of {len(images)} {split} images, {snapshot.name}")
         files.make_folder(path.parent)
-        _remove_remains(path.parent)
-        temporary = path.with_name(f".{path.name}.{node()}.{os.getpid()}.tmp")
-        shape = len(images), learner.spec.features
-        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
-        try:
-            # Written and not mapped: a full disk is then an error and no SIGBUS.
-            with temporary.open("wb") as file, threads(1):
-                np.lib.format.write_array_header_1_0(file, header)
-                for start in range(0, len(images), CHUNK):
-                    part = images.take(torch.arange(start, min(start + CHUNK, len(images))))
-                    file.write(learner.embed(part).cpu().numpy().astype("<f4").tobytes())
-            temporary.replace(path)
-        except OSError as error:
-            raise StateError(f"cannot write {path}: {error.strerror or error}") from None
-        finally:  # also when it is stopped
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
-
-
-def _remove_remains(folder: Path) -> None:
-    """Remove unfinished files of processes of this machine that were killed."""
-    for path in folder.glob(f".*.{node()}.*.tmp"):
-        try:
-            os.kill(int(path.name.split(".")[-2]), 0)
-        except ProcessLookupError:
-            path.unlink(missing_ok=True)
-        except (OSError, ValueError):
-            pass  # alive, of somebody else
+        with threads(1):
+            z = torch.cat([learner.embed(part).cpu() for part in images.chunks(CHUNK)])
+        content = BytesIO()
+        np.save(content, z.numpy().astype("<f4"))
+        files.write(path, content.getvalue())
 
 
 # --- arithmetic on matrices ----------------------------------------------------------------------

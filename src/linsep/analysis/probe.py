@@ -17,20 +17,18 @@ from torch import Tensor
 
 from ..compare.statistics import mean
 from ..learning.logistic import Logistic, fit_logistic, mean_and_deviation
-from ..storage.snapshots import Snapshot
 from .analyse import Analysis, Content, Row
-from .features import Features, Rule, Split, check_features
+from .features import Features, Split, check_features
 
 Rows = tuple[Tensor, Tensor]  # features (n, d) and labels (n,)
 SPLITS: tuple[Split, Split] = ("train", "test")
-PORTIONS = (0.01, 0.033, 0.1, 0.33, 1.0)  # of each class's training rows, as in figure 4
+PORTIONS = (0.01, 0.1 / 3, 0.1, 1 / 3, 1.0)  # of each class's rows, as in the authors' program
 
 
 @dataclass(frozen=True, eq=False)
 class ProbeResult:
     portion: float
     rows: int  # training rows that were drawn
-    classes: tuple[int, ...]
     accuracy: float  # on the test rows, a share in [0, 1]
     train_accuracy: float  # on the drawn rows
     predicted: Tensor  # (n_test,) int64 labels
@@ -77,7 +75,6 @@ def probe(
     return ProbeResult(
         portion=portion,
         rows=len(x),
-        classes=tuple(labels.tolist()),
         accuracy=float((predicted == test_y.cpu()).double().mean()),
         train_accuracy=float((fit.scores(x).argmax(1) == target).double().mean()),
         predicted=predicted,
@@ -119,8 +116,7 @@ def make(
     seed: int = 0,
 ) -> Content:
     """Probes of the final features, and of each task's beside the head it had then."""
-    last = run.last
-    train, test = ((run.matrix(last, split), run.labels(split)) for split in SPLITS)
+    train, test = ((run.matrix(run.last, split), run.labels(split)) for split in SPLITS)
     final = [
         {
             "portion": found.portion,
@@ -131,33 +127,24 @@ def make(
         }
         for found in probe_draws(train, test, portions=portions, draws=draws, seed=seed, c=c)
     ]
-    decided = _decisions(test[0], run.rule(last))
-    heads = _by_task(run, decided)
     whole = [one["tasks"] for one in final if one["portion"] == 1]
     rounds = []
     for end in run.ends:
-        if end == last and whole:  # it is among the portions already
-            rounds.append({"task": end.task, "probe": whole[0], "head": heads})
-        elif len(train[1][run.rows("train", 0, end.task + 1)].unique()) > 1:
-            rounds.append(_round(run, end, c, seed))
+        seen, tested = (run.of_tasks(end, split, 0, end.task + 1) for split in SPLITS)
+        if len(seen[1].unique()) < 2:
+            continue
+        if end == run.last and whole:  # it is among the portions already
+            tasks = whole[0]
+        else:
+            found = probe(seen, tested, 1.0, np.random.default_rng(seed), c=c)
+            tasks = _by_task(run, found.predicted)
+        head = _by_task(run, run.rule(end).scores(tested[0]).argmax(1))
+        rounds.append({"task": end.task, "probe": tasks, "head": head})
+    decided = run.rule(run.last).scores(test[0]).argmax(1)
     share = float((decided == test[1]).double().mean())
-    return {"final": final, "head": share, "head_tasks": heads, "rounds": rounds}
-
-
-def _round(run: Features, end: Snapshot, c: float, seed: int) -> Content:
-    """How separable the tasks seen so far are after one of them."""
-    train, test = (run.of_tasks(end, split, 0, end.task + 1) for split in SPLITS)
-    found = probe(train, test, 1.0, np.random.default_rng(seed), c=c)
     return {
-        "task": end.task,
-        "probe": _by_task(run, found.predicted),
-        "head": _by_task(run, _decisions(test[0], run.rule(end))),
-    }
-
-
-def _decisions(z: Tensor, rule: Rule) -> Tensor:
-    scores = z @ rule.weight.T + rule.bias
-    return scores.masked_fill(~rule.seen, -torch.inf).argmax(1)
+        "final": final, "head": share, "head_tasks": _by_task(run, decided), "rounds": rounds,
+    }  # fmt: skip
 
 
 def _by_task(run: Features, predicted: Tensor) -> list[float]:
@@ -167,26 +154,25 @@ def _by_task(run: Features, predicted: Tensor) -> list[float]:
     return [float(right[own].double().mean()) for own in rows if own.stop <= len(right)]
 
 
-def rows(content: Content) -> Iterator[Row]:
+def rows(found: Content) -> Iterator[Row]:
     by_portion: dict[float, list[float]] = {}
-    for one in content["final"]:
+    for one in found["final"]:
         by_portion.setdefault(one["portion"], []).append(100 * one["accuracy"])
-    probes = {f"{100 * portion:g} %": mean(values) for portion, values in by_portion.items()}
-    yield (), {"own head": 100 * content["head"], **probes}
+    probes = {f"{100 * portion:.3g} %": mean(values) for portion, values in by_portion.items()}
+    yield (), {"own head": 100 * found["head"], **probes}
 
 
-TITLE = "linear probing of the final features, accuracy in %"
-SHAPE = {
-    "final": [{"portion": float, "accuracy": float, "tasks": [float]}],
-    "head": float,
-    "rounds": [{"task": int, "probe": [float], "head": [float]}],
-}
-
-
-def consistent(content: Content) -> bool:
+def consistent(found: Content) -> bool:
     """Whether every round has an accuracy for each task so far."""
-    rounds = [(r["task"] + 1, len(r["probe"]), len(r["head"])) for r in content["rounds"]]
-    return bool(content["final"]) and all(len(set(sizes)) == 1 for sizes in rounds)
+    rounds = [(r["task"] + 1, len(r["probe"]), len(r["head"])) for r in found["rounds"]]
+    return bool(found["final"]) and all(len(set(sizes)) == 1 for sizes in rounds)
 
 
-ANALYSIS = Analysis(make, SHAPE, TITLE, (), rows, Features.no_final, consistent=consistent)
+SHAPE = {
+    "final": [{"portion": float, "accuracy": float, "tasks": [float]}], "head": float,
+    "rounds": [{"task": int, "probe": [float], "head": [float]}],
+}  # fmt: skip
+PROBE = Analysis(
+    make, SHAPE, "linear probing of the final features, accuracy in %", (), rows, Features.no_final,
+    consistent, "1 %, 10 %, ...: a new classifier trained on this share of the training images",
+)  # fmt: skip

@@ -83,8 +83,12 @@ def analyse(
     records = selected(run, where, runs, finished=True)
     places = {"data": data, "custom": custom or []}
     chosen = [name for name in names if name != "gamma"]
-    tables = _analysed(records, chosen, options, places) if chosen or not names else []
-    publish(tables + (_gamma(records) if "gamma" in names else []), [], format_, output)
+    tables: list[Table] = []
+    notes: list[str] = []
+    if chosen or not names:
+        tables, notes = _analysed(records, chosen, options, places)
+        notes.append("`linsep report` draws the figures of these analyses")
+    publish(tables + (_gamma(records) if "gamma" in names else []), notes, format_, output)
 
 
 def _check(option: str, kind: str, names: Sequence[str], known: Sequence[str]) -> None:
@@ -111,8 +115,9 @@ def _analysed(
     names: Sequence[str],
     options: Mapping[str, Any],
     places: Mapping[str, Any],
-) -> list[Table]:
-    """Analyse run after run; one that does not allow an analysis is named and skipped."""
+) -> tuple[list[Table], list[str]]:
+    """Analyse run after run: the tables, and what their columns are. A run that does not allow an
+    analysis is named and skipped."""
     from rich.console import Console
 
     from ..analysis.analyse import analyse as made
@@ -122,17 +127,7 @@ def _analysed(
 
     opened: dict[str, Any] = {}
     found: dict[str, dict[Path, dict[str, Any]]] = {name: {} for name in ANALYSES}
-
-    @contextmanager
-    def skipping(what: str) -> Iterator[None]:
-        """What is wrong with one run among many leaves out that run alone."""
-        try:
-            yield
-        except LinsepError as error:
-            if len(records) == 1:
-                raise
-            typer.echo(f"left out of {what}: {error}", err=True)
-
+    skipping = partial(_skipping, alone=len(records) == 1)
     console = Console(stderr=True)
     try:
         for number, record in enumerate(records, start=1):
@@ -142,7 +137,8 @@ def _analysed(
                 run = Features(record.folder, prepared, told)
                 for name in names or [name for name in ANALYSES if not lacking(run, name)]:
                     with skipping(name):
-                        chosen = {key: options[key] for key in find(name).options if key in options}
+                        given = {n: v for n, v in options.items() if v is not None}
+                        chosen = {n: given[n] for n in find(name).options if n in given}
                         found[name][record.folder] = made(run, name, chosen)
     except KeyboardInterrupt:
         typer.echo("Stopped; what was done is kept. Repeat the command to resume.", err=True)
@@ -155,7 +151,19 @@ def _analysed(
             "has no such thing"
         )
     variants = compare(records).variants
-    return [table(name, variants, results) for name, results in done.items()]
+    tables = [table(name, variants, results) for name, results in done.items()]
+    return tables, [find(name).note for name in done if find(name).note]
+
+
+@contextmanager
+def _skipping(what: str, alone: bool) -> Iterator[None]:
+    """What is wrong with one run among many leaves out that run alone."""
+    try:
+        yield
+    except LinsepError as error:
+        if alone:
+            raise
+        typer.echo(f"left out of {what}: {error}", err=True)
 
 
 def _tell(console: Console, which: str, line: str) -> None:
