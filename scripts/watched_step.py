@@ -133,7 +133,7 @@ def _panel(run: Run, task: Task, stage: Stage) -> Panel:
     learner = run.learner
     at = learner.bind(task, stage)
     losses = tuple(_losses(run, at))
-    batches = list(dict.fromkeys([None, *at.draws.values()]))
+    batches = list(dict.fromkeys([None, *at.replay_names.values()]))
     lanes = [_lane(one, losses) for one in batches]
     first, *others = lanes
     lanes = [first, *sorted(others, key=lambda lane: not lane.frozen)]  # old net's side by side
@@ -152,17 +152,17 @@ def _losses(run: Run, at: BoundStage) -> list[Loss]:
     batch = learner.batch(at.rows, "augment", run.cursor, augmented=at.stage.augmented)
     teacher = learner.previous_net if at.task.earlier else None
     stream = Pass(batch, learner.net, teacher)
-    drawn = learner.draw(at, run.cursor)
+    drawn = learner.replay_batches(at, run.cursor)
     passes = {name: Pass(draw, learner.net, teacher) for name, draw in drawn.items()}
     losses = []
     for name, term in at.terms.items():
         noted = set[Path]()
-        step = Step(at.task, learner.net, stream, passes.get(at.draws.get(name, "")))
+        step = Step(at.task, learner.net, stream, passes.get(at.replay_names.get(name, "")))
         again = _passed(run, term, cast(Step, Watched(step, noted)))
         ended = _passed(run, copy.deepcopy(term).end_task, learner.context(at.task))
         rows = len((step.replay or stream).batch.y)
         notes = tuple(_notes(term, noted, learner.spec.parameters, again / rows, ended))
-        reads = _reads(noted, at.draws.get(name))
+        reads = _reads(noted, at.replay_names.get(name))
         looked_back = any(OLD & {*words} for words in reads.values())
         assert looked_back == ("before" in term.needs(at.task)), f"{name} is not as it declares"
         losses.append(Loss(name, learner.weights[name], reads, notes))

@@ -60,7 +60,7 @@ class Repeated(Run):
     def _stage(self, task: Task) -> Iterator[Event]:
         learner, stage = self.learner, self.learner.method.stages[self.cursor.stage]
         at = learner.bind(task, stage)
-        while len(at.rows) and self.cursor.epoch < self.epochs(stage):
+        while len(at.rows) and self.cursor.epoch < stage.epochs_of(learner.training):
             place = self.cursor[:3]
             order = learner.randomness.at("order", *place).permutation(len(at.rows))
             every = batches(torch.from_numpy(order), learner.training.batch_size)

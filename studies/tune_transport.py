@@ -26,7 +26,7 @@ from linsep.errors import ConfigError
 from linsep.grids.plan import expand, in_parts
 from linsep.learning.logistic import fit_logistic, mean_and_deviation
 from linsep.learning.method import AddOn, Method
-from linsep.learning.predictors import Predictor
+from linsep.learning.model import Predictor
 from linsep.learning.statistics import shrunk
 from linsep.learning.terms import TaskContext
 from linsep.learning.transport import Transported

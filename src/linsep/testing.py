@@ -192,7 +192,7 @@ def predicts_seen_classes_only(method: Method, toy: Toy = toy_run) -> None:
     for event in run:
         if isinstance(event, TaskEnd):
             scores = run.learner.predict(run.scenario.groups[0].test)
-            seen = {c for g in run.scenario.groups[: event.task + 1] for c in g.classes}
+            seen = {c for g in run.scenario.groups[: event.group + 1] for c in g.classes}
             assert set(scores.argmax(1).tolist()) <= seen, "an unseen class was predicted"
             pairs = zip(event.task_il, event.class_il, strict=True)
             assert all(t >= c for t, c in pairs), "Task-IL is below Class-IL"
@@ -206,11 +206,11 @@ def steps_purely(method: Method, toy: Toy = toy_run) -> None:
     next(iter(run))
     task, stage, cursor = run.scenario.tasks[-1], run.learner.method.stages[0], run.cursor
     batch = run.learner.batch(task.train.take(torch.arange(8)), "augment", cursor)
-    draws = run.learner.draw(run.learner.bind(task, stage), cursor)
+    replay = run.learner.replay_batches(run.learner.bind(task, stage), cursor)
     twin = copy.deepcopy(run.learner)
     past = None if twin.previous_net is None else copy.deepcopy(twin.previous_net.state_dict())
     here, there = (
-        _step(learner, learner.bind(task, stage), batch, draws, cursor)
+        _step(learner, learner.bind(task, stage), batch, replay, cursor)
         for learner in (run.learner, twin)
     )
     assert same(list(here), list(there)), "the same step gives another loss"
@@ -220,11 +220,11 @@ def steps_purely(method: Method, toy: Toy = toy_run) -> None:
 
 
 def _step(
-    learner: Learner, at: BoundStage, batch: Batch, draws: Mapping[str, Batch], cursor: Cursor
+    learner: Learner, at: BoundStage, batch: Batch, replay: Mapping[str, Batch], cursor: Cursor
 ) -> tuple[dict[str, Tensor], Tensor]:
     """A step as a run makes it."""
     with learner.randomness.keyed("step", *cursor):
-        return learner.step(at, batch, draws, 0)
+        return learner.step(at, batch, replay, 0)
 
 
 LAWS: tuple[Callable[..., None], ...] = (

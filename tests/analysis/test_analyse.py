@@ -288,7 +288,7 @@ def test_the_old_head_on_projected_features(opened: Callable[[str], Features], m
         z = torch.cat([new.embed(i) for i in images])
         ((_, term),) = snapshots.projections(new)
         with torch.no_grad():
-            back = term.projection("features")(z)
+            back = term.map_of("features").project(z)
         (found,) = (p for p in places if p["task"] == t and p["epoch"] is None)
 
         def right(features: Tensor, mask: Tensor = ~seen, w: Tensor = weight, b: Tensor = bias,

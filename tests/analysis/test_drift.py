@@ -11,7 +11,8 @@ from torch.testing import assert_close
 from linsep.analysis.analyse import analyse
 from linsep.analysis.drift import RIDGE, missed
 from linsep.analysis.features import Features, reopen
-from linsep.learning.statistics import Affine, Linear
+from linsep.learning.statistics import Affine
+from linsep.learning.transport import Linear
 from tests.helpers.analysed_runs import trained
 
 D = 4

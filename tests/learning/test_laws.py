@@ -81,7 +81,7 @@ def test_a_shared_draw_is_one_batch_for_all_terms() -> None:
         pass
     cursor = run.cursor._replace(task=2)
     at = run.learner.bind(run.scenario.tasks[2], run.learner.method.stages[0])
-    assert list(run.learner.draw(at, cursor)) == ["replay"]
+    assert list(run.learner.replay_batches(at, cursor)) == ["replay"]
 
 
 @pytest.mark.parametrize("name", ["er+bfp", "derpp", "derpp+bfp2"])

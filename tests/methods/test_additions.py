@@ -15,8 +15,9 @@ import linsep
 from linsep import testing
 from linsep.data.images import Images
 from linsep.errors import ConfigError
+from linsep.learning.logistic import Refitted
 from linsep.learning.method import Method
-from linsep.learning.predictors import Aligned, Refitted
+from linsep.learning.model import Aligned
 from linsep.learning.run import Run, StepEnd, TaskEnd
 from linsep.learning.terms import Step
 from linsep.methods import ADDONS, METHODS, assemble

@@ -26,7 +26,7 @@ from linsep.learning.exemplars import (
     hold_out,
 )
 from linsep.learning.memory import Memory
-from linsep.learning.predictors import NearestMean
+from linsep.learning.model import NearestMean
 from linsep.nets.net import Output, Spec
 
 SHAPE = (1, 2, 2)

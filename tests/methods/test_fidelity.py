@@ -31,7 +31,7 @@ def test_bfp_draws_old_rows_though_the_stream_holds_some(base: str) -> None:
     run = until(toy_run(assemble(f"{base}+bfp", {}), memory={"size": 24}), 1, 0, 0, 0)
     learner, task = run.learner, run.scenario.tasks[1]
     at = learner.bind(task, learner.method.stages[0])
-    (draw,) = learner.draw(at, run.cursor).values()
+    (draw,) = learner.replay_batches(at, run.cursor).values()
     assert len(draw.y) == 6
     assert set(draw.y.tolist()) <= {0, 1}  # of the first task: the memory is settled later
     before = learner.memory.state_dict()

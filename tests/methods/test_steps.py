@@ -56,7 +56,7 @@ def scene(
     data = run.learner.bind(task, stage).rows
     both = torch.cat([(data.y == c).nonzero()[:2, 0] for c in data.y.unique()])
     batch = run.learner.batch(data.take(both), "augment", run.cursor)
-    draws = run.learner.draw(run.learner.bind(task, stage), run.cursor)
+    draws = run.learner.replay_batches(run.learner.bind(task, stage), run.cursor)
     return Scene(run, copy.deepcopy(run.learner.net), old, batch, draws)
 
 
@@ -121,7 +121,7 @@ def test_er_ace_is_plain_in_its_first_task() -> None:
     task, stage = run.scenario.tasks[0], run.learner.method.stages[0]
     batch = run.learner.batch(task.train, "augment", run.cursor)
     expected = moved(run.learner.net, lambda net: ce(net(batch.x).logits, batch.y))
-    assert run.learner.draw(run.learner.bind(task, stage), run.cursor) == {}
+    assert run.learner.replay_batches(run.learner.bind(task, stage), run.cursor) == {}
     run.learner.step(run.learner.bind(task, stage), batch, {}, 0)
     agree(run.learner.net, expected)
 

@@ -17,8 +17,8 @@ from linsep.errors import ConfigError, DivergedError
 from linsep.learning.learner import Learner
 from linsep.learning.projection import BackwardProjection
 from linsep.learning.run import Run, TaskEnd
-from linsep.learning.statistics import Affine, Inverted, Linear, Statistics
-from linsep.learning.transport import Transported
+from linsep.learning.statistics import Affine, Statistics
+from linsep.learning.transport import Inverted, Linear, Transported
 from linsep.methods import assemble
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import Output, Spec

@@ -50,8 +50,7 @@ def live(kind: str, runs: Path) -> Path:
     with Session(prepared(), runs) as session, start(kind, session.folder) as log:
         for event in session:
             if isinstance(event, Recorded):
-                assert session.run is not None
-                log.see(event_record(event, session.run))
+                log.see(event_record(event))
         log.finish(session.results())
     return session.folder
 

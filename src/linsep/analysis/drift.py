@@ -25,7 +25,8 @@ import torch
 from torch import Tensor, nn
 
 from ..learning.learner import Learner
-from ..learning.statistics import Affine, Linear
+from ..learning.statistics import Affine
+from ..learning.transport import Linear
 from ..nets.net import pooled
 from ..storage.snapshots import projections
 from . import features
@@ -50,8 +51,8 @@ Pairs = dict[str, Linear]  # by layer
 
 def missed(images: Linear, through: Affine) -> float:
     """The share of the new features' variance that a map misses on these images."""
-    d = images.pairs.features
-    mean, covariance = images.pairs.moments()
+    d = images.features
+    mean, covariance = images.moments()
     misses = torch.cat([-through.weight, torch.eye(d, dtype=torch.float64)])  # (2 d, d)
     spread = (misses.T @ covariance @ misses).trace()
     away = (mean[d:] - through(mean[:d])).square().sum()
@@ -186,7 +187,7 @@ def make_projection(run: Features) -> Content:
             if name in terms:
                 place = {"term": name, "task": at.task, "stage": at.stage or None}
                 place["epoch"] = None if at.ends_task else int(at.epoch)
-                map_ = term.projection("features")
+                map_ = term.map_of("features").project
                 places.append(place | _kept(map_, z, z_old, run.labels("test")[rows], rule))
     return {"places": places}
 

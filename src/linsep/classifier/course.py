@@ -28,8 +28,7 @@ from ..data.tasks import Group, Scenario, Task
 from ..errors import ConfigError, StateError
 from ..learning.learner import Learner, grow
 from ..learning.metrics import accuracy
-from ..learning.model import Model
-from ..learning.predictors import Predictor
+from ..learning.model import Model, Predictor
 from ..learning.run import Run
 from ..nets.net import Net, Shape
 from ..prepare import Prepared

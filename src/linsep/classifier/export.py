@@ -24,7 +24,7 @@ from torch.torch_version import TorchVersion
 from .. import __version__
 from ..data.augment import Augment, Columns
 from ..errors import ConfigError, unknown
-from ..learning.predictors import Aligned, LinearRule, NearestMean, Predictor
+from ..learning.model import Aligned, LinearRule, NearestMean, Predictor
 from ..learning.transport import Transported
 from ..nets.backbones import Wrapped
 from ..nets.heads import CorrectedHead

@@ -110,7 +110,7 @@ def watch(session: Session, console: Console, log: Sequence[str]) -> None:
                 watcher.see(event)
                 if isinstance(event, Recorded):
                     for written in logs:
-                        written.see(event_record(event, session.run))
+                        written.see(event_record(event))
                 if stopping.signal is not None and not session.run.finished:
                     session.save()
                     break

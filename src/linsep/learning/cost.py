@@ -22,17 +22,12 @@ from ..nets.net import Output
 from ..randomness import Cursor
 from ..settings.sections import Training
 from .learner import Learner
-from .method import Method, Stage
+from .method import Method
 
 BACKWARD = 2  # passes forward that one backward costs: gradients of inputs and of weights
 TRAINED = 1 + BACKWARD  # passes forward that a trained image costs: its own, and one backward
 KINDS = ("forward", "backward", "frozen")
 COLUMNS = {"x": "images", "y": "labels"}  # of a memory, as they are called here
-
-
-def epochs(stage: Stage, training: Training) -> int:
-    """How many a stage takes."""
-    return training.epochs if stage.epochs is None else stage.epochs
 
 
 @dataclass(frozen=True)
@@ -54,7 +49,7 @@ class Workload:
         )
         tested = [len(group.test) for group in scenario.groups]
         tests = tuple(sum(tested[: task.index + 1]) for task in scenario.tasks)
-        return cls(per_epoch, tuple(epochs(s, training) for s in method.stages), tests, size)
+        return cls(per_epoch, tuple(s.epochs_of(training) for s in method.stages), tests, size)
 
     def steps(self, cursor: Cursor | None = None) -> int:
         """Training steps before a place in the run, or in all."""

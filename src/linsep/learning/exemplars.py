@@ -139,7 +139,7 @@ class HeldOut(Memory):
         return self.images().take((~held).nonzero()[:, 0]), self.images().take(held.nonzero()[:, 0])
 
     def sample(self, n: int, rng: np.random.Generator) -> Tensor:
-        """Row numbers of a draw, none of them held out."""
+        """Row numbers of a replay batch, none of them held out."""
         rows = (~self.columns["held"][: self.size]).nonzero()[:, 0]
         return rows[torch.from_numpy(rng.choice(len(rows), min(n, len(rows)), replace=False))]
 

@@ -1,6 +1,6 @@
 """The one object that learns: a net, its frozen past, terms, memory and optimisers.
 
-A step is made of three parts: draw, step, observe. Which batch comes when, and how often, is the
+A step is made of three parts: replay, step, observe. Which batch comes when, and how often, is the
 run's business. `grow` lets a learner for more classes continue where another one ended.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..data.augment import Augment
 from ..data.images import Batch, Images
@@ -26,7 +26,7 @@ from .method import BoundStage, Method, Optimizers, Stage
 from .model import EvalNet, Model
 from .terms import Pass, Step, TaskContext, Term
 
-SHARED = "replay"  # the name of the draw that all terms share
+SHARED = "replay"  # the name of the replay batch that all terms share
 STATISTICS = 16  # images that BatchNorm's statistics are estimated from at once, at least
 
 
@@ -48,8 +48,8 @@ class Learner(Model):
     ) -> None:
         """`train` names the modules of the net that may learn; None: all."""
         self.method, self.randomness, self.training = method, randomness, training
-        self.draw_rows = memory.replay_batch_size
-        self.shared_draw = memory.replay_batches == "shared"
+        self.replay_batch_size = memory.replay_batch_size
+        self.shares_replay = memory.replay_batches == "shared"
         self._backbone = backbone
         with randomness.keyed("backbone"):
             body = backbone()
@@ -103,10 +103,10 @@ class Learner(Model):
     def bind(self, task: Task, stage: Stage) -> BoundStage:
         """What a stage trains on, and by which terms; the same whenever asked for within it."""
         terms = {name: self.terms[name] for name in self.method.active(stage)}
-        replaying = [n for n, t in terms.items() if stage.draws and "replay" in t.needs(task)]
-        draws = {name: SHARED if self.shared_draw else name for name in replaying}
+        replaying = [n for n, t in terms.items() if stage.replays and "replay" in t.needs(task)]
+        batches = {name: SHARED if self.shares_replay else name for name in replaying}
         rows = stage.rows.choose(task, self.memory, self.choosing(task))
-        return BoundStage(task, stage, rows, terms, draws, self.net.parts(stage.trains))
+        return BoundStage(task, stage, rows, terms, batches, self.net.parts(stage.trains))
 
     def end_task(self, task: Task) -> None:
         if not any(stage.consolidate_first for stage in self.method.stages):
@@ -123,7 +123,7 @@ class Learner(Model):
             if past is not None:
                 past.load_state_dict(present.state_dict())
 
-    # --- a step: draw, step, observe -------------------------------------------------------------
+    # --- a step: replay, step, observe ------------------------------------------------------------
 
     def batch(self, images: Images, name: str, cursor: Cursor, *, augmented: bool = True) -> Batch:
         if augmented:
@@ -133,13 +133,13 @@ class Learner(Model):
             x = self.inputs(images)
         return Batch(x, images.y.to(self.device, non_blocking=True), images)
 
-    def draw(self, at: BoundStage, cursor: Cursor) -> dict[str, Batch]:
-        """Every replay batch of the coming step, by the name of its draw."""
-        names = dict.fromkeys(at.draws[name] for name in at.terms if name in at.draws)
+    def replay_batches(self, at: BoundStage, cursor: Cursor) -> dict[str, Batch]:
+        """Every replay batch of the coming step, by name."""
+        names = dict.fromkeys(at.replay_names[name] for name in at.terms if name in at.replay_names)
         return {name: self._replay(name, cursor) for name in names} if len(self.memory) else {}
 
     def step(
-        self, at: BoundStage, batch: Batch, draws: Mapping[str, Batch], epoch: int
+        self, at: BoundStage, batch: Batch, replay: Mapping[str, Batch], epoch: int
     ) -> tuple[dict[str, Tensor], Tensor]:
         """One step by the method's rule: each term's loss, unweighted, and the stream's logits.
 
@@ -153,7 +153,7 @@ class Learner(Model):
             stream = self._pass(at.task, batch)
         losses: dict[str, Tensor] = {}
         for names in self.method.rule.rounds(list(at.terms)):
-            spoken = self._losses(at, names, stream, draws)
+            spoken = self._losses(at, names, stream, replay)
             if not spoken:
                 continue
             weighted = {name: self.weights[name] * loss.float() for name, loss in spoken.items()}
@@ -203,18 +203,14 @@ class Learner(Model):
     def state_dict(self) -> dict[str, Any]:
         return {
             "net": self.net.state_dict(),
-            "previous_net": None if self.previous_net is None else self.previous_net.state_dict(),
+            "previous_net": _state(self.previous_net),
+            "eval_copy": _state(self.eval_copy),
+            "previous_eval_net": _state(self._own_previous_eval_net),
             "terms": {name: term.state_dict() for name, term in self.terms.items()},
             "predictor": self.predictor.state_dict(),
             "memory": self.memory.state_dict(),
             "seen": self.seen,
             "optimizers": self.optimizers.state_dict(),
-            **({} if self.eval_copy is None else {"eval_copy": self.eval_copy.state_dict()}),
-            **(
-                {}
-                if self._own_previous_eval_net is None
-                else {"previous": self._own_previous_eval_net.state_dict()}
-            ),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -226,9 +222,8 @@ class Learner(Model):
         if self.eval_copy is not None:
             self.eval_copy.load_state_dict(state["eval_copy"])
         if self._own_previous_eval_net is not None:  # between tasks it is the one that predicts
-            self._own_previous_eval_net.load_state_dict(
-                state.get("previous") or self.eval_net.state_dict()
-            )
+            past = state.get("previous_eval_net") or self.eval_net.state_dict()
+            self._own_previous_eval_net.load_state_dict(past)
         self.predictor.load_state_dict(state["predictor"])
         self.memory.load_state_dict(state["memory"])
         self.seen.copy_(state["seen"])
@@ -275,35 +270,36 @@ class Learner(Model):
         if self.eval_copy is not None:
             self.eval_copy.restart()
 
-    def _replay(self, draw: str, cursor: Cursor) -> Batch:
-        rows = self.memory.sample(self.draw_rows, self.randomness.at(f"{draw}/rows", *cursor))
+    def _replay(self, name: str, cursor: Cursor) -> Batch:
+        rng = self.randomness.at(f"{name}/rows", *cursor)
+        rows = self.memory.sample(self.replay_batch_size, rng)
         images = Images.of(self.memory.x, self.memory.y).take(rows)
-        batch = self.batch(images, f"{draw}/augment", cursor)
+        batch = self.batch(images, f"{name}/augment", cursor)
         beside = {name: column.to(self.device) for name, column in self.memory.beside(rows).items()}
         return batch._replace(logits=beside.get("logits"), features=beside.get("features"))
 
     def _losses(
-        self, at: BoundStage, names: Sequence[str], stream: Pass, draws: Mapping[str, Batch]
+        self, at: BoundStage, names: Sequence[str], stream: Pass, replay: Mapping[str, Batch]
     ) -> dict[str, Tensor]:
-        """The losses of the terms that have something to say, once their draws passed the net."""
+        """The terms' losses, once their replay batches passed the net; some may have none."""
         losses = {}
         with self._precision():
-            replayed = self._replayed(at, names, draws)
+            replayed = self._replayed(at, names, replay)
             for name in names:
-                p = replayed.get(at.draws.get(name, ""))
+                p = replayed.get(at.replay_names.get(name, ""))
                 loss = at.terms[name](Step(at.task, self.net, stream, p))
                 if loss is not None:
                     losses[name] = loss
         return losses
 
     def _replayed(
-        self, at: BoundStage, names: Sequence[str], draws: Mapping[str, Batch]
+        self, at: BoundStage, names: Sequence[str], replay: Mapping[str, Batch]
     ) -> dict[str, Pass]:
-        """The terms' draws through the net, each once, in the terms' order."""
-        wanted = dict.fromkeys(at.draws[name] for name in names if name in at.draws)
+        """The terms' replay batches through the net, each once, in the terms' order."""
+        wanted = dict.fromkeys(at.replay_names[name] for name in names if name in at.replay_names)
         quiet = untracked(self.net) if self.training.bn_updates == "stream" else nullcontext()
         with quiet:
-            passes = {draw: self._pass(at.task, draws[draw]) for draw in wanted if draw in draws}
+            passes = {name: self._pass(at.task, replay[name]) for name in wanted if name in replay}
         for p in passes.values():
             self.memory.replayed(p.batch.images, p.out.logits)
         return passes
@@ -315,6 +311,10 @@ class Learner(Model):
         self.net.zero_grad()
         for term in self.terms.values():
             term.zero_grad()
+
+
+def _state(net: nn.Module | None) -> dict[str, Any] | None:
+    return None if net is None else net.state_dict()
 
 
 def grow(narrow: Learner, wide: Learner) -> None:

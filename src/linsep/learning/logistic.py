@@ -1,7 +1,7 @@
-"""Multinomial logistic regression with an L2 penalty, solved to a known distance of the optimum.
+"""Multinomial logistic regression with an L2 penalty, and the head that `+refit` fits by it.
 
-`+refit` predicts by it, and the linear probe measures features with it. The objective is
-scikit-learn's,
+It is solved to a known distance of the optimum; the linear probe measures features with it too. The
+objective is scikit-learn's,
 
     C * sum_i -log softmax(W x_i + b)[y_i] + 1/2 ||W||^2,   b not penalised,
 
@@ -18,7 +18,56 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..data.images import Images
+from ..data.tasks import Task
+from ..nets.heads import DecidesLinearly
+from ..nets.net import Spec
+from .model import LinearRule, finite
+from .terms import TaskContext
+
 ROWS = 4096  # rows turned to float64 at a time
+MOST_LACKING = 0.1  # of the classes seen may have no stored row where a head is fitted anew
+
+
+class Refitted(LinearRule):
+    """A linear head of its own, fitted to the features of the stored rows after each task.
+
+    By logistic regression on standardised features, with the penalty |W|^2 / (2 C) on the sum of
+    the losses. It is the trained head's copy after a task that head can judge by, and where stored
+    rows lack more than a tenth of the classes seen; otherwise a class without rows is never
+    predicted. The net keeps the head that it was trained with.
+    """
+
+    def __init__(self, spec: Spec, *, c: float) -> None:
+        super().__init__(spec)
+        self.c = c
+
+    def fit(self, context: TaskContext, exemplars: Images) -> None:
+        head, task = context.net.head, context.task
+        lacking = set(task.seen) - set(exemplars.y.tolist())
+        poor = len(lacking) > MOST_LACKING * len(task.seen)
+        if (poor or _shows_all(task)) and isinstance(head, DecidesLinearly):
+            self.decide_by(torch.arange(len(self.bias)), *head.as_linear())
+            return
+        labels, target = exemplars.y.unique(return_inverse=True)  # (K,) sorted, (n,)
+        if len(labels) < 2:  # nothing to tell apart
+            self.decide_by(labels, torch.zeros_like(self.weight[labels]), torch.zeros(len(labels)))
+            return
+        z = finite(context.evaluate(exemplars).features, task).double()  # (n, d)
+        mean, deviation = mean_and_deviation(z)
+        x = (z - mean) / deviation
+        found = fit_logistic(x, target, len(labels), c=self.c, gap=1e-10)
+        weight = found.weight / deviation  # (K, d), of the features as they are
+        self.decide_by(labels, weight, found.bias - weight @ mean)
+
+
+def _shows_all(task: Task) -> bool:
+    """Whether a head trained on a task can judge: it is the first, or has enough of every class.
+
+    Enough is half as many images as of the class with most.
+    """
+    counts = task.train.y.bincount(minlength=max(task.seen) + 1)
+    return not task.earlier or 2 * int(counts[list(task.seen)].min()) >= max(int(counts.max()), 1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,14 +67,14 @@ class Memory:
         return Images.of(self.x, self.y).take(torch.arange(self.size))
 
     def sample(self, n: int, rng: np.random.Generator) -> Tensor:
-        """Row numbers of a draw without replacement, at most as many as there are."""
+        """Row numbers of a replay batch, without replacement, at most as many as there are."""
         return torch.from_numpy(rng.choice(self.size, min(n, self.size), replace=False))
 
     def observe(self, images: Images, logits: Tensor, rng: np.random.Generator) -> None:
         """Take in rows of the stream; called after every step of a stage that observes."""
 
     def replayed(self, images: Images, logits: Tensor) -> None:
-        """Learn what the net says of a draw; called in every step, before the rows are observed."""
+        """Learn what the net says of a replay batch; called in every step, before `observe`."""
 
     def consolidate(self, task: Task, evaluate: Evaluate, rng: Fresh) -> None:
         """Take in a task; called once in each, when the net has learned it or a stage asks for it.
@@ -210,7 +210,7 @@ class BalancedReservoir(Reservoir):
         return int(rng.integers(len(rows)))
 
     def state_dict(self) -> dict[str, Any]:
-        # The order within a class decides what a later draw hits, so it is part of the state.
+        # The order within a class decides what later choices hit, so it is part of the state.
         order = torch.tensor([row for rows in self._members for row in rows], dtype=torch.int64)
         return super().state_dict() | {"order": order}
 
@@ -226,7 +226,7 @@ class LossAware(BalancedReservoir):
     """A balanced reservoir in which, within a largest class, easy rows go sooner than hard ones.
 
     Row i of the class goes with a probability proportional to max(L) - L_i: the hardest one stays.
-    L_i is its cross-entropy when it was last in a batch, of the stream or of a draw. A newcomer
+    L_i is its cross-entropy when it was last in a batch, of the stream or replayed. A newcomer
     whose own class is a largest one takes the place of one of its own, so that classes with rows
     enough differ by one at most. After Buzzega et al. (2020), "a bag of tricks".
     """

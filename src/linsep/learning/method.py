@@ -25,7 +25,7 @@ from ..nets.heads import Head, LinearHead
 from ..nets.net import Spec
 from ..settings.sections import Training
 from .memory import Memory
-from .predictors import Predictor
+from .model import Predictor
 from .terms import TaskContext, Term
 
 Names = Sequence[str]
@@ -83,7 +83,7 @@ def _never_against(losses: Losses, parameters: Parameters, *, reference: str) ->
     past = losses.get(reference)
     r: Sequence[Tensor] = ()
     if past is not None:
-        shared = bool(others)  # perhaps a draw, whose pass has then to be gone back twice
+        shared = bool(others)  # perhaps a replay batch, whose pass has then to be gone back twice
         r = torch.autograd.grad(past, list(parameters), retain_graph=shared, materialize_grads=True)
     if others:
         _sum(others).backward()
@@ -176,7 +176,7 @@ class WeightedTerm:
                 f"term {self.name!r} replays, and this method keeps no memory; add it to one that "
                 "does, such as er"
             )
-        if self.from_memory and not method.draws:
+        if self.from_memory and not method.replays:
             raise ConfigError(
                 f"term {self.name!r} needs replay batches, and this method uses none: its stored "
                 "samples are mixed into the current task's batches"
@@ -221,13 +221,17 @@ class Stage:
     rows: Rows = NEW
     augmented: bool = True  # crops and flips, or the images as they are
     trains: Collection[str] = ("backbone", "head")  # modules of the net; others are in eval mode
-    draws: bool = True  # terms get replay batches beside the stream's
+    replays: bool = True  # terms get replay batches beside the stream's
     observes: bool = True  # the memory may take rows of the stream; False if `rows` views it
     # The memory takes in the task before this stage, not at the task's end.
     consolidate_first: bool = False
     reinitialise: bool = False  # starts from a newly initialised net
     # Called before the first step, with torch's generator seeded for the stage.
     begin: Callable[[TaskContext], None] = nothing_to_do
+
+    def epochs_of(self, training: Training) -> int:
+        """How many it takes in a run with these settings."""
+        return training.epochs if self.epochs is None else self.epochs
 
 
 @dataclass(frozen=True)
@@ -255,9 +259,9 @@ class Method:
                     )
 
     @property
-    def draws(self) -> bool:
+    def replays(self) -> bool:
         """Whether replay batches come beside the stream's."""
-        return bool(self.memories) and any(stage.draws for stage in self.stages)
+        return bool(self.memories) and any(stage.replays for stage in self.stages)
 
     def active(self, stage: Stage) -> list[str]:
         """The names of the terms that take part in a stage, in the order of the sum."""
@@ -276,7 +280,7 @@ class BoundStage:
     stage: Stage
     rows: Images  # that it trains on
     terms: Mapping[str, Term]  # those that take part, by name, in the order of the sum
-    draws: Mapping[str, str]  # the name of the replay batch of each of them that has one
+    replay_names: Mapping[str, str]  # of the replay batch of each of them that has one
     parameters: Sequence[nn.Parameter]  # of the net, that learn
 
     def due(self, step: int) -> BoundStage:

@@ -104,7 +104,7 @@ class BackwardProjection(nn.Module):
 
 
 class BackwardFeatures(Term):
-    """Mean over layers of the backward projection, on the stream and a draw together.
+    """Mean over layers of the backward projection, on the stream and a replay batch together.
 
     With `on = "replay"` only rows of earlier classes count: the current task's have no past. With
     `target = "stored"` old features of replayed rows are those that the net gave their images, not
@@ -150,18 +150,15 @@ class BackwardFeatures(Term):
         frozen: Needs = NOTHING if self.stored and self.on == "replay" else {"before"}
         return kept | replayed | frozen
 
-    def projection(self, layer: str) -> nn.Module:
-        """The map that takes a layer's new outputs to its old ones."""
-        return self._map(layer).project
-
-    def ahead(self, layer: str) -> nn.Linear | None:
-        """The map that takes a layer's old outputs to its new ones, if `cycle` trains one."""
-        return self._map(layer).ahead
+    def map_of(self, layer: str) -> BackwardProjection:
+        """A layer's map from its new outputs to its old ones, `project`; and back, `ahead`."""
+        found = self.maps[self.layers.index(layer)]
+        assert isinstance(found, BackwardProjection)
+        return found
 
     def begin_task(self, task: Task) -> None:
-        for projection in self.maps if self.reset else ():
-            assert isinstance(projection, BackwardProjection)
-            projection.reset()
+        for layer in self.layers if self.reset else ():
+            self.map_of(layer).reset()
 
     def forward(self, step: Step) -> Tensor | None:
         new: list[dict[str, Tensor]] = []
@@ -182,11 +179,6 @@ class BackwardFeatures(Term):
     def optimizer(self) -> Optimizer | None:
         parameters = list(self.parameters())
         return SGD(parameters, lr=self.lr, momentum=self.momentum) if parameters else None
-
-    def _map(self, layer: str) -> BackwardProjection:
-        found = self.maps[self.layers.index(layer)]
-        assert isinstance(found, BackwardProjection)
-        return found
 
     def _passes(self, step: Step) -> list[Pass]:
         wanted = {"both": (step.stream, step.replay), "stream": (step.stream,)}

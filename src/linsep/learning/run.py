@@ -15,9 +15,9 @@ from ..data.images import Images
 from ..data.tasks import Scenario, Task
 from ..errors import DivergedError, StateError
 from ..randomness import Cursor
-from .cost import Meter, Workload, epochs
+from .cost import Meter, Workload
 from .learner import Learner
-from .method import BoundStage, Stage
+from .method import BoundStage
 from .metrics import accuracy, confusion
 
 READ_EVERY = 50  # steps between checks of the losses on an accelerator: reading one waits for it
@@ -65,9 +65,14 @@ class TaskEnd:
     [1, 2, 3, 4, 5]
     """
 
-    task: int  # index of the newest group of classes in it
-    class_il: tuple[float, ...]  # accuracy on each task so far, among all classes seen
-    task_il: tuple[float, ...]  # the same, among the classes of the image's own task
+    task: int  # in the order of learning
+    class_il: tuple[float, ...]  # accuracy on each group of classes so far, among all seen
+    task_il: tuple[float, ...]  # the same, among the classes of the image's own group
+
+    @property
+    def group(self) -> int:
+        """The newest group of classes; joint training learns all groups in one task."""
+        return len(self.class_il) - 1
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ class Run:
             yield from self._evaluate(task.index)
             self.cursor = Cursor(self.cursor.task + 1)
             rows = (m[task.index, : task.index + 1] for m in (self.class_il, self.task_il))
-            yield TaskEnd(task.index, *(tuple(row.tolist()) for row in rows))
+            yield TaskEnd(self.cursor.task - 1, *(tuple(row.tolist()) for row in rows))
 
     def __repr__(self) -> str:
         done, total = self.steps()
@@ -152,10 +157,6 @@ class Run:
         done, total = self.steps()
         bar = f'<progress value="{done}" max="{total}"></progress>'
         return f"<div>{bar} {escape(repr(self))}</div>"
-
-    def epochs(self, stage: Stage) -> int:
-        """How many a stage takes."""
-        return epochs(stage, self.learner.training)
 
     def steps(self) -> tuple[int, int]:
         """How many training steps are done, and how many there will be; stages' data estimated."""
@@ -174,7 +175,7 @@ class Run:
             return f"{where}  testing {self.tested}/{self.workload.tests[task]}"
         stage = stages[cursor.stage]
         name = "" if stage.name == "train" else f"{stage.name} "
-        of = self.epochs(stage)
+        of = stage.epochs_of(self.learner.training)
         return f"{where}  {name}epoch {min(cursor.epoch + 1, of)}/{of}"
 
     def check_losses(self) -> None:
@@ -193,7 +194,8 @@ class Run:
     def _stage(self, task: Task) -> Iterator[Event]:
         learner, stage = self.learner, self.learner.method.stages[self.cursor.stage]
         at = learner.bind(task, stage)
-        while len(at.rows) and self.cursor.epoch < self.epochs(stage):
+        epochs = stage.epochs_of(learner.training) if len(at.rows) else 0
+        while self.cursor.epoch < epochs:
             place = self.cursor[:3]  # task, stage, epoch
             order = torch.from_numpy(
                 learner.randomness.at("order", *place).permutation(len(at.rows))
@@ -215,10 +217,10 @@ class Run:
         if last and not here.step:  # the cost of a step is that of the last task's last epoch
             self.meter.steps.clear()
         batch = learner.batch(images, "augment", here, augmented=at.stage.augmented)
-        draws = learner.draw(at, here)
+        replay = learner.replay_batches(at, here)
         keyed = learner.randomness.keyed("step", *here, device=learner.device)  # for random layers
         with keyed, self.meter.step(noted=last and whole):
-            losses, logits = learner.step(at, batch, draws, here.epoch)
+            losses, logits = learner.step(at, batch, replay, here.epoch)
         learner.observe(at, batch, logits, here)
         for name, loss in losses.items():
             self._sums[name] = self._sums[name] + loss if name in self._sums else loss

@@ -52,7 +52,7 @@ class Step:
     task: Task
     net: Net  # to read, never to change
     stream: Pass
-    replay: Pass | None  # the term's draw; None if it wants none or nothing is stored yet
+    replay: Pass | None  # the term's replay batch; None if it wants none or nothing is stored yet
 
 
 @dataclass(frozen=True)

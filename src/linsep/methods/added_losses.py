@@ -207,7 +207,7 @@ def star(
 
     f gives probabilities, and g is the gradient of the same divergence near w, in a random
     direction: one step of ascent, normalised in each layer l. The gradient of the term takes d and
-    f(x; w) as constants. The rows are those of a draw that the net classifies correctly.
+    f(x; w) as constants. The rows are those of a replay batch that the net gets right.
     """
     build = partial(WorstCase, radius=radius, on=on, first_task=first_task)
     return WeightedTerm("star", weight, build, from_memory=on == "replay")

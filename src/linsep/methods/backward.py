@@ -35,8 +35,8 @@ def bfp(
         weight * mean over rows of ||A h(x) - h_old(x)||_2 / sqrt(d)        (eq. 4; scale: D1)
 
     h is the net that learns, h_old its frozen copy from the end of the previous task, d the number
-    of features. The rows are the stream's and those of a draw together. A has an optimiser of its
-    own (SGD with `lr` and `momentum`) and starts anew in each task unless `reset` is off.
+    of features. The rows are the stream's and those of a replay batch together. A has an optimiser
+    of its own (SGD with `lr` and `momentum`) and starts anew in each task unless `reset` is off.
 
     `every` and `target` make it cheaper: it takes part in every k-th step of an epoch, or reads
     h_old of replayed rows from the memory, where each task's end stores it, instead of passing them

@@ -44,7 +44,7 @@ def gdumb(*, epochs: Count = 63, high_lr: Rate = 0.05, low_lr: Rate = 0.0005) ->
         epochs,
         Descent(partial(with_restarts, high=high_lr, low=low_lr)),
         rows=STORED,
-        draws=False,
+        replays=False,
         observes=False,
         consolidate_first=True,
         reinitialise=True,

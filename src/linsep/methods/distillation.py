@@ -2,8 +2,8 @@
 
 LwF says of the old classes on new images what the old net says (Li and Hoiem, 2016). iCaRL adds
 exemplars to the stream, and the nearest mean decides (Rebuffi et al., 2017; herding is in
-exemplars.py, the nearest mean in predictors.py). BiC then takes back the bias to the newest classes
-by two numbers (Wu et al., 2019): the correction is a part of the head (heads.py), so the old net's
+exemplars.py, the nearest mean in model.py). BiC then takes back the bias to the newest classes by
+two numbers (Wu et al., 2019): the correction is a part of the head (heads.py), so the old net's
 logits, which are distilled, are corrected ones; a tenth of the rows is kept from training to fit it
 (exemplars.py).
 """
@@ -20,7 +20,7 @@ from ..learning.exemplars import HELD_OUT, HeldOut, hold_out, of_class
 from ..learning.losses import cross_entropy_among, distilled_bce, soft_cross_entropy
 from ..learning.memory import Fresh, Memory
 from ..learning.method import NEW_AND_STORED, Descent, Method, Rows, Stage, WeightedTerm
-from ..learning.predictors import NearestMean
+from ..learning.model import NearestMean
 from ..learning.terms import SeenCrossEntropy, Step, TaskContext, Term
 from ..nets.heads import CorrectedHead
 from ..nets.net import Spec
@@ -193,7 +193,7 @@ def bic(
         rows=Rows(balanced_held_out, rows_held_out),
         augmented=False,
         trains=("head.correction",),
-        draws=False,
+        replays=False,
         observes=False,
     )
     weighted_terms = (

@@ -112,7 +112,7 @@ def lucir(
         Descent(fitting_lr),
         rows=STORED,
         trains=("head",),
-        draws=False,
+        replays=False,
         observes=False,
         consolidate_first=True,
         begin=release,

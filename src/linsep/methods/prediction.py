@@ -1,6 +1,6 @@
 """Other rules of prediction that can be added to a method: EMA, WA, Refit and Transport.
 
-Training does not notice any of them. The rules are in learning/model.py, learning/predictors.py and
+Training does not notice any of them. The rules are in learning/model.py, learning/logistic.py and
 learning/transport.py.
 """
 
@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 from ..errors import ConfigError
+from ..learning.logistic import Refitted
 from ..learning.method import AddOn, Method
-from ..learning.predictors import Aligned, Predictor, Refitted
+from ..learning.model import Aligned, Predictor
 from ..learning.transport import Carrying, Covariance, Map, Prior, Transported
 from ..nets.heads import LinearHead
 from ..settings.sections import Rate, Share, Weight

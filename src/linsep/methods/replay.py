@@ -24,7 +24,7 @@ RESERVOIRS = ("balanced", "plain", "loss_aware")
 
 
 def er(*, replay_ce: Weight = 1.0, first_task: bool = True) -> Method:
-    """Cross-entropy on the stream and, in a pass of its own, on a draw."""
+    """Cross-entropy on the stream and, in a pass of its own, on a replay batch."""
     replayed = partial(ReplayCE, first_task=first_task)
     weighted_terms = (
         WeightedTerm("ce", 1.0, CrossEntropy),
@@ -40,7 +40,7 @@ def der(
     distance: Distance = "mse",
     first_task: bool = True,
 ) -> Method:
-    """Cross-entropy on the stream; logits of a draw towards what they were."""
+    """Cross-entropy on the stream; logits of a replay batch towards what they were."""
     logits = partial(ReplayLogits, target=target, distance=distance, first_task=first_task)
     weighted_terms = (
         WeightedTerm("ce", 1.0, CrossEntropy),
@@ -57,7 +57,7 @@ def derpp(
     distance: Distance = "mse",
     first_task: bool = True,
 ) -> Method:
-    """DER with ER's term: labels and logits, each on a draw."""
+    """DER with ER's term: labels and logits, each on a replay batch."""
     distilled = der(
         replay_logits=replay_logits, target=target, distance=distance, first_task=first_task
     )

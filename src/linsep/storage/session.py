@@ -131,7 +131,7 @@ class Session(Resumable):
         self._keep(self.run, event)
         # At a fixed offset, not appended: a process that lost its lease without noticing then
         # overwrites equal bytes.
-        record = event_record(event, self.run)
+        record = event_record(event)
         files.put(self.folder / EVENTS, line(record), at=len(self._events))
         self._events += line(record)
         now, before = _now(), self._epoch_started
@@ -145,7 +145,7 @@ class Session(Resumable):
         """Write a snapshot. A run that is killed before its next save writes the same one again."""
         keep = self.keep or ("tasks" if run.learner.spec.parameters <= snapshots.SMALL else "end")
         if isinstance(event, TaskEnd) and (keep != "end" or run.finished):
-            snapshots.write(self.folder, run.learner, event.task)
+            snapshots.write(self.folder, run.learner, event.group)
         if isinstance(event, EpochEnd) and keep == "epochs":
             task = run.scenario.tasks[event.cursor.task].index
             place = event.cursor.stage, event.stage, event.cursor.epoch
@@ -196,12 +196,12 @@ def _now() -> tuple[float, float]:
     return time.monotonic(), time.process_time()
 
 
-def event_record(event: Recorded, run: Run) -> dict[str, Any]:
+def event_record(event: Recorded) -> dict[str, Any]:
     """An event that the run has just yielded, as it is written: no clock, no tensor."""
     if isinstance(event, TaskEnd):
         class_il, task_il = _plain([list(event.class_il), list(event.task_il)])
         accuracies = {"class_il": class_il, "task_il": task_il}
-        order = {"task": run.cursor.task - 1, "group": event.task}
+        order = {"task": event.task, "group": event.group}
         return {"event": "task_end", **order, **accuracies}
     task, _, epoch, steps = event.cursor
     place = {"task": task, "stage": event.stage, "epoch": epoch, "steps": steps}
