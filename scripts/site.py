@@ -4,13 +4,14 @@
 - the pages that lie beside docs/, the notebooks with their outputs, and the sources that pages link
   to, so that no link leads out;
 - formulas in MathML, which browsers show without any script;
-- a description of each page, and an entrance without a menu.
+- a description of each page, and labels for the cells of tables, which phones show.
 """
 
+import functools
+import inspect
 import re
 from collections.abc import Iterator
 from html import escape, unescape
-from itertools import cycle
 from pathlib import Path, PurePosixPath
 from posixpath import normpath, relpath
 
@@ -35,12 +36,16 @@ BESIDE = {
     "CONTRIBUTING.md": "docs/contributing.md",
     "SECURITY.md": "docs/security.md",
     "CODE_OF_CONDUCT.md": "docs/code-of-conduct.md",
+    "benchmarks/README.md": "docs/benchmarks.md",
 }
+WIDE = ("docs/frontier.md",)  # tables that need the room of the table of contents
 WITH_PAGES = BESIDE | notebooks.PAGES
 LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#|mailto:)([^)#\s]+)((?:#[^)]*)?\))")
 BLOCK = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 FORMULA = re.compile(r'<(span|div) class="arithmatex">(.*?)</\1>', re.DOTALL)
-TABLE = re.compile(r"<table>.*?</table>", re.DOTALL)
+TABLE = re.compile(r"<table(?=[ >]).*?</table>", re.DOTALL)
+ROW = re.compile(r"<tr(?=[ >]).*?</tr>", re.DOTALL)
+CELL = re.compile(r"<(t[dh])(?=[ >])([^>]*)>(.*?)(?=</t[dh]>)", re.DOTALL)
 SOURCE = '<details class="mkdocstrings-source"'
 LANGUAGES = {".py": "python", ".toml": "toml", ".md": "markdown", ".yml": "yaml"}
 # The public names by what one wants of them; a name that is missing here fails the build.
@@ -53,6 +58,8 @@ GROUPS = {
     "Write a method": "testing",
     "Errors": "LinsepError",
 }
+SHOWN = {"linsep.testing": "check_"}  # how the functions of a module begin that users call
+ATTRIBUTES = (property, functools.cached_property)
 
 
 # --- hooks ---------------------------------------------------------------------------------------
@@ -77,12 +84,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Links lead to pages, search engines get a description, and the entrance has no menu."""
+    """Links lead to pages, search engines get a description, and wide tables get room."""
     at = PurePosixPath("docs", page.file.src_uri)
     page.meta.setdefault("description", described(markdown))
-    if page.is_homepage:
-        page.meta["hide"] = ["navigation", "toc"]
-        markdown = re.sub(r"^- \[README\].*\n", "", markdown, flags=re.MULTILINE)  # this very page
+    if at.as_posix() in WIDE:
+        page.meta["hide"] = ["toc"]
     return relinked(markdown, at, at)
 
 
@@ -94,10 +100,24 @@ def on_page_content(html: str, page: Page, **_: object) -> str:
 
 
 def labelled(table: re.Match[str]) -> str:
-    """A table whose cells name their columns."""
-    heads = [escape(head) for head in re.findall(r"<th[^>]*>(.*?)</th>", table[0])]
-    columns = cycle(heads or [""])
-    return re.sub("<td", lambda _: f'<td data-label="{next(columns)}"', table[0])
+    """A table whose cells name their columns, which are those of the first row."""
+    first = ROW.search(table[0])
+    heads = [] if first is None else [_plain(head) for _, _, head in CELL.findall(first[0])]
+
+    def row(found: re.Match[str]) -> str:
+        columns = iter(heads)
+        return CELL.sub(lambda cell: _labelled(cell, next(columns, "")), found[0])
+
+    return ROW.sub(row, table[0])
+
+
+def _labelled(cell: re.Match[str], column: str) -> str:
+    label = f' data-label="{column}"' if cell[1] == "td" else ""
+    return f"<{cell[1]}{label}{cell[2]}>{cell[3]}"
+
+
+def _plain(html: str) -> str:
+    return escape(unescape(re.sub(r"<[^>]*>", "", html)).strip())
 
 
 def described(text: str) -> str:
@@ -160,13 +180,11 @@ def reference() -> str:
     if sorted(named) != linsep.__all__:
         odd = ", ".join(sorted({*named} ^ {*linsep.__all__}))
         raise SystemExit(f"scripts/site.py: GROUPS and linsep.__all__ differ in {odd}")
-    parts = [
-        "# Python reference",
-        "Every public name; import them from `linsep` itself.",
-    ]
+    parts = ["# Python reference", "Every public name; import them from `linsep` itself."]
     for title, names in GROUPS.items():
         parts.append(f"## {title}")
-        parts += [f"::: linsep.{name}\n    options: {{heading_level: 3}}" for name in names.split()]
+        for name in names.split():
+            parts += in_reference(name)
     parts.append("## With Avalanche")
     parts.append(
         "Import these from `linsep.avalanche`; [how to use them](coming-from.md#from-avalanche)."
@@ -174,6 +192,44 @@ def reference() -> str:
     for name in ("BFPPlugin", "from_benchmark"):
         parts.append(f"::: linsep.avalanche.{name}\n    options: {{heading_level: 3}}")
     return "\n\n".join(parts)
+
+
+def in_reference(name: str) -> Iterator[str]:
+    """A public name; of a class or a module also its attributes, in a table, and its functions."""
+    found = getattr(linsep, name)
+    yield f"::: linsep.{name}\n    options: {{heading_level: 3, members: false}}"
+    members = {k: v for k, v in sorted(_members(found).items()) if inspect.getdoc(v)}
+    attributes = {k: v for k, v in members.items() if isinstance(v, ATTRIBUTES)}
+    if attributes:
+        lines = ["| attribute | |", "|---|---|"]
+        lines += [f"| `{k}` | {_first_line(v)} |" for k, v in attributes.items()]
+        yield "\n".join(lines)
+    for function in [k for k in members if k not in attributes]:
+        yield f"::: linsep.{name}.{function}\n    options: {{heading_level: 4}}"
+
+
+def _members(found: object) -> dict[str, object]:
+    """What is documented of a class, inherited members of linsep's included, or of a module."""
+    if inspect.ismodule(found):
+        return {
+            name: value
+            for name, value in inspect.getmembers(found, inspect.isfunction)
+            if value.__module__ == found.__name__
+            and name[0] != "_"
+            and name.startswith(SHOWN.get(found.__name__, ""))
+        }
+    own = [base for base in getattr(found, "__mro__", ()) if base.__module__.startswith("linsep")]
+    return {
+        name: getattr(found, name) if isinstance(value, classmethod) else value
+        for base in reversed(own)
+        for name, value in vars(base).items()
+        if not name.startswith(("_", "model_"))  # pydantic's
+        and (inspect.isfunction(value) or isinstance(value, (*ATTRIBUTES, classmethod)))
+    }
+
+
+def _first_line(documented: object) -> str:
+    return (inspect.getdoc(documented) or "").partition("\n")[0].replace("|", "\\|")
 
 
 def commands() -> str:

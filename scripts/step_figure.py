@@ -59,21 +59,21 @@ def short(facts: Facts) -> str:
     main = facts.panels[0]
     said = f"One training step of {facts.title}: {_batches(main, main.lanes)} through the network"
     if old := [lane for lane in main.lanes if lane.frozen]:
-        said += f", {_batches(main, old)} also through the frozen old one"
+        said += f", {_batches(main, old)} also through the previous one"
     return f"{said}; loss {' + '.join(map(_weighted_term, main.losses))}"
 
 
 def long(facts: Facts) -> str:
     """All of the figure in sentences."""
-    said = [f"The stream is {facts.stream}."]
+    said = [f"The current-task batches come from {facts.data}."]
     if (kept := facts.memory) is not None:
         said.append(f"The memory {_stores(kept)} {kept.filled}.")
     for panel in facts.panels:
         said.append(f"Stage {panel.name}: {' '.join(panel.begins)}")
         for lane in panel.lanes:
-            what = "The batch" if lane.draw is None else f"A draw for {lane.draw}"
-            nets = "the network and the frozen old one" if lane.frozen else "the network"
-            said.append(f"{what} ({', '.join(lane.carries)}) passes {nets}.")
+            what = "The batch" if lane.draw is None else f"A replay batch for {lane.draw}"
+            nets = "the network and the previous one" if lane.frozen else "the network"
+            said.append(f"{what} ({', '.join(lane.carries)}) passes through {nets}.")
         said += [f"{_weighted_term(loss)}: {', '.join(_details(loss))}." for loss in panel.losses]
         said.append(panel.update)
     return " ".join([*said, "Prediction:", *facts.predicts])
@@ -82,18 +82,19 @@ def long(facts: Facts) -> str:
 def _batches(panel: Panel, lanes: Sequence[Lane]) -> str:
     draws = sum(lane.draw is not None for lane in lanes)
     first = _source(panel) if len(lanes) > draws else ""
-    counted = "" if not draws else "a draw" if draws == 1 else f"{draws} draws"
+    counted = "" if not draws else "a replay batch" if draws == 1 else f"{draws} replay batches"
     return " and ".join(filter(None, [first, counted]))
 
 
 def _source(panel: Panel) -> str:
     return {
-        frozenset({"stream"}): "the stream", frozenset({"memory"}): "stored rows",
-    }.get(panel.sources, "new and stored rows")  # fmt: skip
+        frozenset({"stream"}): "the current-task batch",
+        frozenset({"memory"}): "stored samples",
+    }.get(panel.sources, "new and stored samples")  # fmt: skip
 
 
 def _stores(kept: Kept) -> str:
-    return f"stores {CAPACITY} rows ({', '.join(kept.columns)}), policy {kept.policy},"
+    return f"stores {CAPACITY} samples ({', '.join(kept.columns)}), policy {kept.policy},"
 
 
 def _weighted_term(loss: Loss) -> str:
@@ -146,10 +147,10 @@ class _Drawing:
         self.write(panel.update, "s")
 
     def _sources(self, panel: Panel, memory: Kept | None) -> None:
-        """The stream and the memory, and which of them fills the batch."""
+        """The task's data and the memory, and which of them fills the batch."""
         top, right = self.y, LEFT + LANE - 4
         if memory is None:
-            text = {"the stream": self.facts.stream}.get(_source(panel), _source(panel))
+            text = {"the current-task batch": self.facts.data}.get(_source(panel), _source(panel))
             self._text(LEFT, top + 8, f"from {text}", "s")
             self.y = top + 16
             return
@@ -162,7 +163,8 @@ class _Drawing:
         high = self.y - top
         for left, width in ((LEFT, right - LEFT), (box, WIDTH - LEFT - box)):
             self._box(left, top, width, high)
-        self._text(_middle(0), top + high / 2 + 4, "stream", "b m")
+        self._text(_middle(0), top + high / 2 - 3, "current", "b m")
+        self._text(_middle(0), top + high / 2 + 11, "task", "b m")
         self._arrow(f"M{right} {top + high / 2:g}H{box - 3}", RIGHT)
         foot = self.y + 14
         apart = 8 * (len(panel.sources) - 1)  # where two arrows lead to one batch
@@ -178,8 +180,8 @@ class _Drawing:
         """Each batch from its head through the networks to the last loss that reads it."""
         head = self.y
         for number, lane in enumerate(panel.lanes):
-            name = "batch" if lane.draw is None else "draw"
-            lines = [(name, "b m"), (f"{lane.rows} rows", "s m")]
+            name = "batch" if lane.draw is None else "replay"
+            lines = [(name, "b m"), (f"{lane.images} ×", "s m")]
             lines += [(what, "s m") for what in lane.carries]
             for row, (text, kind) in enumerate(lines, start=1):
                 at = head + 14 * row
@@ -200,7 +202,7 @@ class _Drawing:
         ends = self._network("n", range(len(lanes)), "network", "learns: forward and back", x)
         old = [number for number, lane in enumerate(lanes) if lane.frozen]
         if old:
-            self._network("o", old, "old network", "frozen: forward only", x, self._frozen)
+            self._network("o", old, "previous network", "frozen: forward only", x, self._frozen)
         found = [ends] * len(lanes)
         for loss in panel.losses:
             read = [number for number, lane in enumerate(lanes) if lane.draw in loss.reads]

@@ -1,8 +1,8 @@
 """What one training step of a method does, found by watching it on a toy scenario.
 
-Weights, draws, stages, rules and predictors are what the method declares. What each term reads of
-its batches is noted while the terms give their losses in the last task, so nothing here is typed
-by hand. Knows methods and learners. Draws nothing: that is step_figure.py's.
+Weights, replay batches, stages, rules and predictors are what the method declares. What each term
+reads of its batches is noted while the terms give their losses in the last task, so nothing here is
+typed by hand. Knows methods and learners. Draws nothing: that is step_figure.py's.
 """
 
 import copy
@@ -48,8 +48,8 @@ class Lane:
     """A batch that passes the net in a step."""
 
     draw: str | None  # its name; None: the batch of the stage
-    rows: int
-    carries: tuple[str, ...]  # what terms read of its rows
+    images: int
+    carries: tuple[str, ...]  # what terms read of its samples
     frozen: bool  # whether it passes the previous task's net too
 
 
@@ -78,7 +78,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Kept:
-    """The memory: how it chooses rows, what it stores with them, and when."""
+    """The memory: how it chooses samples, what it stores with them, and when."""
 
     policy: str
     columns: tuple[str, ...]
@@ -88,7 +88,7 @@ class Kept:
 @dataclass(frozen=True)
 class Facts:
     method: str
-    stream: str  # where its rows come from
+    data: str  # where the current-task batches come from
     later: bool  # whether there are tasks before
     memory: Kept | None
     panels: tuple[Panel, ...]
@@ -124,9 +124,9 @@ def watch(name: str) -> Facts:
     learner, task = run.learner, run.scenario.tasks[-1]
     panels = tuple(_panel(run, task, stage) for stage in method.stages)
     more = len(task.train) > len(testing.toy_scenario().tasks[-1].train)
-    stream = "all tasks at once" if more else "the task's images"
+    data = "all tasks at once" if more else "the task's images"
     later = bool(task.earlier)
-    return Facts(name, stream, later, _kept(learner), panels, tuple(_predicts(learner)))
+    return Facts(name, data, later, _kept(learner), panels, tuple(_predicts(learner)))
 
 
 def _panel(run: Run, task: Task, stage: Stage) -> Panel:
@@ -146,7 +146,7 @@ def _panel(run: Run, task: Task, stage: Stage) -> Panel:
 
 
 def _losses(run: Run, at: BoundStage) -> list[Loss]:
-    """Every term's loss on all rows of the stage, watched."""
+    """Every term's loss on all samples of the stage, watched."""
     learner = run.learner
     learner.net.train_only(at.stage.trains)
     batch = learner.batch(at.rows, "augment", run.cursor, augmented=at.stage.augmented)
@@ -178,7 +178,7 @@ def _passed(run: Run, call: Callable[..., object], given: object) -> int:
 
 
 def _reads(noted: Collection[Path], draw: str | None) -> dict[str | None, tuple[str, ...]]:
-    """What was read of the stream's batch and of the term's draw."""
+    """What was read of the current-task batch and of the term's replay batch."""
     reads = {}
     for part, lane in (("stream", None), ("replay", draw)):
         words = [word for path, word in WORDS.items() if (part, *path) in noted]
@@ -193,11 +193,11 @@ def _notes(
     if ("net",) in noted:
         yield "reads the weights"
     if again:
-        yield f"passes its rows {again:g} more times, forward and back"
+        yield f"passes its batch {again:g} more times, forward and back"
     if numbers := sum(value.numel() for value in term.buffers()) // parameters:
         yield f"keeps {numbers} numbers for each weight"
     if ended:
-        yield "passes rows once more when the task ends"
+        yield "passes images once more when the task ends"
     if term.optimizer() is not None:
         yield "trains a map of its own"
 
@@ -209,7 +209,7 @@ def _lane(draw: str | None, losses: Collection[Loss]) -> Lane:
 
 
 def _sources(learner: Learner, task: Task, stage: Stage) -> frozenset[str]:
-    """Where the rows of a stage come from: the task's are made black for it, stored ones white."""
+    """Where a stage's samples come from: the task's are made black for it, stored ones white."""
     black = Images.of(torch.zeros_like(task.train.pixels()), task.train.y)
     saved, learner.memory.x[:] = learner.memory.x.clone(), 255
     chosen = stage.rows.choose(replace(task, train=black), learner.memory, learner.choosing(task))
@@ -224,7 +224,7 @@ def _kept(learner: Learner) -> Kept | None:
         return None
     columns = tuple(word for name, word in COLUMNS.items() if name in memory.columns)
     if type(memory).observe is not Memory.observe:
-        filled = "filled from the stream after each step"
+        filled = "filled from current-task batches after each step"
     elif settled := [stage for stage in method.stages if stage.consolidate_first]:
         place = "training" if settled[0] is method.stages[0] else f"the stage {settled[0].name!r}"
         filled = f"filled from each task before {place}"

@@ -67,8 +67,8 @@ def levels(left: int, width: int, y: Scale, marks: Sequence[float]) -> list[str]
 
 # --- the evidence: every paired difference -------------------------------------------------------
 
-LABELS, RIGHT, ROW, TOP = 400, 30, 28, 54  # pixels
-EVIDENCE_WIDTH, EVIDENCE_FOOT = 860, 72
+EDGE, ROW, TOP = 24, 46, 54  # pixels; labels are above their lines, for phones
+EVIDENCE_WIDTH, EVIDENCE_FOOT = 460, 72
 WIDEST = 20.0  # points; a wider interval does not stretch the axis and ends in an arrow
 COLOURS: dict[Verdict, str] = {
     "supported": ACCENT, "smaller than a point": "#56b4e9", "not supported": "#d55e00",
@@ -81,18 +81,18 @@ def evidence_picture(found: Sequence[Finding]) -> str:
     tests = [outcome for f in found if f.claim.family == "primary" for outcome in f.outcomes]
     rows = [o for o in tests if o.pairs is not None and o.pairs.difference.n >= FEWEST]
     ends = [0.0, *(v for o in rows for v in _ends(o))]
-    x, marks = axis(ends, LABELS, EVIDENCE_WIDTH - RIGHT, least=1.0)
+    x, marks = axis(ends, EDGE, EVIDENCE_WIDTH - EDGE, least=1.0)
     foot = TOP + ROW * len(rows)
     parts = []
     for mark in marks:
         colour = PALE if mark else "#333333"
         parts.append(f'<path d="M{x(mark):.1f} {TOP}V{foot}" stroke="{colour}"/>')
         parts.append(text(x(mark), foot + 18, f"{mark:+g}" if mark else "0", anchor="middle"))
-    parts += [_row(outcome, x, TOP + ROW * (i + 0.5)) for i, outcome in enumerate(rows)]
-    parts.append(text(EVIDENCE_WIDTH - RIGHT, foot + 36, "better →", anchor="end"))
+    parts += [_row(outcome, x, TOP + ROW * (i + 0.75)) for i, outcome in enumerate(rows)]
+    parts.append(text(EVIDENCE_WIDTH - EDGE, foot + 36, "better →", anchor="end"))
     height = foot + EVIDENCE_FOOT
-    heading = "Change in final accuracy (Class-IL), in percentage points with 95 % intervals"
-    title = f"{heading}, for the primary tests"
+    heading = "Change in final accuracy, in points with 95 % intervals"
+    title = f"{heading}, for the primary tests in Class-IL"
     return svg(EVIDENCE_WIDTH, height, title, heading, [*parts, _verdicts(height - 16, rows)])
 
 
@@ -109,7 +109,8 @@ def _row(outcome: Outcome, x: Scale, y: float) -> str:
     assert outcome.pairs is not None
     gap, colour = outcome.pairs.difference, COLOURS[outcome.verdict]
     label = f"{contrast_title(outcome).replace(PLAIN, '')} (n = {gap.n})"
-    parts = [text(LABELS - 12, y + 4, label, anchor="end")]
+    clear = 'stroke="#ffffff" stroke-width="4" paint-order="stroke"'  # of the lines behind it
+    parts = [f"<g {clear}>{text(16, y - 14, label)}</g>"]
     if gap.low is not None and gap.high is not None:
         parts.append(_interval(x(gap.low), x(gap.high), y, colour))
     parts.append(f'<circle cx="{x(gap.mean):.1f}" cy="{y:.1f}" r="5" fill="{colour}"/>')
@@ -120,7 +121,7 @@ def _row(outcome: Outcome, x: Scale, y: float) -> str:
 
 def _interval(low: float, high: float, y: float, colour: str) -> str:
     """A line between two places; an end outside the axis is an arrow at its edge."""
-    left, right = max(low, LABELS), min(high, EVIDENCE_WIDTH - RIGHT)
+    left, right = max(low, EDGE), min(high, EVIDENCE_WIDTH - EDGE)
     drawn = [f"M{left:.1f} {y:.1f}H{right:.1f}"]
     drawn += [f"M{left + 6:.1f} {y - 5:.1f}l-6 5l6 5"] * (left > low)
     drawn += [f"M{right - 6:.1f} {y - 5:.1f}l6 5l-6 5"] * (right < high)
@@ -140,8 +141,8 @@ def _verdicts(y: float, rows: Sequence[Outcome]) -> str:
             continue
         parts.append(f'<circle cx="{x + 5:.1f}" cy="{y - 4:.1f}" r="5" fill="{colour}"/>')
         parts.append(text(x + 16, y, verdict))
-        x += 40 + 6.6 * len(verdict)
-    return "".join([*parts, _diamond(x + 6, y - 4), text(x + 20, y, "the paper's figure")])
+        x += 30 + 6.2 * len(verdict)
+    return "".join([*parts, _diamond(x + 6, y - 4), text(x + 18, y, "paper")])
 
 
 # --- the features: four panels, a line for each method -------------------------------------------

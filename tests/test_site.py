@@ -50,10 +50,21 @@ def address(site: Path) -> Iterator[str]:
     server.server_close()
 
 
-def test_every_public_name_is_in_the_reference(site: Path) -> None:
+def test_every_public_name_and_method_is_in_the_reference(site: Path) -> None:
     html = (site / "api.html").read_text("utf-8")
     for name in linsep.__all__:
         assert f'id="linsep.{name}"' in html, name
+    for name in [
+        "fit",
+        "partial_fit",
+        "predict",
+        "predict_proba",
+        "novelty",
+        "save",
+        "load",
+        "export",
+    ]:
+        assert f'id="linsep.IncrementalClassifier.{name}"' in html, name
     assert 'id="linsep.avalanche.BFPPlugin"' in html
 
 
@@ -83,6 +94,12 @@ def test_every_page_is_reached_from_the_navigation(site: Path) -> None:
     pages = {page.relative_to(site).as_posix() for page in site.rglob("*.html")}
     apart = {page for page in pages if page.startswith("source/")} | {"404.html", "index.html"}
     assert pages - apart <= linked, sorted(pages - apart - linked)
+
+
+def test_cells_name_their_columns(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        labels = re.findall(r'data-label="([^"]*)"', page.read_text("utf-8"))
+        assert not [label for label in labels if "&lt;" in label], page.name
 
 
 def test_every_page_is_described(site: Path) -> None:

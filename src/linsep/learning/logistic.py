@@ -7,7 +7,7 @@ objective is scikit-learn's,
 
 minimised by L-BFGS until strong convexity bounds the distance to the minimum. At the same distance
 it is 1.7 (d = 512) to 3.4 (d = 64) times faster than scikit-learn's, whose L-BFGS does not rotate
-the features (docs/performance.md); with few rows or two classes scikit-learn's is faster.
+the features (benchmarks/README.md); with few rows or two classes scikit-learn's is faster.
 """
 
 from collections import deque
