@@ -22,6 +22,7 @@ from tests.helpers.browser import requests, severe
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
+CLASSIFIER = ("fit", "partial_fit", "predict", "predict_proba", "novelty", "save", "load", "export")
 PATIENCE = 60  # seconds, on a machine with other work
 
 
@@ -54,16 +55,7 @@ def test_every_public_name_and_method_is_in_the_reference(site: Path) -> None:
     html = (site / "api.html").read_text("utf-8")
     for name in linsep.__all__:
         assert f'id="linsep.{name}"' in html, name
-    for name in [
-        "fit",
-        "partial_fit",
-        "predict",
-        "predict_proba",
-        "novelty",
-        "save",
-        "load",
-        "export",
-    ]:
+    for name in CLASSIFIER:
         assert f'id="linsep.IncrementalClassifier.{name}"' in html, name
     assert 'id="linsep.avalanche.BFPPlugin"' in html
 
