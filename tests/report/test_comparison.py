@@ -1,4 +1,4 @@
-"""Figures of variants compared: gains with their intervals, and accuracy against cost."""
+"""Figures of variants compared: looks, gains with their intervals, and accuracy against cost."""
 
 import csv
 import io
@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from linsep.report import style
-from linsep.report.canvas import Figure
+from linsep.methods import ADDONS, METHODS
+from linsep.report.canvas import MARKERS, Figure, house, looks
 from linsep.report.draw_comparison import cost
 from linsep.report.draw_comparison import gains as figures
 from linsep.report.gather import LoadedRuns, load_runs
 from linsep.report.words import costs
 from linsep.storage.store import Store
+from linsep.testing import BACKWARD
 from tests.helpers.made_runs import make_run, spend
 
 BASE = [50.0, 52.0, 47.0, 55.0]
@@ -36,8 +37,8 @@ def rows(one: Figure) -> list[dict[str, str]]:
 
 
 def panels(one: Figure) -> list[Any]:
-    with style.house():
-        return list(one.draw().drawing.axes)
+    with house():
+        return list(one.drawn().drawing.axes)
 
 
 def test_every_gain_is_the_mean_difference_with_its_interval(tmp_path: Path) -> None:
@@ -73,27 +74,12 @@ def test_the_lines_are_the_table(tmp_path: Path) -> None:
         }  # ER itself gains nothing
 
 
-def test_an_interval_from_two_pairs_does_not_hide_the_others(tmp_path: Path) -> None:
-    one = gains(tmp_path)
-    narrow = panels(one)[0].get_xlim()
-    for seed, gap in enumerate((1.0, 5.0)):
-        make_run(tmp_path, "er+bfp2", seed, BASE[seed] + gap)
-    (wider,) = figures(load_runs(Store(tmp_path).select()))
-    where = {"protocol": "Class-IL", "metric": "FAA", "method": "ER + BFP-2"}
-    (row,) = [r for r in rows(wider) if r.items() >= where.items()]
-    axes = panels(wider)[0]
-    assert float(row["low"]) < 3 * narrow[0]
-    assert axes.get_xlim() == pytest.approx(narrow)
-    assert {line.get_marker() for line in axes.lines} >= {"<", ">"}
-    assert "arrow" in wider.caption
-    assert "arrow" not in one.caption
-
-
-def test_one_seed_has_a_gain_and_no_interval(tmp_path: Path) -> None:
-    one = gains(tmp_path, seeds=1)
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_below_three_seeds_there_is_a_gain_and_no_interval(tmp_path: Path, seeds: int) -> None:
+    one = gains(tmp_path, seeds=seeds)
     assert [row["low"] for row in rows(one)] == [""] * 12
-    assert "One seed is too few for an interval." in one.caption
-    assert "single seeds" not in one.caption
+    assert "Fewer than 3 seeds are too few for an interval." in one.caption
+    assert ("single seeds" in one.caption) == (seeds > 1)
     one.svg()
 
 
@@ -101,6 +87,23 @@ def test_without_a_pair_there_is_no_plot(tmp_path: Path) -> None:
     make_run(tmp_path, "er", 0, 50.0)
     make_run(tmp_path, "derpp+bfp", 0, 60.0)
     assert figures(load_runs(Store(tmp_path).select())) == []
+
+
+# --- looks ---------------------------------------------------------------------------------------
+
+
+def test_known_methods_can_be_told_apart_without_colours_too() -> None:
+    for addons in MARKERS.values():
+        assert set(addons) <= set(ADDONS)
+    variants = [(m, m) for base in METHODS for m in (base, *(f"{base}+{t}" for t in BACKWARD))]
+    found = looks(variants)
+    known = [m for base in METHODS for m in (base, f"{base}+bfp") if base != "jt"]
+    assert len({(found[m, m].colour, found[m, m].marker) for m in [*known, "jt"]}) == len(known) + 1
+    for base in METHODS:
+        own = [found[m, m] for m in (base, *(f"{base}+{t}" for t in BACKWARD))]
+        assert len({look.colour for look in own}) == 1
+        assert len({look.marker for look in own}) == 4
+        assert {look.dash for look in own[1:]}.isdisjoint({own[0].dash})
 
 
 # --- cost ----------------------------------------------------------------------------------------
@@ -133,14 +136,11 @@ def test_the_frontier_has_what_nothing_beats(tmp_path: Path) -> None:
 
 def test_marks_stand_at_their_costs_and_the_line_is_the_frontier(tmp_path: Path) -> None:
     one = drawn(tmp_path)
-    with style.house():
-        canvas = one.draw()
+    with house():
+        canvas = one.drawn()
     for axes in canvas.drawing.axes:
         marks = {line.get_label(): line for line in axes.lines if line.get_marker() != "None"}
-        for label in ("ER", "DER"):  # of equal cost: side by side
-            assert marks[label].get_xdata()[0] == pytest.approx(2.0, abs=0.1)
-        assert marks["ER"].get_xdata()[0] != marks["DER"].get_xdata()[0]
-        assert marks["DER++"].get_xdata()[0] == 3.0
+        assert [marks[label].get_xdata()[0] for label in ("ER", "DER", "DER++")] == [2.0, 2.0, 3.0]
         (line,) = [line for line in axes.lines if line.get_label() == "frontier"]
         assert list(line.get_xdata())[:3] == [1.0, 2.0, 4.7]
         assert list(line.get_ydata()) == [20.5, 50.5, 60.5, 60.5]
@@ -152,6 +152,7 @@ def test_a_run_alone_has_the_table_and_no_picture(tmp_path: Path) -> None:
     spend(make_run(tmp_path, "er", 0, 50.0), 2.0)
     alone = load_runs(Store(tmp_path).select())
     assert cost(alone.blocks[0]) is None
-    found = costs(alone)
+    found, note = costs(alone)
     assert found is not None
+    assert "relative compute: images through the nets" in note
     assert found.rows[0][:2] == ["ER", 2.0]

@@ -1,11 +1,11 @@
 """Finished runs as one page that can be mailed, and as files of figures.
 
     gather      from run folders to data, sorted into blocks and variants
-    style       a method's name, colour and marker; how figures look
-    canvas      a matplotlib figure with spots to point at; from it to SVG, PDF, PNG
-    lines       lines with bands over seeds, and the table of what is drawn
-    draw_*      from data to figures: accuracies, variants compared, features, heads, memories
-    words       sentences and tables about the runs, and the commands that make them again
+    canvas      how methods look; a figure, its SVG, PDF or PNG, and spots to point at
+    lines       means over seeds as lines or dots, and the table of what is drawn
+    draw_*      from data to figures: accuracies, variants compared, analyses
+    answer      the question, its answer in tiles and sentences, and the table of results
+    words       tables about settings, costs and environments, and the commands to repeat the runs
     page        the sections in order, and their HTML; template.html.j2, report.css and report.js
 
 matplotlib and jinja2 (`pip install 'linsep[plot]'`) are imported where something is drawn or

@@ -1,30 +1,64 @@
-"""A drawing with spots to point at, and its files: SVG, PDF, PNG.
+"""How figures look, and how one becomes SVG, PDF or PNG.
 
-A spot is a place in the drawing with a text that is shown there on hover, by touch or by keyboard.
-The same drawing gives the same bytes. Colours that are black come out as the colour of the text
-around the drawing.
+A base method has a colour and a marker, the same in every figure of every report; add-ons keep the
+colour and have dashes and markers of their own. Colours are Okabe and Ito's, which colour-blind
+readers can tell apart, without yellow, which cannot be seen on white. Black is written as the
+colour of the page's text, so that it turns white in the dark.
 """
 
 import io
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from html import escape
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+from xml.etree import ElementTree
+from zlib import crc32
 
 from ..compare.tables import Table
-from . import style
+from ..optional import needed
+from ..settings.catalogue import METHODS
 
+PALETTE = {
+    "blue": "#0072B2", "orange": "#E69F00", "green": "#009E73", "purple": "#CC79A7",
+    "sky": "#56B4E9", "red": "#D55E00", "grey": "#999999", "ink": "#000000",
+}  # fmt: skip
+BLUE, INK = PALETTE["blue"], PALETTE["ink"]
+DIM = "#7f7f7f"  # for what should be seen less, on white and on black
+
+# Markers of add-ons, by the base's: two bases that share a colour share none of these.
+MARKERS = {
+    "o": {"bfp": "s", "bfp2": "v", "fd": "^"},
+    "P": {"bfp": "p", "bfp2": "<", "fd": ">"},
+    "X": {"bfp": "H", "bfp2": "d", "fd": "*"},
+}
+MORE = ("D", "p", "<", ">", "*", "X", "H")  # of further variants of one method
+DASHES = ("-", "--", ":", "-.")
+
+TEXT = 9.0  # points of the smallest text
+RC = {
+    "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "pdf.fonttype": 42,
+    "text.parse_math": False,
+    "font.size": TEXT, "axes.titlesize": TEXT, "axes.labelsize": TEXT, "legend.fontsize": TEXT,
+    "xtick.labelsize": TEXT, "ytick.labelsize": TEXT, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.grid": True, "grid.color": DIM, "grid.alpha": 0.25,
+    "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.5, "lines.markersize": 4.0,
+    "legend.frameon": False, "figure.dpi": 72.0, "axes.linewidth": 0.7,
+    "image.interpolation": "none", "image.composite_image": False, "axes.unicode_minus": True,
+    "axes.titlelocation": "left", "axes.formatter.useoffset": False, "figure.facecolor": "none",
+    "axes.facecolor": "none", "savefig.facecolor": "none", "path.simplify": True,
+    "xtick.major.size": 0, "ytick.major.size": 0,
+}  # fmt: skip
 Share = Literal["", "x", "y", "xy"]  # axes that panels have in common
 Room = Literal["third", "half", "whole"]  # of a page, at least; a phone shows one after the other
-WIDTHS: dict[Room, float] = {"third": 4.1, "half": 6.4, "whole": 10.4}  # inches
+WIDTHS: dict[Room, float] = {"third": 3.5, "half": 6.0, "whole": 8.8}  # inches
 READABLE = 11.0  # pixels of the smallest text, below which a drawing scrolls instead of shrinking
 LARGEST = 15.0  # pixels of the smallest text, beyond which a drawing stops growing
-Size = tuple[float, float]
-Axes = Any  # matplotlib's, which is imported only where something is drawn
 NEAR = 6.0  # points around a spot that belong to it
+Axes = Any  # matplotlib's, which is imported only where something is drawn
 UNSAID = {  # by format, what a file would tell of when and how it was made
     "svg": dict.fromkeys(("Date", "Creator", "Format", "Type")),
     "pdf": dict.fromkeys(("CreationDate", "Creator")),
@@ -33,13 +67,98 @@ UNSAID = {  # by format, what a file would tell of when and how it was made
 FORMATS = tuple(UNSAID)
 
 
+# --- looks ---------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class Spot:
-    axes: Any
-    x: float
-    y: float
+class Look:
+    colour: str
+    marker: str
+    dash: str
+    variant: str = ""  # the entry of the page's legend that it is of
+
+    @property
+    def gid(self) -> str | None:
+        """The mark of a variant's parts in a drawing, by which the page's script finds them."""
+        return f"variant-{self.variant}" if self.variant else None
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What matplotlib is told of everything that belongs to the variant."""
+        return {"color": self.colour, "gid": self.gid}
+
+
+def looks(variants: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Look]:
+    """Return the look of every (method, label); variants of one method differ in dashes."""
+    found: dict[tuple[str, str], Look] = {}
+    before: dict[str, int] = {}
+    for method, label in dict.fromkeys(variants):  # the same variant may be in several blocks
+        base, *addons = method.split("+")
+        number = before.setdefault(method, 0)
+        before[method] += 1
+        colour, marker = _base_look(base)
+        if addons:
+            marker = MARKERS.get(marker, MARKERS["o"]).get(addons[-1], "d")
+        if number:
+            others = [m for m in MORE if m != marker]
+            marker = others[(number - 1) % len(others)]
+        dash = DASHES[(bool(addons) + number) % len(DASHES)]
+        found[method, label] = Look(colour, marker, dash, str(len(found)))
+    return found
+
+
+def _base_look(base: str) -> tuple[str, str]:
+    """A method's colour and marker, which depend on its name alone."""
+    if base in METHODS:
+        colour, marker = METHODS[base].look
+        return PALETTE[colour], marker
+    return list(PALETTE.values())[crc32(base.encode()) % len(PALETTE)], "h"
+
+
+def shades(name: str, low: float, high: float, n: int) -> list[str]:
+    """Colours from a part of one of matplotlib's colour maps."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colormaps[name](low + (high - low) * i / max(1, n - 1))) for i in range(n)]
+
+
+def clean(text: str, longest: int = 60) -> str:
+    """On one line, without what XML does not allow, and not too long for a label."""
+    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def slug(*texts: str) -> str:
+    """A file's name, of letters, digits, '+', '-' and '_' only; at most 60 of each text.
+
+    Two different texts may give the same name, to which `numbered` then adds a number.
+    """
+    parts = (re.sub(r"[^A-Za-z0-9+_]+", "-", text).strip("-")[:60] for text in texts)
+    return "-".join(filter(None, parts))
+
+
+@contextmanager
+def house(figure: str = "") -> Iterator[None]:
+    """Within it matplotlib draws in this style, with ids in SVG that are the figure's own."""
+    matplotlib = needed("matplotlib", "a report")
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's fonts have it
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(RC | {"svg.hashsalt": f"linsep {figure}"})
+        yield
+
+
+# --- figures -------------------------------------------------------------------------------------
+
+
+class Spot(NamedTuple):
+    """A place in a drawing whose text is shown there on hover, by touch or by keyboard."""
+
+    axes: Axes
+    place: tuple[float, float]
     text: str
-    size: Size | None = None  # of a cell around (x, y), in data units; else round
+    size: tuple[float, float] | None = None  # of a cell around it, in data units; else round
     variant: str = ""  # that it comes and goes with
 
 
@@ -52,7 +171,7 @@ class Canvas:
         size = WIDTHS[room], height
         self.drawing: Any = Drawing(figsize=size, layout="constrained", dpi=72)
         self.spots: list[Spot] = []
-        self.grids: list[Any] = []  # axes whose cells are found in the figure's table
+        self.grids: list[Axes] = []  # whose cells are found in the figure's table
 
     def panels(
         self, titles: Collection[str] = ("",), columns: int = 0, *, share: Share = ""
@@ -68,34 +187,35 @@ class Canvas:
             axes.set_axis_off()
         return list(made[: len(titles)])
 
-    def spot(
-        self, axes: Axes, x: float, y: float, text: str, size: Size | None = None, variant: str = ""
-    ) -> None:
-        self.spots.append(Spot(axes, x, y, text, size, variant))
-
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """What a report shows and `linsep figures` writes."""
+    """A drawing, its caption, and the table of the numbers that are drawn."""
 
     name: str  # of its files, and unique in a report
     title: str
     caption: str
-    draw: Callable[[], Canvas]
+    draw: Callable[[Canvas], None]
     data: Table
-    room: Room = "third"
-    variants: Sequence[str] = ()  # it comes and goes with these; () if it is about all of them
+    room: Room = "whole"
+    height: float = 3.6  # inches
+    variant: str = ""  # that it comes and goes with; "" if it is about all of them
+
+    def drawn(self) -> Canvas:
+        canvas = Canvas(self.room, self.height)
+        self.draw(canvas)
+        return canvas
 
     def svg(self) -> str:
-        with style.house(self.name):
-            return _svg(self.draw(), self.title)
+        with house(self.name):
+            return _svg(self.drawn(), self.title)
 
     def file(self, format_: str) -> bytes:
         if format_ == "svg":
             return self.svg().encode()
         out, look = io.BytesIO(), {"dpi": 200, "facecolor": "white"} if format_ == "png" else {}
-        with style.house():
-            self.draw().drawing.savefig(out, format=format_, metadata=UNSAID[format_], **look)
+        with house():
+            self.drawn().drawing.savefig(out, format=format_, metadata=UNSAID[format_], **look)
         return out.getvalue()
 
 
@@ -109,7 +229,7 @@ def numbered(figures: Sequence[Figure]) -> list[Figure]:
     return list(found.values())
 
 
-def swatch(look: style.Look) -> str:
+def swatch(look: Look) -> str:
     """A line and its marker, as legends show them, as a small SVG."""
     from matplotlib.markers import MarkerStyle
 
@@ -118,7 +238,7 @@ def swatch(look: style.Look) -> str:
     scale = 4.4 / max(abs(v) for v in path.get_extents().get_points().ravel())
     outline: Any = path.to_polygons()[0]
     points = "L".join(f"{14 + scale * x:.2f} {6 - scale * y:.2f}" for x, y in outline)
-    colour = "currentColor" if look.colour == style.INK else look.colour
+    colour = "currentColor" if look.colour == INK else look.colour
     dashes = {"--": "6 3", ":": "2 3", "-.": "6 3 2 3"}.get(look.dash, "none")
     return (
         f'<svg width="28" height="12" viewBox="0 0 28 12" aria-hidden="true"><path d="M0 6H28" '
@@ -131,57 +251,94 @@ def swatch(look: style.Look) -> str:
 
 
 def _svg(canvas: Canvas, title: str) -> str:
-    """matplotlib's SVG with the page's colours, data-variant instead of ids, and the spots."""
+    """matplotlib's SVG at half its size, in the page's colours, with variants' parts and spots."""
     out = io.StringIO()
     canvas.drawing.savefig(out, format="svg", metadata=UNSAID["svg"])
-    text = re.sub(r"<!--.*?-->|(?<=>)\s+(?=<)", "", out.getvalue())
-    text = re.sub(r"<[^>]*>", _for_the_page, text)
+    root = ElementTree.fromstring(out.getvalue())
     width, height = (72 * inches for inches in canvas.drawing.get_size_inches())
-    least, most = (pixels / style.TEXT * width for pixels in (READABLE, LARGEST))
-    root = (
-        f'<svg role="img" aria-label="{escape(style.clean(title, 200))}" fill="currentColor" '
-        f'style="min-width:{math.ceil(least)}px;max-width:{math.floor(most)}px"'
-    )
-    body = text[text.index("<svg") + len("<svg") : text.rindex("</svg>")]
-    return f"{root}{body}{_grids(canvas, height)}{_spots(canvas, height)}</svg>\n"
+    styles: dict[str, str] = {}
+    (root,) = _tidy(root, styles)
+    sheet = "".join(f".{name}{{{text}}}" for name, text in styles.items())
+    ElementTree.SubElement(root, "style").text = sheet
+    least, most = (pixels / TEXT * width for pixels in (READABLE, LARGEST))
+    root.attrib |= {
+        "xmlns": "http://www.w3.org/2000/svg", "role": "img", "aria-label": clean(title, 200),
+        "fill": "currentColor", "font-size": f"{TEXT:g}",
+        "font-family": "'DejaVu Sans', sans-serif", "stroke-linejoin": "round",
+        "style": f"min-width:{math.ceil(least)}px;max-width:{math.floor(most)}px",
+    }  # fmt: skip
+    _add_spots(root, canvas, height)
+    return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _for_the_page(tag: re.Match[str]) -> str:
-    """A tag in the page's colours, with the variant that it belongs to, and with short numbers."""
-    text = tag[0].replace("#000000", "currentColor")
-    text = re.sub(r' id="(variant|key)-(\d+)"', r' class="\1" data-variant="\2"', text)
-    text = re.sub(r' id="[\w.]+_\d+"', "", text)  # of groups, alike in every drawing
-    return re.sub(r"(?<=\d\.\d\d)\d+", "", text)
+def _tidy(element: ElementTree.Element, styles: dict[str, str]) -> list[ElementTree.Element]:
+    """The element with short numbers and its style as a class; of a bare group its children.
+
+    A class is named after its declarations, so that two figures on a page cannot clash.
+    """
+    kept = [part for child in element for part in _tidy(child, styles)]
+    element[:] = [part for part in kept if part.tag not in ("metadata", "style")]
+    element.tag = element.tag.rpartition("}")[2]
+    given = {name.rpartition("}")[2]: value for name, value in element.attrib.items()}
+    for name in ("d", "x", "y") & given.keys():
+        given[name] = " ".join(map(_short, given[name].split())).replace(" L ", "L")
+    if given.get("transform", "").startswith("rotate(-0 "):
+        del given["transform"]
+    classes, style = list[str](), _declarations(given.pop("style", ""))
+    if style == "fill:none":
+        return []  # a background
+    if style:
+        classes.append(f"s{crc32(style.encode()):x}")
+        styles[classes[0]] = style
+    if element.tag in ("g", "text"):
+        kind, _, variant = given.pop("id", "").partition("-")
+        if kind in ("variant", "key"):
+            classes.append(kind)
+            given["data-variant"] = variant
+    element.attrib = given | ({"class": " ".join(classes)} if classes else {})
+    element.text, element.tail = (element.text or "").strip("\n") or None, None
+    return list(element) if element.tag == "g" and not element.attrib else [element]
 
 
-def _spots(canvas: Canvas, height: float) -> str:
-    parts = []
-    for spot in canvas.spots:
-        text = escape(style.clean(spot.text, 200))
-        if spot.size is None:
-            x, y = spot.axes.transData.transform((spot.x, spot.y))
-            shape, sides = "circle", f'cx="{x:.2f}" cy="{height - y:.2f}" r="{NEAR:g}"'
-        else:
-            w, h = spot.size
-            corners = [(spot.x + s * w, spot.y + s * h) for s in (-0.5, 0.5)]
-            shape, sides = "rect", _rect(spot.axes.transData.transform(corners), height)
-        variant = f' data-variant="{spot.variant}"' if spot.variant else ""
-        parts.append(f"<{shape}{variant} {sides}><title>{text}</title></{shape}>")
-    return f'<g class="spots" fill="transparent">{"".join(parts)}</g>' if parts else ""
+def _short(token: str) -> str:
+    """A number of a drawing with as many digits as can be seen; letters of paths stay."""
+    try:
+        value = float(token)
+    except ValueError:
+        return token
+    return f"{round(value, 2 if abs(value) < 10 else 1):g}"
 
 
-def _grids(canvas: Canvas, height: float) -> str:
-    """A field whose cells' texts a script finds in the figure's table: one shape for thousands."""
-    parts = []
+def _declarations(style: str) -> str:
+    """A style without what the root says for all, and black as the colour of the page's text."""
+    parts = (part.strip().replace(": ", ":") for part in style.split(";"))
+    said = ("font-family", f"font-size:{TEXT:g}px", f"font:{TEXT:g}px")
+    kept = (part for part in parts if part and not part.startswith(said))
+    return ";".join(kept).replace("#000000", "currentColor")
+
+
+def _add_spots(root: ElementTree.Element, canvas: Canvas, height: float) -> None:
+    """The spots, and for each grid a field whose cells a script looks up in the figure's table."""
     for axes in canvas.grids:
-        box = _rect(axes.get_window_extent().get_points(), height)
-        side = len(axes.images[0].get_array())
-        parts.append(f'<rect class="grid" data-side="{side}" {box} fill="transparent"/>')
-    return "".join(parts)
+        sides = _sides(axes.get_window_extent().get_points(), height)
+        more = {"class": "grid", "data-side": str(len(axes.images[0].get_array()))}
+        ElementTree.SubElement(root, "rect", more | sides | {"fill": "transparent"})
+    group = ElementTree.SubElement(root, "g", {"class": "spots", "fill": "transparent"})
+    for spot in canvas.spots:
+        given = {"data-variant": spot.variant} if spot.variant else {}
+        (x, y), (w, h) = spot.place, spot.size or (0, 0)
+        corners = spot.axes.transData.transform([(x + s * w, y + s * h) for s in (-0.5, 0.5)])
+        if spot.size:
+            given |= _sides(corners, height)
+        else:
+            x, y = corners[0]
+            given |= {"cx": f"{x:.1f}", "cy": f"{height - y:.1f}", "r": f"{NEAR:g}"}
+        shape = ElementTree.SubElement(group, "rect" if spot.size else "circle", given)
+        ElementTree.SubElement(shape, "title").text = clean(spot.text, 200)
 
 
-def _rect(corners: Any, height: float) -> str:
+def _sides(corners: Any, height: float) -> dict[str, str]:
     """Attributes of a rectangle between two corners, whose y counts from below."""
     (x0, x1), (y0, y1) = (sorted(values) for values in zip(*corners, strict=True))
     sides = {"x": x0, "y": height - y1, "width": x1 - x0, "height": y1 - y0}
-    return " ".join(f'{name}="{value:.2f}"' for name, value in sides.items())
+    return {name: f"{value:.1f}" for name, value in sides.items()}

@@ -1,10 +1,14 @@
-"""Accuracies and losses as tasks come: averages over tasks, forgetting, matrices, confusion, and
-the loss terms of training."""
+"""Figures of what runs measured: accuracy over tasks, forgetting, matrices, confusion, losses, and
+what is in the memory at the end."""
 
+import base64
+import io
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import accumulate, chain, product
 from typing import Any
 
 import numpy as np
@@ -13,26 +17,14 @@ from ..compare import statistics
 from ..compare.naming import is_bound
 from ..compare.tables import Table, Value
 from ..learning.metrics import PROTOCOLS
-from . import style
-from .canvas import Axes, Canvas, Figure, Room
-from .gather import Block, Matrix, Run, VariantRuns
-from .lines import (
-    Points,
-    Series,
-    borders,
-    by_variant,
-    legend,
-    lines_figure,
-    plot,
-    spread_note,
-    table,
-)
+from ..settings.catalogue import ADDONS
+from . import lines
+from .canvas import BLUE, DIM, INK, Axes, Canvas, Figure, Room, Spot, clean
+from .gather import Block, Matrix, Memory, Run, VariantRuns
 
 NAMED = 24  # classes or tasks up to which every one is named
-SMALL = 6  # tasks up to which the numbers of two matrices fit into a third of the page
+SMALL = 6  # tasks up to which two matrices fit into a third of the page
 NUMBERED = 10  # tasks up to which every cell has its number in it
-LIGHT = 0.62  # share from which a cell is so light that its text is dark
-DARK_TEXT, LIGHT_TEXT = "#111111", "#ffffff"
 
 
 # --- over tasks ----------------------------------------------------------------------------------
@@ -42,7 +34,7 @@ def over_tasks(block: Block) -> Figure | None:
     """Mean accuracy on the tasks seen so far, after each task."""
     bound = any(is_bound(variant.variant.method) for variant in block.variants)
     joint = " Joint training (JT) sees all data at once, so it is a single point." if bound else ""
-    return lines_figure(
+    return lines.lines_figure(
         block,
         "accuracy-over-tasks",
         "Average accuracy on the tasks learned so far",
@@ -54,14 +46,14 @@ def over_tasks(block: Block) -> Figure | None:
 
 def forgetting(block: Block) -> Figure | None:
     """The values that FF is the mean of."""
-    return lines_figure(
+    return lines.lines_figure(
         block,
         "forgetting",
         "Forgetting of each task",
         "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
         "final forgetting (FF) is the mean over these tasks. Below 0 a task got better at the end.",
         _panels(block, forgotten),
-        panel="protocol", x="task", y="forgetting", unit=" %", digits=1,
+        panel="protocol", x="task", y="forgetting", unit=" %", joined=False,
     )  # fmt: skip
 
 
@@ -81,15 +73,15 @@ def forgotten(matrix: Matrix) -> Iterator[tuple[float, float]]:
             yield i + 1, 100 * (max(peaks) - final)
 
 
-def _panels(block: Block, points: Callable[[Matrix], Points]) -> dict[str, list[Series]]:
+def _panels(
+    block: Block, points: Callable[[Matrix], lines.Points]
+) -> dict[str, list[lines.Series]]:
     """A line for each variant and protocol, of points that each seed's matrix gives."""
 
-    def of(protocol: str) -> Callable[[VariantRuns], Points]:
-        return lambda variant: (
-            point for matrix in variant.matrices(protocol) for point in points(matrix)
-        )
+    def of(protocol: str) -> Callable[[VariantRuns], lines.Points]:
+        return lambda variant: chain(*map(points, variant.matrices(protocol)))
 
-    return {shown: by_variant(block, of(protocol)) for protocol, shown in PROTOCOLS.items()}
+    return {shown: lines.by_variant(block, of(protocol)) for protocol, shown in PROTOCOLS.items()}
 
 
 # --- matrices ------------------------------------------------------------------------------------
@@ -97,8 +89,8 @@ def _panels(block: Block, points: Callable[[Matrix], Points]) -> dict[str, list[
 
 def matrices(variant: VariantRuns) -> Figure | None:
     """Draw the accuracy matrices: Class-IL and Task-IL, after each task on each task."""
-    mean = ", mean over seeds" if variant.averaged else ""
-    caption = f"Accuracy in %{mean}: row = after learning a task, column = on a task."
+    caption = "Accuracy in %: row = after learning a task, column = on a task."
+    caption += " Mean over seeds." if variant.averaged else ""
     found = {shown: variant.matrices(protocol) for protocol, shown in PROTOCOLS.items()}
     return heat_maps(variant, "accuracy-matrix", caption, {k: v for k, v in found.items() if v})
 
@@ -121,24 +113,24 @@ def heat_maps(
         return None
     room: Room = "third" if max(map(len, means.values())) <= SMALL else "half"
 
-    def draw() -> Canvas:
-        canvas = Canvas(room, 2.35 if room == "third" else 3.4)
+    def draw(canvas: Canvas) -> None:
         for axes, values in zip(canvas.panels(means), means.values(), strict=True):
             _heat(canvas, axes, values)
-        return canvas
 
     data = Table(["panel", "after task", "on task", "accuracy %", "std", "n"], rows)
-    return Figure(
-        variant.named(kind), variant.title, caption, draw, data, room, [variant.look.variant]
-    )
+    return variant.figure(kind, caption, draw, data, room, 2.0 if room == "third" else 3.2)
 
 
 def _image(axes: Axes, values: np.ndarray) -> Any:
-    """Percentages as colours, with nothing around them."""
+    """Percentages as a colour that gets stronger; 0 is the paper."""
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
+
+    blue = to_rgb(BLUE)
     axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    return axes.imshow(values, vmin=0, vmax=100)
+    axes.spines[:].set_color(DIM)
+    axes.spines[:].set_visible(True)
+    strength = LinearSegmentedColormap.from_list("strength", [(*blue, 0.0), (*blue, 0.85)])
+    return axes.imshow(values, vmin=0, vmax=100, cmap=strength)
 
 
 def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) -> None:
@@ -152,13 +144,10 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
     for t, i in product(range(size), repeat=2):
         if (value := values[t][i]) is None:
             continue
-        canvas.spot(axes, i, t, f"after task {t + 1}, on task {i + 1}: {value:.1f} %", (1, 1))
+        said = f"after task {t + 1}, on task {i + 1}: {value:.1f} %"
+        canvas.spots.append(Spot(axes, (i, t), said, (1, 1)))
         if size <= NUMBERED:
-            shade = DARK_TEXT if value >= 100 * LIGHT else LIGHT_TEXT
-            axes.text(i, t, f"{value:.0f}", color=shade, ha="center", va="center")
-
-
-# --- confusion -----------------------------------------------------------------------------------
+            axes.text(i, t, f"{value:.0f}", color=INK, ha="center", va="center")
 
 
 def confusion(variant: VariantRuns) -> Figure | None:
@@ -169,29 +158,26 @@ def confusion(variant: VariantRuns) -> Figure | None:
         return None
     order, ends = _class_order(runs)
     counts = np.sum([np.array(run.confusion) for run in runs], axis=0)[np.ix_(order, order)]
-    names = [f"{c} {style.clean(runs[0].classes[c], 40)}" for c in order]
+    names = [f"{c} {clean(runs[0].classes[c], 40)}" for c in order]
     rows = [[name, *row] for name, row in zip(names, counts.tolist(), strict=True)]
     summed = ", summed over seeds" if variant.averaged else ""
+    ruled = "Lines are borders of tasks." if ends else "Seeds order the classes differently."
     caption = (
         f"Class-IL after the last task{summed}: rows are true classes, columns predicted ones; "
-        "colours are shares of a row. "
+        f"colours are shares of a row. {ruled}"
     )
-    caption += "Lines are borders of tasks." if ends else "Seeds order the classes differently."
 
-    def draw() -> Canvas:
-        canvas = Canvas("third", 3.5)
-        _confusion(canvas, canvas.panels()[0], counts, ends, names)
-        return canvas
+    def draw(canvas: Canvas) -> None:
+        (axes,) = canvas.panels()
+        shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
+        image = _image(axes, shares)
+        _name_classes(axes, names, ends)
+        bar = canvas.drawing.colorbar(image, ax=axes, shrink=0.7, label="% of the row")
+        bar.outline.set_edgecolor(DIM)
+        canvas.grids.append(axes)
 
     data = Table(["true class", *names], rows)
-    return Figure(
-        variant.named("confusion"),
-        variant.title,
-        caption,
-        draw,
-        data,
-        variants=[variant.look.variant],
-    )
+    return variant.figure("confusion", caption, draw, data, "third", 3.1)
 
 
 def _class_order(runs: Sequence[Run]) -> tuple[list[int], list[int]]:
@@ -204,70 +190,71 @@ def _class_order(runs: Sequence[Run]) -> tuple[list[int], list[int]]:
     return list(range(len(runs[0].classes))), []
 
 
-def _confusion(
-    canvas: Canvas, axes: Axes, counts: np.ndarray, ends: Sequence[int], names: Sequence[str]
-) -> None:
-    shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    image, size = _image(axes, shares), len(counts)
-    for end in ends[:-1]:
-        for line in (axes.axhline, axes.axvline):
-            line(end - 0.5, color="#ffffff", linewidth=0.8, alpha=0.8)
-    if size <= NAMED:
-        short = [style.clean(name.partition(" ")[2] or name, 14) for name in names]
-        axes.set_xticks(range(size), short, rotation=90)
-        axes.set_yticks(range(size), short)
+def _name_classes(axes: Axes, names: Sequence[str], ends: Sequence[int]) -> None:
+    """Classes, or tasks if there are many, at both axes, and lines between tasks."""
+    for end, line in product(ends[:-1], (axes.axhline, axes.axvline)):
+        line(end - 0.5, color=DIM, linewidth=0.6)
+    places, shown = list[float](), list[str]()
+    if len(names) <= NAMED:
+        places = list(range(len(names)))
+        shown = [clean(name.partition(" ")[2] or name, 14) for name in names]
     elif ends:
-        starts = [0, *ends[:-1]]
-        middles = [(a + b - 1) / 2 for a, b in zip(starts, ends, strict=True)]
+        places = [(a + b - 1) / 2 for a, b in zip([0, *ends[:-1]], ends, strict=True)]
         shown = [f"task {t + 1}" for t in range(len(ends))]
-        axes.set_xticks(middles, shown, rotation=90)
-        axes.set_yticks(middles, shown)
+    axes.set_xticks(places, shown, rotation=90)
+    axes.set_yticks(places, shown)
     axes.set_xlabel("predicted")
     axes.set_ylabel("true")
-    bar = canvas.drawing.colorbar(image, ax=axes, shrink=0.7, label="% of the row")
-    bar.outline.set_visible(False)
-    canvas.grids.append(axes)
 
 
 # --- losses --------------------------------------------------------------------------------------
 
 MOST_EPOCHS = 120  # that are drawn of one line
+WORDS = {
+    "ce": "cross-entropy", "bce": "binary cross-entropy", "ace": "cross-entropy (ACE)",
+    "replay": "replayed", "lode": "LODE:",
+} | {name: entry.title for name, entry in ADDONS.items()}  # fmt: skip
+
+
+def in_words(term: str) -> str:
+    """'replay_ce' as 'Replayed cross-entropy'."""
+    words = " ".join(WORDS.get(part, part) for part in term.split("_"))
+    return words[:1].upper() + words[1:]
 
 
 def losses(block: Block) -> Figure | None:
     """A panel for each term, variants as lines, over all epochs of all tasks."""
-    terms = {
-        t: None for a in block.variants for r in a.runs for e in _epochs(r) for t in e["losses"]
-    }
-    panels = {term: by_variant(block, partial(_of_term, term), each=False) for term in terms}
-    panels = {term: lines for term, lines in panels.items() if lines}
+    runs = [run for variant in block.variants for run in variant.runs]
+    terms = dict.fromkeys(t for run in runs for event in _epochs(run) for t in event["losses"])
+    drawn = {in_words(t): lines.by_variant(block, partial(_of_term, t), each=False) for t in terms}
+    panels = {term: curves for term, curves in drawn.items() if curves}
     if not panels:
         return None
     ends = max((_task_ends(variant.runs[0]) for variant in block.variants), key=len)
+    columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
 
-    def draw() -> Canvas:
-        columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
-        canvas = Canvas("whole", 2.6 * math.ceil(len(panels) / columns) + 0.6)
+    def draw(canvas: Canvas) -> None:
         grid = canvas.panels(panels, columns, share="x")
-        for axes, lines in zip(grid, panels.values(), strict=True):
-            plot(canvas, axes, lines, "epoch {:g}".format, digits=4)
-            borders(axes, [end + 0.5 for end in ends[:-1]])
+        for axes, curves in zip(grid, panels.values(), strict=True):
+            lines.plot(canvas, axes, curves, "epoch {:g}".format, digits=4)
+            lines.borders(axes, [end + 0.5 for end in ends[:-1]])
             axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+            axes.xaxis.get_major_locator().set_params(integer=True)
         for axes in grid[-columns:]:
             axes.set_xlabel("epoch, over all tasks")
             axes.tick_params(labelbottom=True)
-        legend(canvas, grid)
-        return canvas
+        lines.legend(canvas, grid)
 
     caption = (
         "Each term before its weight, mean over the steps of an epoch. Dashed lines are borders of "
-        f"tasks.{spread_note(panels.values())}"
+        f"tasks.{lines.spread_note(panels.values())}"
     )
-    data, title = table(panels, panel="term", x="epoch", y="loss"), "Loss terms over training"
-    return Figure(block.named("losses"), block.titled(title), caption, draw, data, "whole")
+    data = lines.table(panels, panel="term", x="epoch", y="loss")
+    height = 2.3 * math.ceil(len(panels) / columns) + 0.6
+    return block.figure("losses", "Loss terms over training", caption, draw, data, height)
 
 
-def _of_term(term: str, variant: VariantRuns) -> Points:
+def _of_term(term: str, variant: VariantRuns) -> lines.Points:
     """(number of the epoch, value) of all seeds; of many epochs only some."""
     every = [
         (number, event["losses"][term])
@@ -285,5 +272,79 @@ def _epochs(run: Run) -> list[Mapping[str, Any]]:
 
 def _task_ends(run: Run) -> list[int]:
     """After how many epochs each task was done."""
-    tasks = [event["task"] for event in _epochs(run)]
-    return [i + 1 for i, task in enumerate(tasks) if i + 1 == len(tasks) or tasks[i + 1] != task]
+    return list(accumulate(Counter(event["task"] for event in _epochs(run)).values()))
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+EACH, ALL, SIDE = 8, 32, 24  # at most: images of a class, images of all, pixels of a side
+
+
+@dataclass(frozen=True)
+class Sprite:
+    """Thumbnails in one PNG, class by class."""
+
+    title: str
+    alt: str
+    source: str  # data: URL
+    size: tuple[int, int]
+    variant: str  # that it comes and goes with
+
+
+def composition(variant: VariantRuns, run: Run, memory: Memory) -> Figure:
+    """Stored samples of each class."""
+    counts = Counter(memory[0])
+    task_of = {c: t + 1 for t, task in enumerate(run.tasks) for c in task}
+    order = [*task_of, *sorted(counts.keys() - task_of.keys())]
+    rows: list[list[Value]] = [[task_of.get(c), c, run.class_name(c), counts[c]] for c in order]
+
+    def draw(canvas: Canvas) -> None:
+        (axes,) = canvas.panels()
+        heights, top = [counts[c] for c in order], max(counts.values())
+        edges = [i - 0.5 for i in range(len(order) + 1)]
+        axes.stairs(heights, edges, color=variant.look.colour, fill=True)
+        named = [clean(run.class_name(c), 12) for c in order] if len(order) <= NAMED else []
+        axes.set_xticks(range(len(named)), named, rotation=90)
+        axes.set_xlabel("" if named else "class, by task")
+        for i, c in enumerate(order if named else ()):
+            said = f"{run.class_name(c)} (task {task_of.get(c, '-')}): {counts[c]} samples"
+            canvas.spots.append(Spot(axes, (i, top / 2), said, (1, top)))
+        axes.grid(visible=False, axis="x")
+        ends = np.cumsum([len(task) for task in run.tasks]).tolist()
+        lines.borders(axes, [end - 0.5 for end in ends[:-1]])
+        axes.set_ylabel("stored samples")
+        axes.yaxis.get_major_locator().set_params(integer=True)
+
+    per_task = Counter(task_of.get(c) for c in memory[0])
+    tasks = ", ".join(f"{t}: {n}" for t, n in sorted(per_task.items(), key=lambda p: p[0] or 0))
+    caption = f"{len(memory[0])} samples at the end of seed {run.seed}; by task {tasks}."
+    data = Table(["task", "class", "name", "samples"], rows)
+    return variant.figure("memory", caption, draw, data, "third", 2.4)
+
+
+def sprite(variant: VariantRuns, run: Run, memory: Memory) -> Sprite | None:
+    """A few images of every class, or None if they are no pictures."""
+    from PIL import Image
+
+    labels, images = map(np.asarray, memory)
+    order = [c for task in run.tasks for c in task if (labels == c).any()][:ALL]
+    if images.ndim != 4 or images.shape[1] not in (1, 3) or min(images.shape[2:]) < 4 or not order:
+        return None
+    each = max(1, min(EACH, ALL // len(order)))
+    per_line = max(each, 8 // each * each)  # several classes in a line if each has few
+    side = min(SIDE, max(images.shape[2:])) + 1  # with a border
+    size = per_line * side, -(-len(order) * each // per_line) * side
+    sheet = Image.new("RGB", size, (127, 127, 127))
+    for k, c in enumerate(order):
+        for place, i in enumerate(np.flatnonzero(labels == c)[:each], k * each):
+            pixels = images[i].transpose(1, 2, 0)
+            picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
+            picture = picture.convert("RGB").resize((side - 1, side - 1))
+            sheet.paste(picture, (place % per_line * side, place // per_line * side))
+    out = io.BytesIO()
+    small = sheet.convert("L") if images.shape[1] == 1 else sheet.quantize(64)
+    small.save(out, "PNG", optimize=True)
+    alt = f"images in the memory, class by class: {', '.join(run.classes[c] for c in order)}"
+    source = "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
+    title = f"{variant.label}: at most {each} of each class"
+    return Sprite(title, alt, source, size, variant.look.variant)

@@ -1,5 +1,5 @@
 """Variants side by side: what an add-on gains, accuracy against cost, and stability against
-plasticity over the weight of a term."""
+plasticity over the weight of an add-on."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,16 +11,14 @@ from ..compare.tables import Table, Value
 from ..compare.tradeoffs import Curve, curve_table, frontier
 from ..compare.variants import Estimate, spelled
 from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
-from . import style
-from .canvas import Axes, Canvas, Figure
-from .gather import Block, LoadedRuns, VariantRuns
-from .lines import Series, legend, plot, series, spread_note
-from .words import called, spread
+from .answer import ENOUGH, interval, spread
+from .canvas import DIM, INK, PALETTE, Axes, Canvas, Figure, Look, Spot, clean, slug
+from .gather import Block, LoadedRuns, VariantRuns, called
+from .lines import Series, legend, log_scale, plot, series, spread_note
 
 # --- gains: each method minus the one it extends, seed by seed -----------------------------------
 
 LABEL = 40  # characters
-TOO_FEW = 2  # pairs: their interval is so wide that others could not be seen beside it
 
 
 @dataclass(frozen=True)
@@ -29,16 +27,16 @@ class Gain:
 
     label: str
     against: str
-    look: style.Look
+    look: Look
     found: Summary
     each: Sequence[float]  # seed by seed
 
 
-Gains = dict[tuple[str, str], list[Gain]]  # by setting and metric
+Gains = dict[tuple[str, str], list[Gain]]  # by protocol and metric
 
 
 def gains(loaded: LoadedRuns) -> list[Figure]:
-    """One for every block in which a method with an added term and the one without were run."""
+    """One for every block in which a method with an add-on and the one without were run."""
     every = list(chain(*loaded.comparison.estimates))
     drawn = [_gains(block, every) for block in loaded.blocks]
     return [figure for figure in drawn if figure is not None]
@@ -53,31 +51,33 @@ def _gains(block: Block, estimates: Sequence[Estimate]) -> Figure | None:
         return None
     rows: list[list[Value]] = [
         [PROTOCOLS[protocol], METRICS[metric].title, gain.label, gain.against, gain.found.mean,
-         gain.found.low, gain.found.high, gain.found.n, " ".join(map(repr, gain.each))]
+         *(interval(gain.found) or (None, None)), gain.found.n, " ".join(map(repr, gain.each))]
         for (protocol, metric), many in found.items()
         for gain in many
     ]  # fmt: skip
     columns = (
-        "protocol", "metric", "method", "against", "difference", "low", "high", "pairs", "values",
+        "protocol", "metric", "method", "against", "difference", "low", "high", "seeds", "values",
     )  # fmt: skip
-    title = block.titled("Gain over the method without the term")
-    caption, data = _caption(list(chain(*found.values()))), Table(columns, rows)
-    return Figure(block.named("gains"), title, caption, lambda: _drawn(found), data, "whole")
-
-
-def _caption(gains: Sequence[Gain]) -> str:
-    said = ["Difference to the same method without the added term, in points, seed by seed."]
-    pairs = {gain.found.n for gain in gains}
-    if max(pairs) > 1:
-        said.append(
-            "The line is the 95 % interval of the mean difference: where it does not reach 0, "
-            "these seeds tell the two apart. Dots are single seeds."
+    caption = (
+        "Difference to the same method without the add-on, in points, seed by seed; the shaded "
+        "side is the better one."
+    )
+    seeds = [gain.found.n for gain in chain(*found.values())]
+    if max(seeds) > 1:
+        caption += " Dots are single seeds."
+    if max(seeds) >= ENOUGH:
+        caption += (
+            " The line is the 95 % interval of the mean difference: where it does not reach 0, "
+            "these seeds tell the two apart."
         )
-    else:
-        said.append("One seed is too few for an interval.")
-    if TOO_FEW in pairs and max(pairs) > TOO_FEW:
-        said.append("An arrow at the end of a line means that it is longer.")
-    return " ".join([*said, "The shaded side is the better one."])
+    if min(seeds) < ENOUGH:
+        caption += f" Fewer than {ENOUGH} seeds are too few for an interval."
+    height = len({protocol for protocol, _ in found}) * (1.0 + 0.3 * max(map(len, found.values())))
+    title = "Gain over the method without the add-on"
+    return block.figure(
+        "gains", title, caption, lambda canvas: _draw_gains(canvas, found), Table(columns, rows),
+        height,
+    )  # fmt: skip
 
 
 def _gain(variant: VariantRuns, estimate: Estimate) -> Gain | None:
@@ -90,71 +90,56 @@ def _gain(variant: VariantRuns, estimate: Estimate) -> Gain | None:
     return Gain(variant.label, called(against), variant.look, pairs.difference, each)
 
 
-def _drawn(gains: Gains) -> Canvas:
-    """A row of panels for each setting, a column for each metric, a line for each variant."""
-    settings = [s for s in PROTOCOLS if any(s == protocol for protocol, _ in gains)]
-    most = max(map(len, gains.values()))
-    canvas = Canvas("whole", len(settings) * (1.0 + 0.32 * most))
-    places = list(product(settings, REPORTED))
+def _draw_gains(canvas: Canvas, gains: Gains) -> None:
+    """A row of panels for each protocol, a column for each metric, a line for each variant."""
+    protocols = [s for s in PROTOCOLS if any(s == protocol for protocol, _ in gains)]
+    places = list(product(protocols, REPORTED))
     grid = canvas.panels(["" for _ in places], len(REPORTED))
     for axes, (protocol, metric) in zip(grid, places, strict=True):
         many, about = gains.get((protocol, metric), []), METRICS[metric]
-        axes.set_title(f"{about.meaning} ({about.title})")
+        axes.set_title(f"{PROTOCOLS[protocol]}: {about.title}")
         higher = about.better == "max"
         axes.set_xlabel("points, higher is better →" if higher else "points, ← lower is better")
         _frame(axes, many, higher)
         for place, gain in enumerate(many):
             _line(canvas, axes, place, gain)
         if metric == REPORTED[0]:
-            axes.set_ylabel(PROTOCOLS[protocol])
             _names(axes, many)
-    return canvas
 
 
 def _frame(axes: Axes, many: Sequence[Gain], higher: bool) -> None:
-    """A line at 0, the better side shaded, and room for all dots and intervals.
-
-    An interval of too few pairs ends in an arrow at the edge, unless there are no others.
-    """
-    ends = [value for gain in many for value in (0.0, *gain.each)]
-    most = max((gain.found.n for gain in many), default=0)
-    for gain in many:
-        if gain.found.n > TOO_FEW or most <= TOO_FEW:
-            ends += [end for end in (gain.found.low, gain.found.high) if end is not None]
+    """A line at 0, the better side shaded, and room for all dots and intervals."""
+    ends = [value for gain in many for value in (0.0, *gain.each, *(interval(gain.found) or ()))]
     low, high = min(ends, default=0.0), max(ends, default=0.0)
     room = 0.07 * (high - low) or 1.0
     low, high = low - room, high + room
     axes.set_xlim(low, high)
-    axes.axvspan(*((0, high) if higher else (low, 0)), color=style.DIM, alpha=0.1, linewidth=0)
-    axes.axvline(0, color=style.INK, linewidth=0.9)
+    axes.axvspan(*((0, high) if higher else (low, 0)), color=DIM, alpha=0.1, linewidth=0)
+    axes.axvline(0, color=INK, linewidth=0.9)
     axes.set_ylim(max(len(many), 1) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
-    axes.locator_params(axis="x", nbins=6)
-    axes.tick_params(axis="y", length=0, labelleft=False)
+    axes.locator_params(axis="x", nbins=4)
+    axes.tick_params(axis="y", labelleft=False)
 
 
 def _line(canvas: Canvas, axes: Axes, place: int, gain: Gain) -> None:
     look, found = gain.look, gain.found
-    plain = {"color": look.colour, "gid": look.gid, "markeredgewidth": 0}
+    plain = look.plain | {"markeredgewidth": 0}
     if found.n > 1:
         dots = [place + 0.24] * len(gain.each)
         axes.plot(gain.each, dots, "o", alpha=0.45, markersize=3.6, **plain)
-    spread = ", one seed"
-    if found.low is not None and found.high is not None:
-        low, high = axes.get_xlim()
-        seen = max(found.low, low), min(found.high, high)
-        axes.plot(seen, [place, place], linewidth=2.2, solid_capstyle="butt", **plain)
-        for end, cut, arrow in zip(seen, (found.low < low, found.high > high), "<>", strict=True):
-            if cut:
-                axes.plot([end], [place], arrow, markersize=7, clip_on=False, **plain)
-        spread = f", 95 % {found.low:z.2f} to {found.high:z.2f}, {found.n} pairs"
+    ends = interval(found)
+    if ends:
+        axes.plot(ends, [place, place], linewidth=2.2, solid_capstyle="butt", **plain)
     axes.plot([found.mean], [place], look.marker, markersize=6.5, **plain)
-    said = f"{gain.label} − {gain.against}: {found.mean:+z.2f} points{spread}"
-    canvas.spot(axes, found.mean, place, said, variant=look.variant)
+    seeds = f"{found.n} seeds" if found.n > 1 else "one seed"
+    sure = f", 95 % {ends[0]:z.2f} to {ends[1]:z.2f}" if ends else ""
+    said = f"{gain.label} − {gain.against}: {found.mean:+z.2f} points{sure}, {seeds}"
+    canvas.spots.append(Spot(axes, (found.mean, place), said, variant=look.variant))
 
 
 def _names(axes: Axes, many: Sequence[Gain]) -> None:
-    names = [style.clean(f"{gain.label} − {gain.against}", LABEL) for gain in many]
+    names = [clean(f"{gain.label} − {gain.against}", LABEL) for gain in many]
     axes.set_yticks(range(len(many)), names)
     axes.tick_params(axis="y", labelleft=True, pad=6)
     for text, gain in zip(axes.get_yticklabels(), many, strict=True):
@@ -164,11 +149,10 @@ def _names(axes: Axes, many: Sequence[Gain]) -> None:
 # --- accuracy against cost: every variant at its compute, and the frontier of those nothing beats -
 
 WIDE = 8.0  # times the smallest cost: beyond it the axis is logarithmic
-NEAR, APART = 0.005, 0.02  # costs that are almost equal, and how far apart they are drawn
 CAPTION = (
-    "Each method at the images that it passes through the nets, as a multiple of fine-tuning's: up "
-    "and to the left is better. The line is the frontier: the best mean accuracy for at most "
-    "that many passes, bounds left out. Methods of equal cost are drawn side by side."
+    "Each method at its relative compute, the images that pass the networks as a multiple of "
+    "fine-tuning's: up and to the left is better. The line is the frontier: the best mean accuracy "
+    "for at most that much compute, bounds left out."
 )
 
 
@@ -198,28 +182,23 @@ def cost(block: Block) -> Figure | None:
     ]  # fmt: skip
     data = Table(["protocol", "method", "compute", "FAA", "std", "n", "frontier"], rows)
     several = any(dot.faa.n > 1 for dot in every)
-    caption = CAPTION + (" Bars are one standard deviation over seeds." if several else "")
+    caption = CAPTION + (" Whiskers are one standard deviation over seeds." if several else "")
 
-    def draw() -> Canvas:
-        canvas = Canvas("whole", 3.6 + 0.2 * (len(block.variants) // 4))
+    def draw(canvas: Canvas) -> None:
         row = canvas.panels(panels)
         for axes, dots in zip(row, panels.values(), strict=True):
             _draw_dots(canvas, axes, dots)
         row[0].set_ylabel("FAA, %")
         legend(canvas, row)
-        return canvas
 
-    title = block.titled("Accuracy against cost")
-    return Figure(block.named("cost"), title, caption, draw, data, "whole")
+    return block.figure("cost", "Accuracy against cost", caption, draw, data)
 
 
 def _dots(block: Block, protocol: str) -> list[Dot]:
     found = []
     for variant in block.variants:
-        cost, faa = (
-            variant.variant.summary("cost", "compute"),
-            variant.variant.summary(protocol, "faa"),
-        )
+        cost = variant.variant.summary("cost", "compute")
+        faa = variant.variant.summary(protocol, "faa")
         if cost is not None and faa is not None:
             found.append(Dot(variant, cost.mean, faa))
     rivals = [i for i, dot in enumerate(found) if not is_bound(dot.variant.variant.method)]
@@ -231,33 +210,20 @@ def _dots(block: Block, protocol: str) -> list[Dot]:
 def _draw_dots(canvas: Canvas, axes: Axes, dots: Sequence[Dot]) -> None:
     costs = [dot.cost for dot in dots]
     if max(costs) > WIDE * min(costs):
-        style.log_scale(axes)
+        log_scale(axes)
     axes.margins(x=0.12, y=0.12)
-    for dot, x in zip(dots, _side_by_side(costs), strict=True):
+    for dot in dots:
         label, look, faa = dot.variant.label, dot.variant.look, dot.faa
-        plain = {"color": look.colour, "gid": look.gid}
         if faa.std:
             ends = [faa.mean - faa.std, faa.mean + faa.std]
-            axes.plot([x, x], ends, linewidth=1.2, alpha=0.6, **plain)
+            axes.plot([dot.cost] * 2, ends, linewidth=1.2, alpha=0.6, **look.plain)
         mark = {"markersize": 7, "markeredgewidth": 0, "label": label}
-        axes.plot([x], [faa.mean], look.marker, **mark, **plain)
+        axes.plot([dot.cost], [faa.mean], look.marker, **mark, **look.plain)
         leads = ", on the frontier" if dot.leads else ""
         said = f"{label}: {spread(faa)} % at {dot.cost:.2f} times the compute of fine-tuning{leads}"
-        canvas.spot(axes, x, faa.mean, said, variant=look.variant)
+        canvas.spots.append(Spot(axes, (dot.cost, faa.mean), said, variant=look.variant))
     _frontier(axes, [dot for dot in dots if dot.leads])
     axes.set_xlabel("compute, relative to fine-tuning")
-
-
-def _side_by_side(costs: Sequence[float]) -> list[float]:
-    """Costs as they are drawn: those that are almost equal a little apart."""
-    found = list(costs)
-    logarithmic = max(costs) > WIDE * min(costs)
-    room = max(costs) - min(costs) or max(costs)
-    near = [[j for j, b in enumerate(costs) if abs(a - b) <= NEAR * a] for a in costs]
-    for i, (cost, same) in enumerate(zip(costs, near, strict=True)):
-        aside = APART * (same.index(i) - (len(same) - 1) / 2)
-        found[i] = cost * (1 + 3 * aside) if logarithmic else cost + aside * room
-    return found
 
 
 def _frontier(axes: Axes, leading: Sequence[Dot]) -> None:
@@ -268,7 +234,7 @@ def _frontier(axes: Axes, leading: Sequence[Dot]) -> None:
     low, high = axes.get_xlim()
     xs, ys = zip(*points, strict=True)
     axes.plot(
-        [*xs, high], [*ys, ys[-1]], drawstyle="steps-post", color=style.DIM, linewidth=1.2,
+        [*xs, high], [*ys, ys[-1]], drawstyle="steps-post", color=DIM, linewidth=1.2,
         linestyle=(0, (4, 2)), zorder=1.5, label="frontier",
     )  # fmt: skip
     axes.set_xlim(low, high)
@@ -277,35 +243,33 @@ def _frontier(axes: Axes, leading: Sequence[Dot]) -> None:
 # --- stability against plasticity ----------------------------------------------------------------
 
 LOOKS = {
-    "faa": style.Look(style.BLUE, "o", "-"),
-    "ff": style.Look(style.RED, "s", "--"),
-    "ala": style.Look(style.GREEN, "^", "-."),
+    "faa": Look(PALETTE["blue"], "o", "-"),
+    "ff": Look(PALETTE["red"], "s", "--"),
+    "ala": Look(PALETTE["green"], "^", "-."),
 }
 
 
 def tradeoff(curve: Curve) -> Figure:
-    label, place = style.clean(curve.title), style.clean(curve.place)
+    weight, place = clean(curve.weight), clean(curve.place)
     weights = [f"{point.weight:g}" for point in curve.points]
     panels = {shown: _lines(curve, protocol) for protocol, shown in PROTOCOLS.items()}
 
-    def draw() -> Canvas:
-        canvas = Canvas("whole", 3.6)
+    def draw(canvas: Canvas) -> None:
         row = canvas.panels(panels)
         for axes, lines in zip(row, panels.values(), strict=True):
-            plot(canvas, axes, lines, lambda i: f"{curve.weight} = {weights[int(i)]}")
+            plot(canvas, axes, lines, lambda i: f"{weight} = {weights[int(i)]}")
             axes.set_xticks(range(len(weights)), weights)
-            axes.set_xlabel(style.clean(curve.weight))
+            axes.set_xlabel(weight)
         row[0].set_ylabel("%")
         legend(canvas, row[:1])
-        return canvas
 
-    name = style.slug("tradeoff", spelled(curve.block), curve.label, curve.field)
-    title = f"{label} over {style.clean(curve.weight)}{f' ({place})' if place else ''}"
+    name = slug("tradeoff", spelled(curve.block), curve.label, curve.field)
+    title = f"{clean(curve.title)} over {weight}{f' ({place})' if place else ''}"
     caption = (
         "FAA and ALA in %, higher is better; FF in %, lower is better. Weight 0 is the method "
-        f"without the term. Weights are not to scale.{spread_note(panels.values())}"
+        f"without the add-on. Weights are not to scale.{spread_note(panels.values())}"
     )
-    return Figure(name, title, caption, draw, curve_table([curve]), "whole")
+    return Figure(name, title, caption, draw, curve_table([curve]))
 
 
 def _lines(curve: Curve, protocol: str) -> list[Series]:

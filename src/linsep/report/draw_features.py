@@ -1,4 +1,5 @@
-"""Features over tasks: their spectrum, similarity and drift, and what they look like on a plane."""
+"""Figures of the analyses: similarity, drift and spectrum of features, planes, linear probes, and
+the backward projection."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
@@ -6,26 +7,26 @@ from operator import getitem
 from typing import Any
 
 from ..compare import statistics
-from ..compare.tables import Table, Value
-from . import style
-from .canvas import Canvas, Figure
-from .gather import Block, LoadedRuns, VariantRuns
-from .lines import Points, by_variant, legend, lines_figure, six, thinned
+from ..compare.tables import Table
+from . import lines
+from .canvas import DIM, PALETTE, Axes, Canvas, Figure, Look, Spot, clean, shades
+from .draw_accuracy import heat_maps
+from .gather import Block, LoadedRuns, Matrix, VariantRuns
 
 # --- similarity (figure 5 of the paper) and drift ------------------------------------------------
 
 
 def cka(block: Block) -> Figure | None:
     """CKA before and after each task, on data seen before it and on its own."""
-    return lines_figure(
+    return lines.lines_figure(
         block,
         "cka",
         "Similarity of features before and after each task",
         "Linear CKA (centred) of test images' features before and after learning a task: of "
         "classes seen in earlier tasks, and of the task's own, unseen before it.",
         {
-            "classes of earlier tasks": by_variant(block, _by_task("cka", "seen", "centred")),
-            "the task's own classes": by_variant(block, _by_task("cka", "unseen", "centred")),
+            "classes of earlier tasks": lines.by_variant(block, _by_task("cka", "seen", "centred")),
+            "the task's own classes": lines.by_variant(block, _by_task("cka", "unseen", "centred")),
         },
         panel="data", x="task", y="CKA", digits=3, share="y",
     )  # fmt: skip
@@ -34,18 +35,18 @@ def cka(block: Block) -> Figure | None:
 def drift(block: Block) -> Figure | None:
     """The share of variance that a map, fitted to a task's images, misses on test images."""
     last = _by_task("drift", "layers", -1, "old")  # of the features
-    return lines_figure(
+    return lines.lines_figure(
         block,
         "drift",
         "What a linear map from old to new features misses",
         "Variance of features after a task that a linear map of those before it misses, on test "
         "images of earlier classes; the map is fitted to the task's own. Lower: drift is linear.",
-        {"classes of earlier tasks": by_variant(block, last)},
+        {"classes of earlier tasks": lines.by_variant(block, last)},
         panel="data", x="task", y="variance missed",
     )  # fmt: skip
 
 
-def _by_task(name: str, *path: str | int) -> Callable[[VariantRuns], Points]:
+def _by_task(name: str, *path: str | int) -> Callable[[VariantRuns], lines.Points]:
     """The points of a variant: the number at this path in what an analysis found of each task."""
     return lambda variant: (
         (task["task"] + 1, reduce(getitem, path, task))
@@ -56,9 +57,11 @@ def _by_task(name: str, *path: str | int) -> Callable[[VariantRuns], Points]:
 
 # --- singular values and proj-acc(k): figure 2 of the paper --------------------------------------
 
-Curves = dict[int, list[tuple[int, float]]]  # task -> (k, value)
-KINDS = ("singular values", "proj-acc(k), newest task", "proj-acc(k), all seen")
-PANELS = tuple(f"{kind}{scale}" for kind in KINDS for scale in ("", ", relative"))
+KINDS: Mapping[str, Callable[[Any], list[float]]] = {
+    "singular values": lambda task: task["values"],
+    "proj-acc(k), newest task, %": lambda task: [100 * v for v in task["proj_acc"]["newest"][1:]],
+    "proj-acc(k), all seen, %": lambda task: [100 * v for v in task["proj_acc"]["seen"][1:]],
+}
 
 
 def spectrum(loaded: LoadedRuns) -> list[Figure]:
@@ -66,64 +69,49 @@ def spectrum(loaded: LoadedRuns) -> list[Figure]:
     drawn = []
     for block in loaded.blocks:
         known = [(variant, panels) for variant in block.variants if (panels := _spectra(variant))]
-        tops = {
-            name: max(v for _, panels in known for curve in panels[name].values() for _, v in curve)
-            for name in (PANELS if known else ())
-        }
+        tops: dict[str, float] = {}
+        for name, curves in (item for _, panels in known for item in panels.items()):
+            tops[name] = max([tops.get(name, 0.0), *(p.mean for one in curves for p in one.points)])
         drawn += [_spectrum(variant, panels, tops) for variant, panels in known]
     return drawn
 
 
-def _spectra(variant: VariantRuns) -> dict[str, Curves]:
-    """Means over seeds of each panel's curves; {} if there are none."""
-    by_task: dict[int, list[Any]] = {}
-    for one in variant.analyses("spectrum"):
-        for task in one["tasks"]:
-            by_task.setdefault(task["task"], []).append(task)
-    panels: dict[str, Curves] = {name: {} for name in PANELS}
-    for number, seeds in sorted(by_task.items()):
-        size = min(len(task["values"]) for task in seeds)
-        if not size:
-            continue
-        curves = [
-            [task["values"] for task in seeds],
-            *([[100.0 * v for v in task["proj_acc"][on][1:]] for task in seeds]
-              for on in ("newest", "seen")),
-        ]  # fmt: skip
-        for kind, many in zip(KINDS, curves, strict=True):
-            means = [six(statistics.mean([curve[k] for curve in many])) for k in range(size)]
-            top, kept = max(means) or 1.0, thinned(size, most=28)
-            panels[kind][number] = [(k + 1, means[k]) for k in kept]
-            panels[f"{kind}, relative"][number] = [(k + 1, six(means[k] / top)) for k in kept]
+def _spectra(variant: VariantRuns) -> dict[str, list[lines.Series]]:
+    """Means over seeds, a line for each task; {} if there are none."""
+    panels: dict[str, list[lines.Series]] = {}
+    for kind, curve in KINDS.items():
+        by_task: dict[int, list[Any]] = {}
+        for task in (task for one in variant.analyses("spectrum") for task in one["tasks"]):
+            by_task.setdefault(task["task"], []).append(curve(task))
+        panels[kind] = _directions(by_task)
+        panels[f"{kind.removesuffix(', %')}, relative"] = _directions(by_task, relative=True)
     return panels if any(panels.values()) else {}
 
 
-def _spectrum(variant: VariantRuns, panels: dict[str, Curves], tops: Mapping[str, float]) -> Figure:
-    rows: list[list[Value]] = [
-        [name, task + 1, k, value]
-        for name, curves in panels.items()
-        for task, curve in curves.items()
-        for k, value in curve
-    ]
+def _directions(by_task: Mapping[int, Sequence[Any]], relative: bool = False) -> list[lines.Series]:
+    """Means of curves over principal directions, in shades from the first task to the last."""
+    found, ramp = [], shades("viridis", 0.25, 0.85, len(by_task))
+    for (task, curves), shade in zip(sorted(by_task.items()), ramp, strict=True):
+        means = [statistics.mean(values) for values in zip(*curves, strict=False)]
+        top = max(means, default=0.0) if relative else 1.0
+        scaled = {k + 1: lines.six(means[k] / (top or 1.0)) for k in lines.thinned(len(means))}
+        points = [lines.Point(k, value, None, len(curves)) for k, value in scaled.items()]
+        found.append(lines.Series(f"after task {task + 1}", Look(shade, "", "-"), points))
+    return [line for line in found if line.points]
 
-    def draw() -> Canvas:
-        canvas = Canvas("half", 6.4)
-        titles = [name + (", %" if name in KINDS[1:] else "") for name in PANELS]
-        grid = canvas.panels(titles, columns=2, share="x")
-        shades = style.ramp(max(panels[PANELS[0]]) + 1)
-        for axes, name in zip(grid, PANELS, strict=True):
-            for task, curve in panels[name].items():
-                points, label = zip(*curve, strict=True), f"after task {task + 1}"
-                axes.plot(*points, color=shades[task], label=label)
-                # The right column says the same: spots there would only make the page larger.
-                for k, value in curve[:: max(1, len(curve) // 4)] if name in KINDS else ():
-                    canvas.spot(axes, k, value, f"task {task + 1}, k = {k}: {value:.4g}")
-            style.log_scale(axes)
-            axes.set_ylim(0, 1.05 * tops[name])
+
+def _spectrum(
+    variant: VariantRuns, panels: Mapping[str, list[lines.Series]], tops: Mapping[str, float]
+) -> Figure:
+    def draw(canvas: Canvas) -> None:
+        grid = canvas.panels(panels, columns=2, share="x")
+        for axes, (name, curves) in zip(grid, panels.items(), strict=True):
+            lines.plot(canvas, axes, curves, "k = {:g}".format, digits=3, spots=4)
+            lines.log_scale(axes)
+            axes.set_ylim(0, 1.05 * tops[name] or 1.0)
         for axes in grid[-2:]:
             axes.set_xlabel("principal direction k")
-        legend(canvas, grid[:1])
-        return canvas
+        lines.legend(canvas, grid[:1])
 
     caption = (
         "Features of the training images seen so far, after each task; proj-acc(k) is the accuracy "
@@ -131,16 +119,8 @@ def _spectrum(variant: VariantRuns, panels: dict[str, Curves], tops: Mapping[str
         "largest principal directions. On the right, each curve as a share of its maximum."
     )
     caption += " Means over seeds." if variant.averaged else ""
-    data = Table(["panel", "after task", "k", "value"], rows)
-    return Figure(
-        variant.named("spectrum"),
-        variant.title,
-        caption,
-        draw,
-        data,
-        "half",
-        [variant.look.variant],
-    )
+    data = lines.table(panels, panel="panel", line="curve", x="k", y="value")
+    return variant.figure("spectrum", caption, draw, data, "half", 6.0)
 
 
 # --- a plane before and after a task: figure 1 of the paper --------------------------------------
@@ -165,16 +145,18 @@ def _plane(variant: VariantRuns, most: int) -> Figure:
     content = whole | {name: whole[name][::every] for name in ("labels", *SIDES)}
     task, labels, new = content["task"] + 1, content["labels"], set(content["new"])
     names = {c: run.class_name(c) for c in sorted(set(labels))}
+    n = len(names)
     places = zip(labels, content["before"], content["after"], strict=True)
     rows = [[names[c], "new" if c in new else "old", *a, *b] for c, a, b in places]
 
-    def draw() -> Canvas:
-        canvas = Canvas("half", 3.9 if len(names) <= LEGEND else 3.3)
+    def draw(canvas: Canvas) -> None:
         row = canvas.panels([title.format(task) for title in SIDES.values()], share="xy")
         widths, heights = zip(*(point for side in SIDES for point in content[side]), strict=True)
         stroke = 0.0, (max(heights) - min(heights)) / 90
         dot = (max(widths) - min(widths)) / 800, 0.0  # a line of no length would not be drawn
-        colours = dict(zip(names, style.class_colours(len(names)), strict=True))
+        safe = list(PALETTE.values())  # as far as they reach
+        drawn = safe[:n] if n <= len(safe) else shades("turbo", 0.04, 0.96, n)
+        colours = dict(zip(names, drawn, strict=True))
         for axes, side in zip(row, SIDES, strict=True):
             for c in names:
                 points = [p for p, label in zip(content[side], labels, strict=True) if label == c]
@@ -183,10 +165,12 @@ def _plane(variant: VariantRuns, most: int) -> Figure:
             axes.set_xticks([])
             axes.set_yticks([])
             axes.spines[:].set_visible(True)
-            axes.spines[:].set_color(style.DIM)
-        if len(names) <= LEGEND:
-            _legend(canvas, [(names[c], colours[c], c in new) for c in names])
-        return canvas
+            axes.spines[:].set_color(DIM)
+        if n <= LEGEND:
+            for c, name in names.items():
+                mark = {"color": colours[c], "label": clean(name, 24), "markersize": 4}
+                row[0].plot([], [], "|" if c in new else "o", **mark)
+            lines.legend(canvas, row[:1], columns=4)
 
     engine = {"pca": "principal components", "sklearn": "t-SNE", "opentsne": "t-SNE"}
     caption = (
@@ -195,12 +179,10 @@ def _plane(variant: VariantRuns, most: int) -> Figure:
         f"be compared. Dots: classes of earlier tasks; strokes: those of task {task}."
     )
     data = Table(["class", "kind", "x before", "y before", "x after", "y after"], rows)
-    return Figure(
-        variant.named("plane"), variant.title, caption, draw, data, "half", [variant.look.variant]
-    )
+    return variant.figure("plane", caption, draw, data, "half", 3.9 if n <= LEGEND else 3.3)
 
 
-def _dots(axes: Any, points: list[list[float]], colour: str, half: tuple[float, float]) -> None:
+def _dots(axes: Axes, points: list[list[float]], colour: str, half: tuple[float, float]) -> None:
     """All points of a class as one path, which is a tenth of the bytes of a shape for each."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -213,12 +195,156 @@ def _dots(axes: Any, points: list[list[float]], colour: str, half: tuple[float, 
     axes.add_patch(PathPatch(path, **shape))
 
 
-def _legend(canvas: Canvas, classes: Sequence[tuple[str, str, bool]]) -> None:
-    from matplotlib.lines import Line2D
+# --- linear probes: figure 4 of the paper --------------------------------------------------------
 
-    handles = [
-        Line2D([], [], color=colour, linestyle="none", marker="|" if new else "o", markersize=4,
-               label=style.clean(name, 24))
-        for name, colour, new in classes
-    ]  # fmt: skip
-    canvas.drawing.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)))
+
+def probe(loaded: LoadedRuns) -> list[Figure]:
+    made = [*map(_portions, loaded.blocks), *map(_rounds, loaded.variants)]
+    return [figure for figure in made if figure is not None]
+
+
+def _portions(block: Block) -> Figure | None:
+    """Linear probes of the final features over portions of the training images."""
+    curves = lines.by_variant(block, lambda variant: (
+        (fit["portion"], 100 * fit["accuracy"])
+        for one in variant.analyses("probe") for fit in one["final"]
+    ))  # fmt: skip
+    heads = lines.by_variant(
+        block, lambda variant: ((1.0, 100 * one["head"]) for one in variant.analyses("probe"))
+    )
+    if not curves:
+        return None
+
+    def draw(canvas: Canvas) -> None:
+        (axes,) = canvas.panels()
+        lines.plot(canvas, axes, curves, "portion {:g}".format, unit=" %", digits=1, beside=0.0)
+        for head in heads:
+            mean, look = head.points[0].mean, head.look
+            hollow = {"markerfacecolor": "none", "markersize": 8, "linestyle": "none"}
+            axes.plot([1.3], [mean], marker="*", **look.plain, **hollow)
+            said = f"{head.label}, the head it was trained with: {mean:.1f} %"
+            canvas.spots.append(Spot(axes, (1.3, mean), said, variant=look.variant))
+        lines.log_scale(axes)
+        axes.set_xlabel("portion of the training images")
+        axes.set_ylabel("accuracy, %")
+        lines.legend(canvas, [axes])
+
+    over = "draws and seeds" if block.variants[0].averaged else "draws"
+    caption = (
+        "A linear classifier trained on frozen features of a portion of all training images. "
+        f"Stars: the head that the run trained.{lines.spread_note([curves], over)}"
+    )
+    panels = {"linear probe": curves, "own head": heads}
+    data = lines.table(panels, panel="classifier", x="portion", y="accuracy %")
+    return block.figure("probe", "Linear probing of the final features", caption, draw, data)
+
+
+def _rounds(variant: VariantRuns) -> Figure | None:
+    """After every task, on every task seen: a linear probe against the run's own head."""
+    rounds = [one["rounds"] for one in variant.analyses("probe") if one["rounds"]]
+    if not rounds:
+        return None
+    size = max(r["task"] for one in rounds for r in one) + 1
+
+    def matrix(one: Sequence[dict[str, Any]], kind: str) -> Matrix:
+        found: Matrix = [[None] * size for _ in range(size)]
+        for r in one:
+            found[r["task"]][: len(r[kind])] = r[kind]
+        return found
+
+    kinds = {"linear probe": "probe", "own head": "head"}
+    found = {name: [matrix(one, kind) for one in rounds] for name, kind in kinds.items()}
+    mean = ", mean over seeds" if variant.averaged else ""
+    caption = (
+        f"Accuracy in % on each task's test images, among the classes seen so far{mean}: what a "
+        "linear classifier could still tell apart, and what the run's own head does."
+    )
+    return heat_maps(variant, "separability", caption, found)
+
+
+# --- the backward projection A -------------------------------------------------------------------
+
+Place = dict[str, Any]
+LOOKS = [Look(PALETTE[name], "o", "-") for name in ("blue", "grey", "orange")]
+PANELS = {
+    "distance of A": {"to_identity": "to the identity", "to_orthogonal": "to the nearest rotation"},
+    "accuracy, %": {
+        "accuracy": "old head on A h(x)",
+        "accuracy_before": "old head on old features",
+        "agreement": "decides as before",
+    },
+}
+VALUES = "singular values of A"
+
+
+def projection(loaded: LoadedRuns) -> list[Figure]:
+    """One for each projecting term of each variant's method."""
+    drawn = []
+    for variant in loaded.variants:
+        analyses = [one["places"] for one in variant.analyses("projection") if one["places"]]
+        terms = list(dict.fromkeys(p["term"] for places in analyses for p in places))
+        for term in terms:
+            seeds = [[p for p in places if p["term"] == term] for places in analyses]
+            seeds = [places for places in seeds if _where(places) == _where(seeds[0])]
+            drawn.append(_projection(variant, term if len(terms) > 1 else "", seeds))
+    return drawn
+
+
+def _where(places: Sequence[Place]) -> list[str]:
+    """'task 2, train epoch 3', or 'task 2' at its end."""
+    ends = ("" if p["epoch"] is None else f", {p['stage']} epoch {p['epoch'] + 1}" for p in places)
+    return [f"task {p['task'] + 1}{end}" for p, end in zip(places, ends, strict=True)]
+
+
+def _projection(variant: VariantRuns, term: str, seeds: Sequence[Sequence[Place]]) -> Figure:
+    """`term` is named if the method has several."""
+    where, panels = _where(seeds[0]), {VALUES: _values(seeds)}
+    for panel, names in PANELS.items():
+        scale = 100.0 if "%" in panel else 1.0
+        curves = [
+            lines.series(shown, look, (
+                (x, scale * place[name])
+                for places in seeds for x, place in enumerate(places, 1)
+                if place.get(name) is not None
+            ))
+            for (name, shown), look in zip(names.items(), LOOKS, strict=False)
+        ]  # fmt: skip
+        panels[panel] = [line for line in curves if line]
+    panels = {panel: curves for panel, curves in panels.items() if curves}
+
+    def draw(canvas: Canvas) -> None:
+        for axes, (panel, curves) in zip(canvas.panels(panels), panels.items(), strict=True):
+            if panel == VALUES:
+                lines.plot(canvas, axes, curves, "k = {:g}".format, digits=4)
+                axes.axhline(1.0, color=DIM, linewidth=0.7, linestyle=":")
+                axes.set_xlabel("k")
+            else:
+                lines.plot(canvas, axes, curves, lambda x: where[int(x) - 1], digits=3)
+                _tasks(axes, seeds[0])
+            axes.set_ylim(bottom=0)
+            axes.legend()
+
+    caption = (
+        "The map A that recovers the old features from the new ones. Left, its singular values at "
+        "the end of each task; middle, its distance from the identity (plain distillation) and "
+        "from a rotation (A = 0 would be 1 from both); right, the accuracy of the head from before "
+        "the task on projected new features of test images of earlier tasks."
+    )
+    caption += lines.spread_note(curves for panel, curves in panels.items() if panel != VALUES)
+    data = lines.table(panels, panel="panel", x="x", y="value")
+    return variant.figure("projection", caption, draw, data, "whole", 3.0, term)
+
+
+def _values(seeds: Sequence[Sequence[Place]]) -> list[lines.Series]:
+    """A line for each task, of the means at its end."""
+    ends = [many for many in zip(*seeds, strict=True) if many[0]["epoch"] is None]
+    known = [many for many in ends if all(p.get("singular_values") for p in many)]
+    return _directions({many[0]["task"]: [p["singular_values"] for p in many] for many in known})
+
+
+def _tasks(axes: Axes, places: Sequence[Place]) -> None:
+    """Ticks at the ends of tasks, and borders between them if there are epochs too."""
+    ends = [i for i, p in enumerate(places, 1) if p["epoch"] is None]
+    lines.borders(axes, [end + 0.5 for end in ends[:-1]] if len(ends) < len(places) else [])
+    axes.set_xticks(ends, [str(places[end - 1]["task"] + 1) for end in ends])
+    axes.set_xlabel("task")

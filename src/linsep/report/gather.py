@@ -14,11 +14,12 @@ from typing import Any, TypeVar
 from ..analysis import ANALYSES
 from ..analysis.analyse import Content, stored
 from ..compare.naming import is_bound
+from ..compare.tables import Table
 from ..compare.variants import Comparison, Fields, Variant, compare, data_names, spelled
 from ..errors import ConfigError, StateError
 from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record
-from . import style
+from .canvas import Canvas, Figure, Look, Room, clean, looks, slug
 
 Matrix = list[list[float | None]]
 Memory = tuple[list[int], Any]  # labels and images, numpy uint8 (n, c, h, w)
@@ -97,26 +98,41 @@ class VariantRuns:
 
     variant: Variant
     runs: Sequence[Run]
-    look: style.Look
+    look: Look
     averaged: bool  # whether any variant of the report has several seeds
 
     @property
     def label(self) -> str:
-        return style.labelled(self.variant.title, bound=is_bound(self.variant.method))
+        return called(self.variant)
 
     @property
     def title(self) -> str:
         """The label, and which block the variant is of if there are several."""
         return f"{self.label} ({self.variant.place})" if self.variant.place else self.label
 
-    def named(self, kind: str, part: str = "") -> str:
-        """The name of a figure of this kind about this variant alone, or about a part of it."""
-        return style.slug(kind, spelled(self.variant.block), self.variant.label, part)
+    def figure(
+        self,
+        kind: str,
+        caption: str,
+        draw: Callable[[Canvas], None],
+        data: Table,
+        room: Room,
+        height: float,
+        part: str = "",
+    ) -> Figure:
+        """A figure about this variant alone, or about a part of it."""
+        name = slug(kind, spelled(self.variant.block), self.variant.label, part)
+        title = f"{self.title}: {part}" if part else self.title
+        return Figure(name, title, caption, draw, data, room, height, self.look.variant)
 
     def matrices(self, protocol: str) -> list[Matrix]:
         """Shares: row = after task t, column = on task i; None where nothing was measured."""
         found = [run.results.get("matrices", {}).get(protocol) for run in self.runs]
         return [matrix for matrix in found if matrix]
+
+    def memory(self) -> tuple[Run, Memory] | None:
+        """The first seed that has a memory, and its stored samples."""
+        return next(((run, rows) for run in self.runs if (rows := run.memory())), None)
 
     def analyses(self, name: str) -> list[Content]:
         """Of all seeds that were analysed with the first one's settings; others do not compare."""
@@ -135,12 +151,25 @@ class Block:
     def title(self) -> str:
         return self.variants[0].variant.place
 
-    def titled(self, text: str) -> str:
-        return f"{text} ({self.title})" if self.title else text
+    def figure(
+        self,
+        kind: str,
+        title: str,
+        caption: str,
+        draw: Callable[[Canvas], None],
+        data: Table,
+        height: float = 0.0,
+    ) -> Figure:
+        """A figure about all variants of the block; with many it has room for a longer legend."""
+        named = f"{title} ({self.title})" if self.title else title
+        height = height or 3.5 + 0.2 * (len(self.variants) // 4)
+        name = slug(kind, spelled(self.settings))
+        return Figure(name, named, caption, draw, data, height=height)
 
-    def named(self, kind: str) -> str:
-        """The name of a figure of this kind about this block."""
-        return style.slug(kind, spelled(self.settings))
+
+def called(variant: Variant) -> str:
+    """A variant's title, and whether it is a bound for the others: 'JT (bound)'."""
+    return clean(variant.title) + (" (bound)" if is_bound(variant.method) else "")
 
 
 @dataclass(frozen=True)
@@ -194,12 +223,12 @@ def load_runs(records: Iterable[Record]) -> LoadedRuns:
             f"nothing to report: no finished run among the {len(left_out)} asked for{named}"
         )
     comparison = compare(run.record for run in runs.values())
-    looks = style.looks([(variant.method, variant.label) for variant in comparison.variants])
+    drawn = looks([(variant.method, variant.label) for variant in comparison.variants])
     averaged = any(len(variant.runs) > 1 for variant in comparison.variants)
     blocks: dict[Fields, list[VariantRuns]] = {}
     for variant in comparison.variants:
         members = [runs[variant.runs[seed].folder] for seed in sorted(variant.runs)]
-        look = looks[variant.method, variant.label]
+        look = drawn[variant.method, variant.label]
         blocks.setdefault(variant.block, []).append(VariantRuns(variant, members, look, averaged))
     found = [Block(settings, variants) for settings, variants in blocks.items()]
     return LoadedRuns(comparison, found, left_out)

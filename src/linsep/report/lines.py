@@ -1,7 +1,5 @@
-"""Lines with bands, the same in all figures: means over seeds, one standard deviation around them,
-and the single seeds as dots where there is room for them.
-
-What is drawn and the table beside it come from the same numbers.
+"""Lines and dots, the same in all figures: means over seeds, one standard deviation around them,
+and single seeds as dots where there is room. Drawing and table come from the same numbers.
 """
 
 import math
@@ -12,9 +10,8 @@ from typing import Any
 
 from ..compare import statistics
 from ..compare.tables import Table, Value
-from .canvas import Axes, Canvas, Figure, Share
+from .canvas import DIM, Axes, Canvas, Figure, Look, Share, Spot
 from .gather import Block, VariantRuns
-from .style import DIM, Look
 
 SPOTS = 30  # of one line, at most
 FEW = 4  # lines whose bands can be told apart
@@ -63,10 +60,7 @@ def by_variant(
     block: Block, points: Callable[[VariantRuns], Points], *, each: bool = True
 ) -> list[Series]:
     """A line for each variant that has any points."""
-    drawn = (
-        series(variant.label, variant.look, points(variant), each=each)
-        for variant in block.variants
-    )
+    drawn = (series(v.label, v.look, points(v), each=each) for v in block.variants)
     return [line for line in drawn if line]
 
 
@@ -79,29 +73,73 @@ def plot(
     unit: str = "",
     digits: int = 2,
     beside: float = BESIDE,
+    spots: int = SPOTS,
 ) -> None:
     """Draw lines into axes; `where` names a place on the x axis in a spot's text: 'task 3'."""
     faint = 0.18 if len(lines) <= FEW else 0.08
-    most = max(5, min(SPOTS, ALL_SPOTS // max(1, len(lines))))
+    most = min(spots, max(5, ALL_SPOTS // max(1, len(lines))))
     for line in lines:
         xs, means = [p.x for p in line.points], [p.mean for p in line.points]
         stds, look = [p.std or 0.0 for p in line.points], line.look
         marker = look.marker if len(xs) <= SPOTS else ""
-        plain = {"color": look.colour, "gid": look.gid}
-        axes.plot(xs, means, linestyle=look.dash, label=line.label, marker=marker, **plain)
-        if any(stds):
+        axes.plot(xs, means, linestyle=look.dash, label=line.label, marker=marker, **look.plain)
+        if any(stds) and len(xs) > 1:
             low, high = ([m + s * std for m, std in zip(means, stds, strict=True)] for s in (-1, 1))
-            axes.fill_between(xs, low, high, alpha=faint, linewidth=0, **plain)
-        if len(xs) == 1 and stds[0]:
-            bars = axes.errorbar(xs, means, yerr=stds[0], color=look.colour, capsize=2)
-            for part in bars.get_children():
-                part.set_gid(look.gid)
+            axes.fill_between(xs, low, high, alpha=faint, linewidth=0, **look.plain)
+        elif any(stds):
+            _whisker(axes, xs[0], line.points[0], look)
         for p in line.points[:: math.ceil(len(xs) / most)]:
-            spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
-            said = f"{line.label}, {where(p.x)}: {p.mean:.{digits}f}{spread}{unit}"
-            canvas.spot(axes, p.x, p.mean, said, variant=look.variant)
+            _spot(canvas, axes, line, p, p.x, where, unit, digits)
     if dotted(lines):
-        _dots(axes, lines, beside)
+        step = _step(lines)
+        for number, line in enumerate(lines):
+            aside = beside * step * ((2 * number + 1) / len(lines) - 1)
+            dots = [(p.x + aside, value) for p in line.points if p.n > 1 for value in p.values]
+            small = {"alpha": 0.55, "markersize": 3.2, "markeredgewidth": 0, "zorder": 1.8}
+            if dots:
+                axes.plot(*zip(*dots, strict=True), "o", **line.look.plain, **small)
+
+
+def dots(
+    canvas: Canvas, axes: Axes, lines: Sequence[Series], where: Callable[[float], str], unit: str
+) -> None:
+    """Means side by side with one standard deviation, for places that no line should join."""
+    step = _step(lines)
+    for number, line in enumerate(lines):
+        aside = 0.36 * step * ((2 * number + 1) / len(lines) - 1)
+        xs, means = [p.x + aside for p in line.points], [p.mean for p in line.points]
+        look = {"markersize": 5.5, "label": line.label, **line.look.plain}
+        axes.plot(xs, means, line.look.marker, **look)
+        for x, p in zip(xs, line.points, strict=True):
+            _whisker(axes, x, p, line.look)
+            _spot(canvas, axes, line, p, x, where, unit, 1)
+
+
+def _whisker(axes: Axes, x: float, p: Point, look: Look) -> None:
+    if p.std:
+        ends = [p.mean - p.std, p.mean + p.std]
+        axes.plot([x, x], ends, linewidth=1.2, alpha=0.6, **look.plain)
+
+
+def _spot(
+    canvas: Canvas,
+    axes: Axes,
+    line: Series,
+    p: Point,
+    x: float,
+    where: Callable[[float], str],
+    unit: str,
+    digits: int,
+) -> None:
+    spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
+    said = f"{line.label}, {where(p.x)}: {p.mean:.{digits}f}{spread}{unit}"
+    canvas.spots.append(Spot(axes, (x, p.mean), said, variant=line.look.variant))
+
+
+def _step(lines: Sequence[Series]) -> float:
+    """The smallest step between places on the x axis."""
+    places = sorted({p.x for line in lines for p in line.points})
+    return min((b - a for a, b in pairwise(places)), default=1.0)
 
 
 def dotted(lines: Sequence[Series]) -> bool:
@@ -111,40 +149,29 @@ def dotted(lines: Sequence[Series]) -> bool:
     return several and sum(len(p.values) for p in points) <= DOTS
 
 
-def spread_note(panels: Iterable[Sequence[Series]], over: str = "seeds") -> str:
-    """The sentence of a caption about bands and dots; '' if every point is a single value."""
+def spread_note(panels: Iterable[Sequence[Series]], over: str = "seeds", drawn: str = "") -> str:
+    """The sentence of a caption about what is `drawn` around means; '' if all are single values."""
     known = list(panels)
     if not any(p.n > 1 for lines in known for line in lines for p in line.points):
         return ""
+    if drawn:
+        return f" {drawn} are one standard deviation over {over}."
     single = "seeds" if over == "seeds" else "values"
-    dots = f"; dots are single {single}" if any(map(dotted, known)) else ""
-    return f" The band is one standard deviation over {over}{dots}."
+    each = f"; dots are single {single}" if any(map(dotted, known)) else ""
+    return f" The band is one standard deviation over {over}{each}."
 
 
-def _dots(axes: Axes, lines: Sequence[Series], beside: float) -> None:
-    """Single values, each variant's a little beside its means so that they cover no other's."""
-    places = sorted({p.x for line in lines for p in line.points})
-    step = min((b - a for a, b in pairwise(places)), default=1.0)
-    for number, line in enumerate(lines):
-        aside = beside * step * ((2 * number + 1) / len(lines) - 1)
-        dots = [(p.x + aside, value) for p in line.points if p.n > 1 for value in p.values]
-        small = {"alpha": 0.55, "markersize": 3.2, "markeredgewidth": 0, "zorder": 1.8}
-        if dots:
-            plain = {"color": line.look.colour, "gid": line.look.gid}
-            axes.plot(*zip(*dots, strict=True), "o", **plain, **small)
-
-
-def table(panels: Panels, *, panel: str, x: str, y: str) -> Table:
+def table(panels: Panels, *, panel: str, x: str, y: str, line: str = "method") -> Table:
     """Every point that is drawn, a row each, and the single values if they are drawn too."""
     each = any(map(dotted, panels.values()))
     rows: list[list[Value]] = [
-        [name, line.label, float(p.x), p.mean, p.std, p.n,
+        [name, one.label, float(p.x), p.mean, p.std, p.n,
          *([" ".join(map(repr, p.values))] if each else [])]
         for name, lines in panels.items()
-        for line in lines
-        for p in line.points
+        for one in lines
+        for p in one.points
     ]  # fmt: skip
-    return Table([panel, "method", x, y, "std", "n", *(["values"] if each else [])], rows)
+    return Table([panel, line, x, y, "std", "n", *(["values"] if each else [])], rows)
 
 
 def lines_figure(
@@ -160,26 +187,33 @@ def lines_figure(
     unit: str = "",
     digits: int = 2,
     share: Share = "",
+    joined: bool = True,
 ) -> Figure | None:
-    """Lines over tasks, a panel for each name; `panel` is what the names are called in the data."""
+    """Lines over tasks, a panel for each name; `panel` is what the names are called in the data.
+
+    If they are not `joined`, means are dots with a standard deviation as whiskers.
+    """
     known = {shown: lines for shown, lines in panels.items() if lines}
     if not known:
         return None
 
-    def draw() -> Canvas:
-        canvas = Canvas("whole", 3.6 + 0.2 * (max(map(len, known.values())) // 4))
+    def draw(canvas: Canvas) -> None:
         row = canvas.panels(known, share=share)
         for axes, lines in zip(row, known.values(), strict=True):
-            plot(canvas, axes, lines, f"{x} {{:g}}".format, unit=unit, digits=digits)
+            where = f"{x} {{:g}}".format
+            if joined:
+                plot(canvas, axes, lines, where, unit=unit, digits=digits)
+            else:
+                dots(canvas, axes, lines, where, unit)
+                axes.axhline(0, color=DIM, linewidth=0.9)
             axes.set_xlabel(x)
             axes.xaxis.get_major_locator().set_params(integer=True)
         row[0].set_ylabel(f"{y},{unit}" if unit else y)
         legend(canvas, row)
-        return canvas
 
     data = table(known, panel=panel, x=x, y=f"{y}{unit}")
-    caption += spread_note(known.values())
-    return Figure(block.named(kind), block.titled(title), caption, draw, data, "whole")
+    caption += spread_note(known.values(), drawn="" if joined else "Whiskers")
+    return block.figure(kind, title, caption, draw, data)
 
 
 def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 6) -> None:
@@ -204,12 +238,19 @@ def borders(axes: Axes, places: Iterable[float]) -> None:
         axes.axvline(place, color=DIM, linewidth=0.7, linestyle=(0, (2, 2)), zorder=0.5)
 
 
+def log_scale(axes: Axes) -> None:
+    """A logarithmic x axis with plain numbers, which matplotlib would write as powers."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}")
+    axes.minorticks_off()
+
+
 def six(value: float) -> float:
     """To six digits: more cannot be seen, and thousands of them would be long."""
     return float(f"{value:.6g}")
 
 
-def thinned(n: int, most: int = 40) -> list[int]:
+def thinned(n: int, most: int = 28) -> list[int]:
     """Indices of at most about `most` of n places, closer at the start, the last one included."""
     if n <= most:
         return list(range(n))

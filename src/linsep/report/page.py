@@ -10,40 +10,39 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from hashlib import sha256
 from importlib.resources import files
 from itertools import groupby
 
 from .. import __version__
-from ..compare.naming import is_bound
-from ..compare.summaries import differences, notes, summary
+from ..compare.summaries import notes
 from ..compare.tables import Table
 from ..compare.tradeoffs import curve_table, tradeoff
-from ..learning.metrics import COSTS
 from ..optional import needed
-from . import draw_accuracy, draw_comparison, draw_features, draw_heads, draw_memory, words
+from . import answer, draw_accuracy, draw_comparison, draw_features, words
 from .canvas import Figure, Room, numbered, swatch
 from .gather import LoadedRuns
-from .style import clean
 
 Drawn = Iterable[Figure | None]
 # Of each analysis the title of its section, and its figures.
 ANALYSED: Mapping[str, tuple[str, Callable[[LoadedRuns], Drawn]]] = {
     "spectrum": ("Spectrum of the features", draw_features.spectrum),
-    "probe": ("Linear separability", draw_heads.probe),
+    "probe": ("Linear separability", draw_features.probe),
     "cka": ("Similarity of features", lambda found: map(draw_features.cka, found.blocks)),
     "tsne": ("Features before and after a task", draw_features.tsne),
-    "projection": ("Backward projection", draw_heads.projection),
+    "projection": ("Backward projection", draw_features.projection),
     "drift": ("Drift of features", lambda found: map(draw_features.drift, found.blocks)),
 }
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A table on the page: perhaps folded under a title, perhaps with some cells marked."""
+    """A table on the page: perhaps folded under a title, with a note, or with cells marked."""
 
     table: Table
     fold: str = ""
+    note: str = ""
     marked: frozenset[tuple[int, int]] = frozenset()
 
 
@@ -52,12 +51,14 @@ class Section:
     name: str
     title: str
     text: Sequence[str] = ()
+    points: Sequence[str] = ()
+    results: Sequence[answer.Results] = ()  # in tabs
     tables: Sequence[Shown] = ()
     figures: Sequence[Figure] = ()
-    sprites: Sequence[draw_memory.Sprite] = ()
-    notes: Sequence[str] = ()  # small print
+    sprites: Sequence[draw_accuracy.Sprite] = ()
     commands: Sequence[str] = ()
     recipes: Sequence[words.Recipe] = ()
+    folded: bool = False
 
     @property
     def sets(self) -> list[tuple[str, Room, list[Figure]]]:
@@ -66,23 +67,16 @@ class Section:
         return [(caption, room, list(figures)) for (caption, room), figures in found]
 
     @property
-    def narrow(self) -> bool:
-        """Whether half the page is enough, as for many sections about a single run."""
-        small = [figure.room == "third" for figure in self.figures]
-        lines = [len(shown.table.rows) == 1 for shown in self.tables]
-        return [*small, *lines] == [True] and not self.recipes
-
-    @property
     def empty(self) -> bool:
-        parts = (self.text, self.tables, self.figures, self.sprites, self.commands, self.recipes)
-        return not any(parts)
+        shown = self.text, self.results, self.tables, self.figures, self.sprites
+        return not any((*shown, self.commands, self.recipes))
 
 
 def page(loaded: LoadedRuns) -> str:
-    """The report of these runs; the same runs give the same bytes."""
+    """The report of these runs; the same runs give the same bytes on the same day."""
     needed("matplotlib", "a report")
     jinja2 = needed("jinja2", "a report")
-    made = sections(loaded)
+    made, today = sections(loaded), date.today()
     script = _text("report.js")
     digest = base64.b64encode(sha256(script.encode()).digest()).decode()
     environment = jinja2.Environment(
@@ -90,9 +84,12 @@ def page(loaded: LoadedRuns) -> str:
     )
     safe = jinja2.utils.markupsafe.Markup
     whole = environment.from_string(_text("template.html.j2")).render(
-        title=title(loaded),
+        title=answer.question(loaded),
+        date=f"{today.day} {today:%B %Y}",
+        byline=answer.byline(loaded),
+        terms=answer.terms(loaded),
+        answers=answer.answers(loaded),
         version=__version__,
-        lead=words.lead(loaded),
         sections=made,
         legend=loaded.legend,
         swatch=lambda look: safe(swatch(look)),
@@ -110,12 +107,6 @@ def figures(loaded: LoadedRuns) -> Sequence[Figure]:
     """Every figure of the page."""
     needed("matplotlib", "a report")
     return [figure for section in sections(loaded) for figure in section.figures]
-
-
-def title(loaded: LoadedRuns) -> str:
-    methods = list(dict.fromkeys(variant.label for variant in loaded.variants))
-    shown = ", ".join(methods[:5]) + (f" and {len(methods) - 5} more" if len(methods) > 5 else "")
-    return clean(f"{loaded.scenarios}: {shown}", 160)
 
 
 def packed(data: dict[str, str]) -> str:
@@ -140,10 +131,10 @@ def sections(loaded: LoadedRuns) -> list[Section]:
 
 def _all(loaded: LoadedRuns) -> Iterator[Section]:
     blocks, variants = loaded.blocks, loaded.variants
-    yield _headline(loaded)
+    yield _results(loaded)
     yield _drawn("over-tasks", "Accuracy over tasks", map(draw_accuracy.over_tasks, blocks))
     yield _drawn("forgetting", "Forgetting", map(draw_accuracy.forgetting, blocks))
-    yield _runs(loaded)
+    yield _cost(loaded)
     yield _drawn("matrices", "Accuracy matrices", map(draw_accuracy.matrices, variants))
     yield _drawn("confusion", "Confusion matrices", map(draw_accuracy.confusion, variants))
     yield _drawn("losses", "Loss terms", map(draw_accuracy.losses, blocks))
@@ -151,57 +142,46 @@ def _all(loaded: LoadedRuns) -> Iterator[Section]:
         if any(name in run.analyses for run in loaded.runs):
             yield _drawn(name, heading, draw(loaded))
     curves = tradeoff(loaded.comparison)
-    over_weights = [curve_table(curves)] if curves else []
     drawn = map(draw_comparison.tradeoff, curves)
-    yield _drawn("tradeoff", "Stability against plasticity", drawn, over_weights)
-    yield _cost(loaded)
+    yield _drawn(
+        "tradeoff", "Stability against plasticity", drawn, curve_table(curves) if curves else None
+    )
+    yield _runs(loaded)
     yield _memory(loaded)
-    yield _drawn("time", "Time", [], [words.speed(loaded)], [
-        "Seconds of a whole run, its tests and saves included, and images of the stream. They "
-        "depend on the machine and on its other work as much as on the method."
-    ])  # fmt: skip
+    note = (
+        "Seconds of a whole run, its tests and saves included, and images of the current tasks. "
+        "They depend on the machine and on its other work as much as on the method."
+    )
+    yield _drawn("time", "Time", (), words.speed(loaded), note, folded=True)
     yield _audit(loaded)
     s = "s" if len(loaded.runs) > 1 else ""
-    yield replace(
-        _drawn(
-            "origin", f"Environment{s} and command{s} to repeat the run{s}", [],
-            [words.environments(loaded)],
-        ),
-        commands=words.install(loaded),
-        recipes=words.recipes(loaded),
-    )  # fmt: skip
+    title = f"Environment{s} and command{s} to repeat the run{s}"
+    origin = _drawn("origin", title, (), words.environments(loaded))
+    yield replace(origin, commands=words.install(loaded), recipes=words.recipes(loaded))
 
 
 def _drawn(
     name: str,
     title: str,
     figures: Drawn,
-    tables: Iterable[Table | None] = (),
-    notes: Sequence[str] = (),
+    table: Table | None = None,
+    note: str = "",
+    *,
+    folded: bool = False,
 ) -> Section:
-    """A section of those figures and tables that there is data for."""
-    shown = [Shown(table) for table in tables if table is not None and table.rows]
+    """A section of those figures, and of a table with a note, that there is data for."""
+    tables = [Shown(table, note=note)] if table is not None and table.rows else []
     drawn = [figure for figure in figures if figure is not None]
-    return Section(name, title, tables=shown, figures=drawn, notes=notes)
+    return Section(name, title, tables=tables, figures=drawn, folded=folded)
 
 
-def _headline(loaded: LoadedRuns) -> Section:
-    comparison = loaded.comparison
-    several = any(len(variant.runs) > 1 for variant in comparison.variants)
-    tables = [Shown(words.named(summary(comparison, intervals=several)))]
-    gains = words.named(differences(comparison))
-    if gains.rows:
-        tables.append(Shown(gains, fold="Paired differences with tests"))
-    said = [n for n in notes(comparison) if "left out" not in n and "goes with" not in n]
-    text = (
-        "In Class-IL the task of a test image is not given; in Task-IL it is. Higher is better for "
-        "FAA and ALA, lower for FF."
-    )
-    text += " The ± is the standard deviation over seeds." if several else ""
-    if any(is_bound(variant.method) for variant in comparison.variants):
-        text += " JT trains on all tasks at once: a bound, which is not ranked with the others."
-    figures = draw_comparison.gains(loaded)
-    return Section("numbers", "Results", [text], tables, figures, notes=said)
+def _results(loaded: LoadedRuns) -> Section:
+    gains = words.gains(loaded)
+    said = [n for n in notes(loaded.comparison) if "left out" not in n and "goes with" not in n]
+    tables = [Shown(gains, "Paired differences with tests", ". ".join(said))] if gains.rows else []
+    points = [point for found in answer.answers(loaded) for point in found.points]
+    figures, found = draw_comparison.gains(loaded), answer.results(loaded)
+    return Section("numbers", "Results", (), points, found, tables, figures)
 
 
 def _runs(loaded: LoadedRuns) -> Section:
@@ -212,42 +192,33 @@ def _runs(loaded: LoadedRuns) -> Section:
         "Options of the methods" if len(loaded.variants) > 1 else "Options of the method":
             words.own_options(loaded),
     }  # fmt: skip
-    tables = [Shown(table, marked=frozenset(marked))] if len(loaded.variants) > 1 else []
+    note = "Marked cells differ from what most variants have." if marked else ""
+    shown = Shown(table, note=note, marked=frozenset(marked))
+    tables = [shown] if len(loaded.variants) > 1 else []
     tables += [Shown(t, fold=title) for title, t in folded.items() if t.rows]
-    text = [words.counted(loaded)]
-    left = [f"{name}: {why}" for name, why in loaded.left_out]
+    left, text = [f"{name}: {why}" for name, why in loaded.left_out], list[str]()
     if left:
         more = f" and {len(left) - 10} more" if len(left) > 10 else ""
         text.append(f"Left out: {'; '.join(left[:10])}{more}.")
-    note = ["Marked cells differ from what most variants have."] if marked else []
-    return Section("runs", "Runs and settings", text, tables, notes=note)
+    return Section("runs", "Runs and settings", text, tables=tables)
 
 
 def _cost(loaded: LoadedRuns) -> Section:
-    table = words.costs(loaded)
-    meaning = [
-        f"{name.rpartition('.')[2]}: {text}"
-        for name, text in COSTS.items()
-        if any(variant.variant.values("cost", name) for variant in loaded.variants)
-    ]
-    note = f"{'; '.join(meaning)}. A pass backward counts as two forward; tests do not count."
-    figures = map(draw_comparison.cost, loaded.blocks)
-    return _drawn("cost", "Cost", figures, [table], [note] if table else [])
+    table, note = words.costs(loaded)
+    return _drawn("cost", "Cost", map(draw_comparison.cost, loaded.blocks), table, note)
 
 
 def _memory(loaded: LoadedRuns) -> Section:
-    found = [
-        (variant, *first)
-        for variant in loaded.variants
-        if (first := draw_memory.first_memory(variant))
-    ]
-    figures = [draw_memory.composition(*one) for one in found]
-    sprites = [made for one in found if (made := draw_memory.sprite(*one))]
-    return Section("memory", "Contents of the memory", figures=figures, sprites=sprites)
+    found = [(variant, *first) for variant in loaded.variants if (first := variant.memory())]
+    figures = [draw_accuracy.composition(*one) for one in found]
+    sprites = [made for one in found if (made := draw_accuracy.sprite(*one))]
+    title = "Contents of the memory"
+    return Section("memory", title, figures=figures, sprites=sprites, folded=True)
 
 
 def _audit(loaded: LoadedRuns) -> Section:
     found = words.audit(loaded)
     law = "FAA + (T−1)/T · FF is the mean peak accuracy and so cannot exceed 100."
     said = f"{len(found)} finding{'s' if len(found) > 1 else ''}:" if found else "No finding."
-    return Section("audit", "Audit of the metrics", text=[f"{law} {said}", *found[:50]])
+    text = [f"{law} {said}", *found[:50]]
+    return Section("audit", "Audit of the metrics", text, folded=not found)

@@ -1,5 +1,6 @@
 "use strict";
-// Sorting, choosing methods, hover values, the theme and downloads. The page is whole without it.
+// Sorting, cards, choosing methods, hover values, folds, the theme and downloads. The page is whole
+// without it.
 (() => {
   // Each figure's CSV, by name; deflated in the page.
   const unpack = async () => {
@@ -45,6 +46,13 @@
   };
   const compare = (a, b) => typeof a === "number" && typeof b === "number"
     ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  root.classList.add("cards"); // on a phone each row is one, with the heads beside its values
+  for (const table of document.querySelectorAll("table")) {
+    const heads = [...table.tHead.rows[0].cells].map((head) => head.firstChild?.textContent.trim());
+    for (const row of table.querySelectorAll("tbody tr")) {
+      [...row.cells].forEach((cell, at) => { cell.dataset.label = heads[at] ?? ""; });
+    }
+  }
   for (const head of document.querySelectorAll("thead th")) {
     const press = document.createElement("button");
     press.type = "button";
@@ -59,7 +67,8 @@
       const column = [...head.parentNode.children].indexOf(head);
       const sign = way === "ascending" ? 1 : -1;
       for (const body of head.closest("table").tBodies) {
-        const rows = [...body.rows].map((row) => [key(row.cells[column]), row]);
+        const sorted = [...body.rows].filter((row) => !row.classList.contains("place"));
+        const rows = sorted.map((row) => [key(row.cells[column]), row]);
         rows.sort(([a], [b]) => a === null || b === null
           ? (a === null) - (b === null) : sign * compare(a, b));
         body.append(...rows.map(([, row]) => row));
@@ -73,12 +82,12 @@
   const hidden = new Set();
   const byName = new Map(keys.map((key) => [key.textContent.trim(), key.dataset.variant]));
   for (const table of document.querySelectorAll("table")) {
-    const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim());
+    const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent.trim().toLowerCase());
     const column = ["variant", "method"].map((name) => heads.indexOf(name)).find((at) => at >= 0);
     if (column === undefined) continue;
     for (const body of table.tBodies) {
       for (const row of body.rows) {
-        const variant = byName.get(row.cells[column].textContent.trim());
+        const variant = byName.get(row.cells[column]?.textContent.trim());
         if (variant !== undefined) row.dataset.variant = variant;
       }
     }
@@ -269,6 +278,22 @@
       figure.querySelector(".get").append(press);
     }
   }
+
+  // --- folds: a link opens the section it leads to; the navigation shows where the reader is
+  const links = new Map([...document.querySelectorAll("nav a")].map((link) => [link.hash.slice(1), link]));
+  const unfold = () => {
+    const fold = document.getElementById(location.hash.slice(1))?.querySelector("details.whole");
+    if (fold) fold.open = true;
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
+  const here = new IntersectionObserver((entries) => {
+    for (const entry of entries) links.get(entry.target.id)?.toggleAttribute("data-seen", entry.isIntersecting);
+    const first = document.querySelector("nav a[data-seen]");
+    for (const link of links.values()) link.removeAttribute("aria-current");
+    first?.setAttribute("aria-current", "true");
+  }, { rootMargin: "-15% 0px -60% 0px" });
+  for (const section of document.querySelectorAll("main > section")) here.observe(section);
 
   // --- print everything, also what is folded
   addEventListener("beforeprint", () => {

@@ -1,133 +1,29 @@
-"""Sentences and tables of the report: conclusions that the numbers support, what the runs were,
-what they cost, where they were made, and the commands that make them again."""
+"""Tables and sentences about the runs: their settings, what they cost, whether their metrics are
+consistent, where they were made, and the commands that make them again."""
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from ..compare import statistics
-from ..compare.naming import is_bound
-from ..compare.statistics import EXACT_UP_TO, Summary, paired
+from ..compare.summaries import differences
 from ..compare.tables import Spread, Table, Value
-from ..compare.variants import Variant, shown
-from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
+from ..compare.variants import shown
+from ..learning.metrics import COSTS, PROTOCOLS
 from ..learning.metrics import audit as flaws
-from .gather import Block, LoadedRuns, Run, VariantRuns
-from .style import labelled
-
-METRIC = "final average accuracy (FAA) in Class-IL"
-MOST_PAIRS = 6  # that are spelled out; the table has them all
-
-
-# --- the lead ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The answer about one block: which method is ahead, and what each added term gains."""
-
-    text: str
-    gains: Sequence[str]
-
-
-def lead(loaded: LoadedRuns) -> list[Answer]:
-    """Return an answer per block: the highest mean, and what the paired tests support."""
-    found = [_about(loaded, block) for block in loaded.blocks[:4]]
-    return [answer for answer in found if answer.text]
-
-
-def _about(loaded: LoadedRuns, block: Block) -> Answer:
-    figures = [f for f in chain(*loaded.comparison.estimates) if f.variant.block == block.settings]
-    faa = [f for f in figures if (f.protocol, f.metric) == ("class_il", "faa")]
-    known = [(f.variant, f.summary) for f in faa if f.summary is not None]
-    rivals = [(variant, s) for variant, s in known if not is_bound(variant.method)]
-    ranked = sorted(rivals or known, key=lambda pair: -pair[1].mean)
-    pairs = [
-        (f.variant, f.against, f.pairs.difference)
-        for f in faa
-        if f.against is not None and f.pairs is not None
-    ]
-    text = list(_ahead(f"{block.title}: " if block.title else "", ranked))
-    for variant, bound in known if rivals else ():
-        if is_bound(variant.method):
-            text.append(
-                f"{called(variant)}, trained on all data at once, reaches {spread(bound)} %."
-            )
-    compared = [pair for a, b, _ in pairs for pair in ((a, b), (b, a))]
-    if len(ranked) > 1 and (ranked[0][0], ranked[1][0]) not in compared:
-        text += _first_two(ranked[0][0], ranked[1][0])
-    gains = [_said(*pair) for pair in pairs[:MOST_PAIRS]]
-    if more := len(pairs) - len(gains):
-        gains.append(f"{more} more {'differences are' if more > 1 else 'difference is'} below.")
-    return Answer(" ".join(text), gains)
-
-
-def _ahead(place: str, ranked: Sequence[tuple[Variant, Summary]]) -> Iterator[str]:
-    if not ranked:
-        return
-    (best, top), *rest = ranked
-    found = f"{spread(top)} % ({f'{top.n} seeds' if top.n > 1 else 'one seed'})"
-    if not rest:
-        yield f"{place}{called(best)} reaches a {METRIC} of {found}."
-        return
-    mean = "mean " if max(s.n for _, s in ranked) > 1 else ""
-    yield (
-        f"{place}{called(best)} has the highest {mean}{METRIC} of {len(ranked)} methods: {found}; "
-        f"next is {called(rest[0][0])} with {spread(rest[0][1])} %."
-    )
-
-
-def _first_two(best: Variant, second: Variant) -> Iterator[str]:
-    mine, theirs = (variant.values("class_il", "faa") for variant in (best, second))
-    if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
-        gap = paired(mine, theirs).difference
-        yield _said(best, second, gap)
-        if gap.n > 1:
-            yield "(These two were chosen by rank, which the interval does not account for.)"
-
-
-def _said(variant: Variant, against: Variant, gap: Summary) -> str:
-    start = f"{called(variant)} against {called(against)}: {gap.mean:+z.2f} points"
-    if gap.low is None or gap.high is None:
-        return f"{start} on one seed, too few for an interval."
-    start += f", 95 % interval {gap.low:z.2f} to {gap.high:z.2f} ({gap.n} pairs of seeds)"
-    if gap.low <= 0 <= gap.high:
-        return f"{start}: it includes 0, so these seeds do not tell the two apart."
-    return f"{start}: it excludes 0."
-
-
-def called(variant: Variant) -> str:
-    return labelled(variant.title, bound=is_bound(variant.method))
-
-
-def spread(found: Summary) -> str:
-    return f"{found.mean:.2f}" + (f" ± {found.std:.2f}" if found.std is not None else "")
-
+from .gather import LoadedRuns, Run, VariantRuns, called
 
 # --- what was run --------------------------------------------------------------------------------
 
 
-def named(table: Table) -> Table:
-    """The same table with methods called as in the figures and metrics spelled out."""
-    columns = list(table.columns)
-    method = columns.index("method")
-    rows = [list(row) for row in table.rows]
-    for i, row in enumerate(rows):
-        row[method] = labelled(str(row[method]), bound=i in table.unranked)
-    ranked = {row[method] for i, row in enumerate(rows) if i not in table.unranked}
-    spelled_out = {METRICS[name].title: full(name) for name in REPORTED}
-    best = {spelled_out.get(name, name): way for name, way in table.best.items()}
-    heads = [spelled_out.get(name, name) for name in columns]
-    return replace(table, columns=heads, rows=rows, best=best if len(ranked) > 1 else {}, spare=())
-
-
-def full(metric: str) -> str:
-    """'Final average accuracy (FAA)'."""
-    about = METRICS[metric]
-    return f"{about.meaning.capitalize()} ({about.title})"
+def gains(loaded: LoadedRuns) -> Table:
+    """Paired differences with tests, with methods called as in the figures."""
+    table = differences(loaded.comparison)
+    names = {variant.title: called(variant) for variant in loaded.comparison.variants}
+    rows = [[names.get(str(value), value) for value in row] for row in table.rows]
+    return replace(table, rows=rows, caption="", spare=())
 
 
 def differing(loaded: LoadedRuns) -> tuple[Table, set[tuple[int, int]]]:
@@ -169,20 +65,6 @@ def common(loaded: LoadedRuns) -> Table:
     return Table(["protocol", "value in all runs" if len(loaded.runs) > 1 else "value"], rows)
 
 
-def counted(loaded: LoadedRuns) -> str:
-    runs, variants, place = loaded.runs, loaded.variants, loaded.scenarios
-    if len(runs) == 1:
-        return f"One finished run of {variants[0].label} on {place}, with seed {runs[0].seed}."
-    low, *more = sorted({len(variant.runs) for variant in variants})
-    each = f"{low} to {more[-1]} seeds" if more else f"{low} seeds" if low > 1 else "one seed"
-    if len(variants) == 1:
-        return f"{len(runs)} finished runs of {variants[0].label} on {place}, a seed each."
-    return (
-        f"{len(runs)} finished runs on {place}: {len(variants)} variants (a method with its "
-        f"options and settings) with {each} each."
-    )
-
-
 # --- audit ---------------------------------------------------------------------------------------
 
 
@@ -209,22 +91,26 @@ def audit(loaded: LoadedRuns) -> list[str]:
 # --- cost and time -------------------------------------------------------------------------------
 
 
-def costs(loaded: LoadedRuns) -> Table | None:
-    """What every variant cost: passes, images of a step, bytes, parameters, seconds."""
-    known = [
-        name
-        for name in COSTS
-        if any(variant.variant.values("cost", name) for variant in loaded.variants)
-    ]
+COST_HEADS = {
+    "compute": "relative compute", "images": "images processed", "seconds": "CPU seconds",
+    "bytes": "bytes kept", "step.forward": "forward per step",
+    "step.backward": "backward per step", "step.frozen": "previous network per step",
+}  # fmt: skip
+
+
+def costs(loaded: LoadedRuns) -> tuple[Table | None, str]:
+    """What every variant cost, and what the columns mean."""
+    known = [name for name in COSTS if any(v.variant.values("cost", name) for v in loaded.variants)]
 
     def cells(variant: VariantRuns) -> list[Value]:
-        found = [
-            (variant.variant.summary("cost", name), name in ("compute", "seconds"))
-            for name in known
-        ]
-        return [(one.mean if exact else round(one.mean)) if one else None for one, exact in found]
+        found = [(name, variant.variant.summary("cost", name)) for name in known]
+        exact = ("compute", "seconds")
+        return [(s.mean if name in exact else round(s.mean)) if s else None for name, s in found]
 
-    return _by_variant(loaded, [name.rpartition(".")[2] for name in known], cells)
+    heads = {name: COST_HEADS.get(name, name) for name in known}
+    meaning = "; ".join(f"{head}: {COSTS[name]}" for name, head in heads.items())
+    note = f"{meaning}. A pass backward counts as two forward; tests do not count."
+    return _by_variant(loaded, list(heads.values()), cells), note
 
 
 def speed(loaded: LoadedRuns) -> Table | None:
