@@ -33,7 +33,7 @@ from linsep.methods import ADDONS, METHODS
 from linsep.storage.store import Record, Store
 from studies.claims import EVERY_CLAIM
 from studies.evidence import Finding, findings
-from studies.evidence_page import replaced
+from studies.pages import replaced
 
 PAGES, FIGURES = ROOT / "docs" / "methods", ROOT / "docs" / "figures"
 RESULTS = ROOT / "results" / "small"

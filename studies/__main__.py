@@ -33,7 +33,7 @@ def evidence(
     ] = None,
 ) -> None:
     """Decide the paper's claims by the runs of the protocol in small.toml."""
-    from . import evidence, evidence_page, pictures
+    from . import equivalence, evidence, pages, pictures
     from .claims import EVERY_CLAIM
     from .features import analysed
 
@@ -42,7 +42,7 @@ def evidence(
     if output is not None:
         figures = output.parent / "figures"
         _write({
-            output: evidence_page.page(found, belonging),
+            output: pages.evidence_page(found, belonging, equivalence.quantities()),
             figures / "evidence.svg": pictures.evidence_picture(found),
             figures / "features.svg": pictures.features_picture(analysed(belonging)),
         })  # fmt: skip
@@ -50,27 +50,29 @@ def evidence(
         with reporting(f"cannot read {into}"):
             text = into.read_text(encoding="utf-8")
         try:
-            _write({into: evidence_page.replaced(text, evidence_page.block(found))})
+            _write({into: pages.replaced(text, pages.block(found))})
         except ConfigError as error:
             raise ConfigError(f"{into}: {error}") from None
     if output is None and into is None:
-        typer.echo(evidence_page.listed(found))
+        show(pages.verdicts(found).to_rich())
+        show(pages.tests(found).to_rich())
 
 
 @app.command("frontier")
 def frontier(runs: Runs = Path("runs"), output: Page = None) -> None:
-    """Compare sums of methods and parts by accuracy and cost, from the runs of small.toml."""
+    """Compare combinations of methods and add-ons by accuracy and cost."""
     from .frontier import frontier as find
-    from .frontier_page import notes, page, table
+    from .pages import frontier_page, frontier_table
     from .pictures import frontier_picture
 
     found = find(Store(runs).records())
     if output is None:
-        show(table(found).to_rich())
-        typer.echo("\n".join(notes(found)))
+        show(frontier_table(found).to_rich())
+        if found.missing:
+            typer.echo(f"{len(found.missing)} combinations lack runs.")
     else:
         figure = output.parent / "figures" / "frontier.svg"
-        _write({output: page(found), figure: frontier_picture(found)})
+        _write({output: frontier_page(found), figure: frontier_picture(found)})
 
 
 @app.command("evaluate")
@@ -88,10 +90,10 @@ def evaluate(
 
 @app.command("keep")
 def keep(runs: Trained) -> None:
-    """Copy finished runs of small.toml to results/small, without weights and paths."""
-    from .results import RESULTS, keep_finished
+    """Copy finished runs of small.toml and equivalence.toml to results/, without weights."""
+    from .results import keep_finished
 
-    typer.echo(f"{keep_finished(runs)} runs added to {RESULTS.name}.")
+    typer.echo(f"{keep_finished(runs)} runs added to results.")
 
 
 @app.command("tune")

@@ -4,10 +4,11 @@ A run belongs to the protocol if its key is that of the protocol's settings with
 was made on, so nothing that was made with other settings, data or code can slip in.
 
 A test whose 95 % interval excludes an effect of one percentage point in the claimed direction
-counts against its claim, or is "smaller than a point" if it also excludes zero. Otherwise a test
-supports its claim if the difference has the claimed sign and is significant: p below 0.05 after
-Holm's correction over its family, or, for tests that only describe, an interval on one side of
-zero. "Not higher" is supported if the interval excludes a gain of a point.
+counts against its claim, or supports it in part if it also excludes zero. Otherwise a test supports
+its claim if the difference has the claimed sign and is significant: p below 0.05 after Holm's
+correction over its family, or, for tests that only describe, an interval on one side of zero. "Not
+higher" is supported if the interval excludes a gain of a point. Where every method is at the floor,
+a test is inconclusive whatever it gives.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,13 +30,11 @@ from linsep.storage.store import Record
 
 from .claims import POINT, Claim, Contrast, Family, Side
 
-Verdict = Literal[
-    "supported", "partly supported", "smaller than a point", "not supported", "inconclusive",
-    "cannot be tested here", "not tested",
-]  # fmt: skip
+Verdict = Literal["supported", "partly supported", "not supported", "inconclusive", "not tested"]
 SIGNIFICANT = 0.05
 FEWEST = 3  # pairs below which nothing is decided
 PROTOCOL = Path(__file__).with_name("small.toml")
+RESULTS = Path(__file__).parents[1] / "results"
 SEEDS = (2, 3, 4, 5, 6)  # those that every method of the protocol has
 Pair = tuple[int, int]  # what two runs that belong together share: seed and class order
 
@@ -51,6 +50,11 @@ class Outcome:
     printed: float | None  # the paper's own difference, from its printed means
     verdict: Verdict
 
+    @property
+    def decided(self) -> bool:
+        """Whether all of its pairs are there."""
+        return self.pairs is not None and self.pairs.difference.n >= max(FEWEST, self.expected)
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -63,7 +67,7 @@ class Finding:
         verdicts = {outcome.verdict for outcome in self.outcomes}
         if len(verdicts) == 1:
             return verdicts.pop()
-        if verdicts & {"supported", "smaller than a point"}:
+        if verdicts & {"supported", "partly supported"}:
             return "partly supported"
         return "not supported" if "not supported" in verdicts else "inconclusive"
 
@@ -90,10 +94,10 @@ def findings(claims: Sequence[Claim], records: Iterable[Record]) -> list[Finding
 class Runs:
     """The finished runs that belong to the protocol, and what the protocol asks for."""
 
-    def __init__(self, records: Iterable[Record]) -> None:
+    def __init__(self, records: Iterable[Record], file: Path = PROTOCOL) -> None:
         self._by_key = {str(r.facts["key"]): r for r in records if r.finished}
         self._data = {str(record.facts["data"]) for record in self._by_key.values()}
-        self.parts = {name: expand(grid) for name, grid in protocol().items()}
+        self.parts = {name: expand(grid) for name, grid in protocol(file).items()}
 
     def wanted(self, side: Side) -> list[dict[str, Any]]:
         """The settings of every run that the protocol has on this side."""
@@ -147,9 +151,9 @@ class Runs:
         }
 
 
-def protocol() -> dict[str, dict[str, Any]]:
+def protocol(file: Path = PROTOCOL) -> dict[str, dict[str, Any]]:
     """The parts of the protocol, by name, as settings of a grid."""
-    content = read(PROTOCOL)
+    content = read(file)
     names = [str(part["part"]) for part in content["parts"]]
     return dict(zip(names, in_parts(content), strict=True))
 
@@ -177,7 +181,7 @@ def _outcome(
 ) -> Outcome:
     verdict = verdict_on(contrast, expected, pairs, chance, described=claim.family is None)
     if claim.floor and verdict != "not tested":
-        verdict = "cannot be tested here"
+        verdict = "inconclusive"
     return Outcome(contrast, expected, pairs, chance, _printed(contrast), verdict)
 
 
@@ -213,5 +217,5 @@ def verdict_on(
         return "not supported" if gap.low > 0 and significant else "inconclusive"
     worst, best = (gap.low, gap.high) if contrast.wanted == "higher" else (-gap.high, -gap.low)
     if best < POINT:
-        return "smaller than a point" if worst > 0 else "not supported"
+        return "partly supported" if worst > 0 else "not supported"
     return "supported" if worst + best > 0 and significant else "inconclusive"

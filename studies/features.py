@@ -25,7 +25,7 @@ PORTIONS = (0.01, 0.033, 0.1, 0.33, 1.0)  # of the training images, for a probe
 WEIGHTS = {0.0: "control", 0.1: "gamma", 0.3: "gamma", 1.0: "main", 3.0: "gamma", 10.0: "gamma"}
 NEEDED = "k for 95 %, all seen"
 WEIGHED = (2, 3, 4)  # seeds of the part `gamma`
-Line = Sequence[tuple[float, float]]  # x and the mean over seeds
+Line = Sequence[tuple[float, Summary]]  # x, and what the seeds gave there
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Analysed:
         return summarise(means) if means else None
 
     def by_task(self, kind: str, column: str) -> Line:
-        """The mean over seeds after each task, or of each task."""
+        """Over seeds, after each task, or of each task."""
         place = find(kind).places.index("task")
         values: dict[float, list[float]] = {}
         for rows in self.found[kind]:
@@ -58,12 +58,12 @@ class Analysed:
                 task, value = where[place], numbers.get(column)
                 if isinstance(task, int) and value is not None:
                     values.setdefault(task, []).append(value)
-        return [(task, sum(known) / len(known)) for task, known in sorted(values.items())]
+        return [(task, summarise(known)) for task, known in sorted(values.items())]
 
     def by_portion(self) -> Line:
         """The accuracy of a linear probe, over the portion of the training images it has seen."""
         spreads = ((portion, self.overall("probe", _percent(portion))) for portion in PORTIONS)
-        return [(100 * portion, found.mean) for portion, found in spreads if found is not None]
+        return [(100 * portion, found) for portion, found in spreads if found is not None]
 
 
 def analysed(runs: Runs) -> list[Analysed]:
@@ -116,7 +116,13 @@ def directions(several: Sequence[Analysed]) -> Table:
     }
     tasks = sorted({task for filled, _ in lines.values() for task in filled})
     rows: list[list[Value]] = [
-        [name, *(_both(filled.get(task), needed.get(task)) for task in tasks)]
+        [
+            name,
+            *(
+                f"{filled[t].mean:.1f} / {needed[t].mean:.1f}" if t in filled else None
+                for t in tasks
+            ),
+        ]
         for name, (filled, needed) in lines.items()
     ]
     return Table(["method", *(f"task {task:g}" for task in tasks)], rows)
@@ -162,7 +168,3 @@ def _percent(portion: float) -> str:
 
 def _spread(found: Summary | None) -> Spread | None:
     return None if found is None else Spread(found.mean, found.std)
-
-
-def _both(filled: float | None, needed: float | None) -> str | None:
-    return None if filled is None or needed is None else f"{filled:.1f} / {needed:.1f}"

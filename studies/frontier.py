@@ -1,52 +1,59 @@
-"""Accuracy against cost on the protocol `small`: every sum of parts, on five paired seeds.
+"""Accuracy against cost on the protocol `small`: every combination, on five paired seeds.
 
-A sum is a method of the protocol with the settings of its part. It is compared with a rival seed by
-seed: on this page with DER++ + BFP, the paper's best; a way to normalise with the same method as
-it is; a head fitted anew with the trained one; a cheaper form of BFP with the whole. Holm's
-correction is over all of these tests.
+A combination is a method with its add-ons, with the settings of its part of the protocol. It is
+compared with a rival seed by seed: with DER++ + BFP, the paper's best; a way to normalise with the
+same method as it is; a re-trained head with the trained one; a cheaper form of BFP with the whole.
+These comparisons describe. What they suggested was then tested on seeds that had not been used
+(`CONFIRMED`), and Holm's correction is over those tests.
 
-The best sum for the compute of DER++ + BFP was searched for on held-out training images, with the
-seeds that chose the protocol. It is the part `chosen` of the protocol, and is compared here on the
-test images.
+The best combination for the compute of DER++ + BFP was searched for on held-out training images,
+with the seeds that chose the protocol. It is the part `chosen` of the protocol, and is compared
+here on the test images.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
 from typing import Any
 
 from linsep.compare import tradeoffs
 from linsep.compare.naming import is_bound, title
-from linsep.compare.statistics import Paired, Summary, holm, paired, summarise
+from linsep.compare.statistics import Summary, holm, paired, summarise
+from linsep.errors import ConfigError
 from linsep.settings.layers import flat
 from linsep.storage.folder import RunFolder
 from linsep.storage.store import Record
 
 from .evidence import SEEDS, Runs
 
-RIVAL, CHOSEN = "derpp+bfp", "chosen"
-FRESH, LATER = "shared draw recalibrated", (7, 8, 9, 10, 11)  # a form, and seeds to confirm it
-CHEAP_HEAD, FRESH_HEAD = "er+refit", ("refit", "refit, fresh seeds")
-BEST, FRESH_BEST = "derpp+fd+ser+refit", ("chosen refit", "chosen refit, fresh seeds")
+RIVAL, CHOSEN, FAST = "derpp+bfp", "chosen", "shared draw recalibrated"
 CHEAP = 0.6  # of the rival's compute, at most, for a form that gets a preset
+LATER = (7, 8, 9, 10, 11)  # seeds that nothing on the page had been seen of
+# What is tested on them: a method and the parts with its runs, and another.
+CONFIRMED = (
+    (("er+refit", ("refit", "refit, fresh seeds")), ("er", ("main",))),
+    (("er+refit", ("refit", "refit, fresh seeds")), (RIVAL, ("main",))),
+    (("derpp+fd+ser+refit", ("chosen refit", "chosen refit, fresh seeds")), (RIVAL, ("main",))),
+    ((RIVAL, (FAST,)), (RIVAL, ("main",))),
+)
 NORMS = {
-    "stream": "BatchNorm by the stream", "recalibrated": "BatchNorm recalibrated",
+    "stream": "BatchNorm by the current task", "recalibrated": "BatchNorm recalibrated",
     "group norm": "GroupNorm", "continual norm": "continual normalisation",
 }  # fmt: skip
 REFIT = "+refit"
-# Parts with a head fitted anew, and those with the same nets and the head that they trained.
+# Parts with a re-trained head, and those with the same nets and the head that they trained.
 HEADS = {
     "refit": "main", "refit recalibrated": "recalibrated", "refit, one draw": "shared draw",
-    "refit, fast": "shared draw recalibrated", "refit, group norm": "group norm",
-    "refit, sums": "sums", "chosen refit": CHOSEN,
+    "refit, fast": FAST, "refit, group norm": "group norm", "refit, sums": "sums",
+    "chosen refit": CHOSEN,
 }  # fmt: skip
 # On a second data set, which is not on the frontier: parts that are compared, and with which.
 ELSEWHERE, WHERE = "cifar100", ", Split CIFAR-100"
-ELSEWHERE_NORM, ELSEWHERE_HEAD = "cifar100 recalibrated", "cifar100 refit"
 FORMS = {
-    "shared draw": "one draw",
-    "shared draw recalibrated": "one draw, BatchNorm recalibrated (fast)",
-    "every second step": "every second step", "rows": "on {bfp.on} rows only",
+    "shared draw": "one replay batch",
+    FAST: "one replay batch, BatchNorm recalibrated (fast)",
+    "every second step": "every second step", "rows": "on {bfp.on} samples only",
     "stored features": "stored features",
 }  # fmt: skip
 # The parts of the protocol whose runs can be compared here, and what sets them apart.
@@ -57,14 +64,13 @@ PARTS = {
     **{part: f", {words}" for part, words in (NORMS | FORMS).items()},
 }  # fmt: skip
 PARTS |= {part: PARTS[trained] for part, trained in HEADS.items()}
-# Parts of the protocol, and what sets their sums apart: those of the search, and trained heads
-# beside those that are fitted anew, on the same held-out images.
+# On held-out images: the candidates of the search, and trained beside re-trained heads.
 SEARCH = {"search": "", "search recalibrated": ", BatchNorm recalibrated"}
-HELD_OUT = {"held-out heads": "", "held-out heads, one draw": ", one draw"}
+HELD_OUT = {"held-out heads": "", "held-out heads, one draw": ", one replay batch"}
 
 
-@dataclass(frozen=True)
-class Sum:
+@dataclass(frozen=True, eq=False)
+class Combination:
     """A method of a part of the protocol and its finished runs, by seed."""
 
     part: str
@@ -73,28 +79,38 @@ class Sum:
     runs: Mapping[int, Record]
 
     @property
+    def label(self) -> str:
+        return title(self.method)
+
+    @property
     def title(self) -> str:
-        return title(self.method) + self.words
+        return self.label + self.words
 
     @property
-    def complete(self) -> bool:
-        return set(self.runs) == set(SEEDS)
+    def base(self) -> str:
+        return self.method.partition("+")[0]
 
     @property
+    def head(self) -> str:
+        """The add-on that replaces the trained head, if one does."""
+        last = self.method.rpartition("+")[2]
+        return last if last in ("refit", "transport") else ""
+
+    @cached_property
+    def faa(self) -> Summary:
+        return self.summary("class_il.faa")
+
+    @cached_property
     def compute(self) -> float:
         """As a multiple of fine-tuning's."""
-        return fmean(self.values("cost.compute").values())
+        return self.summary("cost.compute").mean
 
     @property
     def images(self) -> int:
         """That are stored."""
         return int(next(iter(self.runs.values())).facts.get("memory.size") or 0)
 
-    @property
-    def kept(self) -> float:
-        return fmean(self.values("cost.bytes").values())
-
-    @property
+    @cached_property
     def newest(self) -> float:
         """Share of the test images that are taken for classes of the last task."""
         return fmean(map(newest, self.runs.values()))
@@ -106,34 +122,37 @@ class Sum:
         return summarise(list(self.values(fact).values()))
 
 
-Contest = tuple[Sum, Sum | None]  # a sum and its rival, if that has been run
-Confirmed = tuple[Paired, Paired]  # on seeds that had not been seen, and on all
-
-
 @dataclass(frozen=True)
 class Compared:
-    """A sum beside its rival: the paired differences in Class-IL FAA, and p after Holm."""
+    """A combination beside its rival, and the paired differences in Class-IL FAA."""
 
-    one: Sum
-    rival: Sum
-    pairs: Paired
-    chance: float
+    one: Combination
+    rival: Combination
+
+    @cached_property
+    def gap(self) -> Summary:
+        one, rival = (side.values("class_il.faa") for side in (self.one, self.rival))
+        return paired(one, rival).difference
 
     @property
     def share(self) -> float:
         """Of the rival's compute."""
         return self.one.compute / self.rival.compute
 
-    @property
-    def loses(self) -> bool:
-        """Whether its interval excludes that it is as good as the rival."""
-        high = self.pairs.difference.high
-        return high is not None and high < 0
+
+@dataclass(frozen=True)
+class Confirmed:
+    """Two methods on fresh seeds, with p after Holm's correction, and on all seeds."""
+
+    title: str
+    later: Summary
+    chance: float
+    every: Summary
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A sum and its accuracies on held-out images, by seed."""
+    """A combination and its accuracies on held-out images, by seed."""
 
     title: str
     faa: Mapping[int, float]
@@ -146,57 +165,49 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Frontier:
-    """All sums, those that are complete from the most accurate on, and how they compare."""
+    """All combinations whose five seeds are there, the most accurate first, and comparisons."""
 
-    sums: Sequence[Sum]
-    missing: Sequence[Sum]
-    leading: Sequence[Sum]  # on the frontier, from the cheapest
+    combinations: Sequence[Combination]
+    missing: Sequence[Combination]
+    leading: Sequence[Combination]  # on the frontier, from the cheapest
     against_rival: Sequence[Compared]
     norms: Sequence[Compared]
     heads: Sequence[Compared]
     forms: Sequence[Compared]
-    candidates: Sequence[Candidate]  # of the search for the best sum, the best first
-    searched: bool  # whether all of them have been judged
-    held_out: Sequence[Candidate]  # heads on held-out images
-    confirmed: Confirmed | None  # the form that was thought of late
-    confirmed_head: Confirmed | None  # a head fitted anew, for ER
-    confirmed_cheap: Confirmed | None  # ER with it, beside the rival
-    confirmed_best: Confirmed | None  # the best sum with such a head, beside the rival
+    confirmed: Sequence[Confirmed]
+    candidates: Sequence[Candidate]  # of the search, the best first
+    held_out: Sequence[Candidate]  # heads on held-out images, the best first
+
+    def find(self, part: str, method: str) -> Combination:
+        for one in self.combinations:
+            if (one.part, one.method) == (part, method):
+                return one
+        raise ConfigError(f"{method} has not been run on all seeds of the part {part!r}")
 
 
 def frontier(records: Iterable[Record]) -> Frontier:
     runs = Runs(records)
-    every = [one for part, words in PARTS.items() for one in _sums(part, words, runs)]
-    done = {(one.part, one.method, one.words): one for one in every if one.complete}
-    ranked = sorted(done.values(), key=lambda one: -one.summary("class_il.faa").mean)
+    every = [one for part, words in PARTS.items() for one in _combinations(part, words, runs)]
+    ranked = sorted((c for c in every if len(c.runs) == len(SEEDS)), key=lambda c: -c.faa.mean)
     rivals = [one for one in ranked if not is_bound(one.method)]
     # A pass of the memory at each task's end is too little to be dearer: costs as they are shown.
-    points = [(round(one.compute, 2), one.summary("class_il.faa").mean) for one in rivals]
+    points = [(round(one.compute, 2), one.faa.mean) for one in rivals]
     main = {one.method: one for one in ranked if one.part == "main"}
     best = main.get(RIVAL)
-    contrasts = [(one, best) for one in ranked if best not in (None, one)]
     norms = [(one, main.get(one.method)) for one in ranked if one.part in NORMS]
-    norms += _elsewhere(ELSEWHERE_NORM, f", {NORMS['recalibrated']}{WHERE}", runs)
-    heads = _heads(done.values()) + _elsewhere(ELSEWHERE_HEAD, WHERE, runs)
-    forms = [(one, best) for one in ranked if one.part in FORMS]
-    # A form of BFP stands against DER++ + BFP in the first list too: one test, counted once.
-    tests = {(id(a), id(b)): (a, b) for a, b in [*contrasts, *norms, *heads] if b}
-    found = dict(zip(tests, _compared(list(tests.values())), strict=True))
-
-    def those(pairs: Sequence[Contest]) -> list[Compared]:
-        return [found[id(a), id(b)] for a, b in pairs if b is not None]
-
+    recalibrated = f", {NORMS['recalibrated']}{WHERE}"
     return Frontier(
-        ranked,
-        [one for one in every if not one.complete],
-        [rivals[i] for i in tradeoffs.frontier(points)],
-        those(contrasts), those(norms), those(heads), those(forms),
-        candidates(runs, SEARCH), complete(runs), candidates(runs, HELD_OUT),
-        _confirmed(runs, (RIVAL, [FRESH]), (RIVAL, ["main"])),
-        _confirmed(runs, (CHEAP_HEAD, FRESH_HEAD), ("er", ["main"])),
-        _confirmed(runs, (CHEAP_HEAD, FRESH_HEAD), (RIVAL, ["main"])),
-        _confirmed(runs, (BEST, FRESH_BEST), (RIVAL, ["main"])),
-    )  # fmt: skip
+        combinations=ranked,
+        missing=[one for one in every if one not in ranked],
+        leading=[rivals[i] for i in tradeoffs.frontier(points)],
+        against_rival=_compared([(one, best) for one in ranked if one is not best]),
+        norms=_compared([*norms, *_elsewhere("cifar100 recalibrated", recalibrated, runs)]),
+        heads=_compared([*_heads(ranked), *_elsewhere("cifar100 refit", WHERE, runs)]),
+        forms=_compared([(one, best) for one in ranked if one.part in FORMS]),
+        confirmed=_confirmed(runs),
+        candidates=_candidates(runs, SEARCH),
+        held_out=_candidates(runs, HELD_OUT),
+    )
 
 
 def newest(record: Record) -> float:
@@ -207,8 +218,12 @@ def newest(record: Record) -> float:
     return float(last / sum(map(sum, counts)))
 
 
-def _heads(done: Collection[Sum]) -> list[Contest]:
-    """A head fitted anew beside the trained one; and, with such heads, a sum less each part."""
+def _compared(pairs: Iterable[tuple[Combination, Combination | None]]) -> list[Compared]:
+    return [Compared(one, rival) for one, rival in pairs if rival is not None]
+
+
+def _heads(done: Collection[Combination]) -> list[tuple[Combination, Combination | None]]:
+    """A re-trained head beside the trained one; and, with both re-trained, less each part."""
     trained = {(one.part, one.method): one for one in done}
     fitted = {(one.words, one.method): one for one in done if one.part in HEADS}
     return [
@@ -224,29 +239,40 @@ def _less(method: str) -> list[str]:
     return ["+".join(some) + REFIT for some in kept]
 
 
-def _elsewhere(part: str, words: str, runs: Runs) -> list[Contest]:
+def _elsewhere(part: str, words: str, runs: Runs) -> list[tuple[Combination, Combination | None]]:
     """A part on the second data set, beside the same methods as they are."""
-    plain = {one.method: one for one in _sums(ELSEWHERE, WHERE, runs) if one.complete}
-    mine = [one for one in _sums(part, words, runs) if one.complete]
-    return [(one, plain.get(one.method.removesuffix(REFIT))) for one in mine]
+    plain, mine = (
+        [one for one in _combinations(name, said, runs) if len(one.runs) == len(SEEDS)]
+        for name, said in ((ELSEWHERE, WHERE), (part, words))
+    )
+    known = {one.method: one for one in plain}
+    return [(one, known.get(one.method.removesuffix(REFIT))) for one in mine]
 
 
-def _confirmed(runs: Runs, *sides: tuple[str, Collection[str]]) -> Confirmed | None:
-    """Two methods, each with its parts, on the seeds of `LATER` and on all; None if one lacks."""
-    values = []
-    for method, parts in sides:
-        mine = [s for part in parts for s in runs.parts[part] if s["method"] == method]
-        found = {settings["seed"]: runs.run(settings) for settings in mine}
-        if None in found.values():
-            return None
-        values.append({n: float(r.facts["class_il.faa"] or 0.0) for n, r in found.items() if r})
-    later = [{seed: side[seed] for seed in LATER} for side in values]
-    first, second = paired(later[0], later[1]), paired(values[0], values[1])
-    return first, second
+def _confirmed(runs: Runs) -> list[Confirmed]:
+    """The tests on fresh seeds whose runs are all there."""
+    titles, later, every = [], [], []
+    for sides in CONFIRMED:
+        values = [_faa(runs, method, parts) for method, parts in sides]
+        if all(set(LATER) <= side.keys() for side in values):
+            one, other = (title(method) for method, _ in sides)
+            titles.append(f"{one} − {other}" if one != other else f"preset `fast` − {other}")
+            fresh = [{seed: side[seed] for seed in LATER} for side in values]
+            later.append(paired(fresh[0], fresh[1]))
+            every.append(paired(values[0], values[1]))
+    chances = holm([float(pairs.p or 0.0) for pairs in later])
+    found = zip(titles, later, chances, every, strict=True)
+    return [Confirmed(name, a.difference, p, b.difference) for name, a, p, b in found]
 
 
-def _sums(part: str, words: str, runs: Runs) -> list[Sum]:
-    """The sums of a part of the protocol, in its order, with what was run of them."""
+def _faa(runs: Runs, method: str, parts: Collection[str]) -> dict[int, float]:
+    wanted = [s for part in parts for s in runs.parts[part] if s["method"] == method]
+    found = {settings["seed"]: runs.run(settings) for settings in wanted}
+    return {seed: float(r.facts["class_il.faa"] or 0.0) for seed, r in found.items() if r}
+
+
+def _combinations(part: str, words: str, runs: Runs) -> list[Combination]:
+    """The combinations of a part of the protocol, in its order, with what was run of them."""
     found: dict[tuple[str, str], dict[int, Record]] = {}
     for settings in runs.parts[part]:
         if settings["seed"] not in SEEDS:
@@ -255,25 +281,17 @@ def _sums(part: str, words: str, runs: Runs) -> list[Sum]:
         record = runs.run(settings)
         if record is not None and "cost.compute" in record.facts:
             mine[settings["seed"]] = record
-    return [Sum(part, method, said, mine) for (method, said), mine in found.items()]
+    return [Combination(part, method, said, mine) for (method, said), mine in found.items()]
 
 
 def _words(words: str, settings: Mapping[str, Any]) -> str:
-    """'on {bfp.on} rows only' -> 'on stream rows only'."""
+    """'on {bfp.on} samples only' -> 'on stream samples only'."""
     for name, value in flat(settings.get("options", {})).items():
         words = words.replace(f"{{{name}}}", str(value))
-    return words
+    return words.replace("stream", "current-task")
 
 
-def _compared(tests: Sequence[tuple[Sum, Sum]]) -> list[Compared]:
-    sides = [(a.values("class_il.faa"), b.values("class_il.faa")) for a, b in tests]
-    pairs = [paired(*both) for both in sides]
-    chances = holm([float(pair.p or 0.0) for pair in pairs])
-    found = zip(tests, pairs, chances, strict=True)
-    return [Compared(*test, pair, chance) for test, pair, chance in found]
-
-
-def candidates(runs: Runs, parts: Mapping[str, str]) -> list[Candidate]:
+def _candidates(runs: Runs, parts: Mapping[str, str]) -> list[Candidate]:
     """Those that were run with every seed, the best first; equal ones as the protocol has them."""
     found: dict[str, dict[int, Record | None]] = {}
     for part, words in parts.items():
@@ -282,18 +300,9 @@ def candidates(runs: Runs, parts: Mapping[str, str]) -> list[Candidate]:
             mine[settings["seed"]] = runs.run(settings)
     made = []
     for name, by_seed in found.items():
-        done = {seed: record for seed, record in by_seed.items() if record is not None}
+        done = {seed: record.facts for seed, record in by_seed.items() if record is not None}
         if len(done) == len(by_seed):
-            faa = {seed: _number(record, "class_il.faa") for seed, record in done.items()}
-            compute = fmean(_number(record, "cost.compute") for record in done.values())
+            faa = {seed: float(facts["class_il.faa"] or 0.0) for seed, facts in done.items()}
+            compute = fmean(float(facts["cost.compute"] or 0.0) for facts in done.values())
             made.append(Candidate(name, faa, compute))
     return sorted(made, key=lambda one: -one.mean)
-
-
-def _number(record: Record, fact: str) -> float:
-    return float(record.facts[fact] or 0.0)
-
-
-def complete(runs: Runs) -> bool:
-    """Whether every candidate has been judged."""
-    return all(runs.run(settings) is not None for part in SEARCH for settings in runs.parts[part])

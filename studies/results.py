@@ -1,4 +1,4 @@
-"""The runs behind results/small: copies of runs, and runs tested in another way without training.
+"""The runs behind results: copies of runs, and runs tested in another way without training.
 
     linsep grid studies/small.toml --also results/small --runs runs
     python -m studies evaluate runs --part "shared draw recalibrated" --data DIR
@@ -35,15 +35,16 @@ from linsep.prepare import prepare
 from linsep.randomness import Cursor
 from linsep.settings.config import from_settings
 from linsep.settings.layers import merged
-from linsep.storage import manifest, snapshots
+from linsep.storage import snapshots
 from linsep.storage.bundle import shared
 from linsep.storage.folder import COMPRESSED, COST, TIMING, RunFolder
 from linsep.storage.session import Session
 from linsep.storage.store import Record, Store
 
-from .evidence import Runs, protocol
+from . import equivalence
+from .evidence import PROTOCOL, RESULTS, Runs, protocol
 
-RESULTS = Path(__file__).parents[1] / "results" / "small"
+KEPT = {PROTOCOL: RESULTS / "small", equivalence.PROTOCOL: equivalence.FOLDER / "linsep"}
 Settings = Mapping[str, Any]
 ANOTHER_HEAD = re.compile(r"\+(wa|refit|transport)$")  # what changes prediction and no training
 
@@ -142,20 +143,22 @@ def evaluate_parts(runs: Path, parts: Iterable[str], data: str | None) -> Iterat
             yield evaluate(merged(settings, placed), runs, opened)
 
 
-def keep_finished(runs: Path, results: Path = RESULTS) -> int:
-    """Copy the finished runs that the protocol asks for and that are not kept; returns how many."""
+def keep_finished(runs: Path) -> int:
+    """Copy the finished runs that a protocol asks for and that are not kept; returns how many."""
+    records = Store(runs).records()
     new = [
-        folder
-        for folder in sorted(asked_for(Store(runs).records()))
+        (folder, results)
+        for file, results in KEPT.items()
+        for folder in sorted(asked_for(records, file))
         if not RunFolder(results / folder.name).exists
     ]
-    for folder in new:
+    for folder, results in new:
         keep(folder, results)
     return len(new)
 
 
-def asked_for(records: list[Record]) -> set[Path]:
-    runs = Runs(records)
+def asked_for(records: list[Record], file: Path = PROTOCOL) -> set[Path]:
+    runs = Runs(records, file)
     found = (runs.run(settings) for part in runs.parts.values() for settings in part)
     return {record.folder for record in found if record is not None}
 
@@ -163,9 +166,7 @@ def asked_for(records: list[Record]) -> set[Path]:
 def keep(folder: Path, results: Path) -> None:
     """A copy of a run, its folder named last so that an interrupted copy is no run."""
     part = results / f".{folder.name}"
-    told, contents = shared(folder)
-    contents[manifest.NAME] = told.model_copy(update={"files": {}}).to_bytes()
-    for name, content in contents.items():
+    for name, content in shared(folder):
         if name == TIMING:
             continue  # cost.json has the sum
         path = part / COMPRESSED.get(name, name)

@@ -12,18 +12,25 @@ import pytest
 from linsep.compare.statistics import holm, paired
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand, in_parts, plan
-from linsep.storage.store import Store
+from linsep.resolve import resolve
+from linsep.settings.config import from_settings
+from linsep.storage.store import Record, Store
 from studies.claims import CARRIED, EVERY_CLAIM, FAA, Claim, Contrast, Side
-from studies.evidence import Finding, Outcome, Runs, findings, verdict_on
-from studies.evidence_page import block, page, replaced
-from studies.features import analysed
-from studies.pictures import (
-    evidence_picture,
-    features_picture,
+from studies.equivalence import quantities
+from studies.evidence import (
+    PROTOCOL,
+    RESULTS,
+    Finding,
+    Outcome,
+    Runs,
+    findings,
+    protocol,
+    verdict_on,
 )
+from studies.features import analysed
+from studies.pages import block, every_run, evidence_page, replaced
+from studies.pictures import evidence_picture, features_picture
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "results" / "small"
 HIGHER = Contrast(Side("main", "er+bfp"), Side("main", "er"), FAA, "higher")
 
 
@@ -39,12 +46,12 @@ def test_holm_worked_by_hand() -> None:
     [
         ("higher", [5.0, 6.0, 5.5, 6.5], 0.001, "supported"),
         ("higher", [5.0, 6.0, 5.5, 6.5], 0.2, "inconclusive"),  # not after Holm's correction
-        ("higher", [0.5, 0.6, 0.55, 0.65], 0.001, "smaller than a point"),
+        ("higher", [0.5, 0.6, 0.55, 0.65], 0.001, "partly supported"),
         ("higher", [0.1, -0.1, 0.2, -0.2], 1.0, "not supported"),  # surely less than a point
         ("higher", [-5.0, -6.0, -5.5, -6.5], 0.001, "not supported"),
         ("higher", [9.0, -9.0, 8.0, -8.0], 1.0, "inconclusive"),
         ("lower", [-5.0, -6.0, -5.5, -6.5], 0.001, "supported"),
-        ("lower", [-0.5, -0.6, -0.55, -0.65], 0.2, "smaller than a point"),
+        ("lower", [-0.5, -0.6, -0.55, -0.65], 0.2, "partly supported"),
         ("lower", [5.0, 6.0, 5.5, 6.5], 0.001, "not supported"),
         ("not higher", [-0.1, 0.1, -0.2, 0.2], 1.0, "supported"),
         ("not higher", [5.0, 6.0, 5.5, 6.5], 0.001, "not supported"),
@@ -78,10 +85,10 @@ def test_a_claim_is_as_good_as_its_tests() -> None:
     assert verdict("not tested", "not tested") == "not tested"
 
 
-def test_at_the_floor_nothing_is_decided() -> None:
-    floor = [f for f in findings(EVERY_CLAIM, Store(RESULTS).records()) if f.claim.floor]
+def test_at_the_floor_nothing_is_decided(found: list[Finding]) -> None:
+    floor = [f for f in found if f.claim.floor]
     assert {f.claim.name for f in floor} == {"stream", "cifar100"}
-    assert {f.verdict for f in floor} == {"cannot be tested here"}
+    assert {f.verdict for f in floor} == {"inconclusive"}
 
 
 def test_the_protocol_has_runs_for_every_test() -> None:
@@ -95,11 +102,9 @@ def test_the_protocol_has_runs_for_every_test() -> None:
         assert {settings["seed"] for settings in runs.parts[name]} == set(range(2, 12))
 
 
-def test_only_runs_of_the_protocol_count(tmp_path: Path) -> None:
-    every = Store(RESULTS).records()
-    right = [r for r in every if r["method"] == "er" and r["seed"] == 2]
-    counted = Runs(every).counts()
-    assert counted["main"][0] > 0
+def test_only_runs_of_the_protocol_count(tmp_path: Path, records: list[Record], runs: Runs) -> None:
+    right = [r for r in records if r["method"] == "er" and r["seed"] == 2]
+    assert runs.counts()["main"][0] > 0
     assert Runs(right).counts()["main"] == (1, 40)
     folder = tmp_path / right[0].name
     shutil.copytree(right[0].folder, folder)
@@ -120,14 +125,15 @@ def test_committed_runs_need_not_be_repeated(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_eight_primary_tests_are_corrected_together_and_the_rest_has_no_p() -> None:
-    whole = findings(EVERY_CLAIM, Store(RESULTS).records())
+def test_eight_primary_tests_are_corrected_together_and_the_rest_has_no_p(
+    found: list[Finding],
+) -> None:
     for family, size in (("primary", 8), ("carried", 6)):
-        tests = [o for f in whole if f.claim.family == family for o in f.outcomes]
+        tests = [o for f in found if f.claim.family == family for o in f.outcomes]
         raw = [o.pairs.p for o in tests if o.pairs and o.pairs.p is not None]
         assert len(tests) == len(raw) == size
         assert [o.chance for o in tests] == pytest.approx(holm(raw))
-    assert all(o.chance is None for f in whole if f.claim.family is None for o in f.outcomes)
+    assert all(o.chance is None for f in found if f.claim.family is None for o in f.outcomes)
 
 
 def test_a_grid_in_parts() -> None:
@@ -154,27 +160,35 @@ def test_a_grid_in_parts() -> None:
         in_parts({"parts": 3})
 
 
-def test_the_pages_are_what_the_results_give() -> None:
+def test_the_pages_are_what_the_results_give(found: list[Finding], runs: Runs, root: Path) -> None:
     """python -m studies evidence --runs results/small -o docs/evidence.md --into README.md"""
-    records = Store(RESULTS).records()
-    found = findings(EVERY_CLAIM, records)
-    docs = ROOT / "docs"
-    runs = Runs(records)
-    assert (docs / "evidence.md").read_text(encoding="utf-8") == page(found, runs)
-    features = features_picture(analysed(runs))
-    assert (docs / "figures" / "features.svg").read_text(encoding="utf-8") == features
-    assert (docs / "figures" / "evidence.svg").read_text(encoding="utf-8") == evidence_picture(
-        found
-    )
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    expected = {
+        "docs/evidence.md": evidence_page(found, runs, quantities()),
+        "docs/figures/features.svg": features_picture(analysed(runs)),
+        "docs/figures/evidence.svg": evidence_picture(found),
+    }
+    for name, content in expected.items():
+        assert (root / name).read_text(encoding="utf-8") == content, name
+    readme = (root / "README.md").read_text(encoding="utf-8")
     assert readme == replaced(readme, block(found))
 
 
-def test_a_page_without_any_run_says_so() -> None:
-    found = findings(EVERY_CLAIM, [])
-    assert {finding.verdict for finding in found} == {"not tested"}
-    assert "not tested" in page(found, Runs([]))
-    assert "better" in evidence_picture(found)
+def test_without_any_run_nothing_is_tested() -> None:
+    none = findings(EVERY_CLAIM, [])
+    assert {finding.verdict for finding in none} == {"not tested"}
+
+
+def test_every_run_has_a_place_of_its_own(runs: Runs) -> None:
+    """Two runs that share a label would hide each other."""
+    shown = sum(isinstance(v, float) for row in every_run(runs).rows for v in row)
+    assert shown == sum(there for there, _ in runs.counts().values())
+
+
+@pytest.mark.parametrize("name", ["medium.toml", "equivalence.toml"])
+def test_the_other_protocols_resolve(name: str) -> None:
+    for part in protocol(PROTOCOL.with_name(name)).values():
+        for settings in expand(part):
+            resolve(from_settings(settings), lenient=True)
 
 
 def test_a_file_without_marks_is_left_alone() -> None:
@@ -184,8 +198,8 @@ def test_a_file_without_marks_is_left_alone() -> None:
         replaced("a\nb\n", "new\n")
 
 
-def test_the_results_stay_small() -> None:
-    every = [path for path in (ROOT / "results").rglob("*") if path.is_file()]
+def test_the_results_stay_small(root: Path) -> None:
+    every = [path for path in (root / "results").rglob("*") if path.is_file()]
     kept = [path for path in every if ".index" not in path.parts]  # a store writes that
     assert sum(path.stat().st_size for path in kept) < 6e6
 
@@ -195,6 +209,6 @@ def test_a_page_that_cannot_be_renewed_is_one_line(tmp_path: Path) -> None:
     for name, reason in (("bare.md", "no line <!-- evidence -->"), ("absent.md", "cannot read")):
         into = ["--runs", str(tmp_path), "--into", str(tmp_path / name)]
         words = [sys.executable, "-m", "studies", "evidence", *into]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(words, cwd=RESULTS.parent, capture_output=True, text=True)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
         assert reason in done.stderr

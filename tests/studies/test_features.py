@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from linsep.storage.store import Store
 from studies.evidence import SEEDS, Runs
 from studies.features import (
     Analysed,
@@ -18,13 +17,6 @@ from studies.features import (
     similarities,
     weights,
 )
-
-RESULTS = Path(__file__).parents[2] / "results" / "small"
-
-
-@pytest.fixture(scope="module")
-def runs() -> Runs:
-    return Runs(Store(RESULTS).records())
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from linsep.settings.config import from_settings
 from linsep.settings.layers import merged
 from linsep.storage.folder import RunFolder, difference
 from linsep.storage.session import Session
-from linsep.storage.store import Store
+from linsep.storage.store import Record, Store
 from studies import results
 from studies.evidence import Runs, protocol
 from tests.helpers.real_runs import alone
@@ -100,7 +100,7 @@ def test_kept_runs_have_what_pages_need_and_no_more(tmp_path: Path) -> None:
     results.keep(folder.path, kept)
     copy = RunFolder(kept / folder.path.name)
     assert {p.name for p in copy.path.iterdir()} == {
-        "config.toml", "results.json", "events.jsonl.gz", "manifest.json", "cost.json"
+        "config.toml", "results.json", "events.jsonl.gz", "environment.json", "cost.json"
     }  # fmt: skip
     assert copy.events() == folder.events()
     assert copy.results() == folder.results()
@@ -108,8 +108,7 @@ def test_kept_runs_have_what_pages_need_and_no_more(tmp_path: Path) -> None:
     assert {**record.facts, "scenario.data": None} == {**before.facts, "scenario.data": None}
 
 
-def test_runs_of_the_protocol_are_recognised() -> None:
-    records = Store(results.RESULTS).records()
+def test_runs_of_the_protocol_are_recognised(records: list[Record]) -> None:
     found = results.asked_for(records)
     chose = [r for r in records if r.facts["seed"] in (0, 1) and not r.facts["scenario.validation"]]
     assert len(found) >= len(records) - len(chose)

@@ -16,9 +16,9 @@ from .store import Format, Output, check_format, publish
 from .terminal import open_console, say
 
 if TYPE_CHECKING:
+    from ..classifier.manifest import Manifest
     from ..classifier.predictive import SavedClassifier
     from ..compare.tables import Table
-    from ..storage.manifest import Classifier, Manifest
 
 CHUNK = 256  # images in memory at once
 WHICH = "Folders, image files, or - to read paths from standard input."
@@ -45,9 +45,9 @@ def predict(
     check_format(format_)
     if unknown_below is not None and not 0 <= unknown_below <= 1:
         raise ConfigError(f"--unknown-below: should be from 0 to 1, not {unknown_below}")
-    from ..storage import manifest
+    from ..classifier import manifest
 
-    if manifest.read_classifier(model)[1].table:
+    if manifest.read(model)[0].table:
         raise StateError(f"{model} was made of tables of numbers, and reads no images")
     paths = [path for given in images for path in _paths(given)]
     if not paths:
@@ -119,19 +119,20 @@ def model(model: Model, format_: Format = "terminal", output: Output = None) -> 
     linsep model shop/
     """
     check_format(format_)
-    from ..storage import manifest
+    from ..classifier import manifest
+    from ..storage.folder import RunFolder
 
-    under_way = manifest.read(model).lesson
-    if under_way is not None and manifest.read(model).classifier is None:
+    under_way = RunFolder(model).task_under_way()
+    if under_way is not None and not (model / manifest.NAME).exists():
         raise StateError(
-            f"{model} holds no model yet: its first lesson, {under_way.about}, was interrupted; "
+            f"{model} holds no model yet: its first lesson, {under_way['about']}, was interrupted; "
             "repeat that command to finish it"
         )
-    told, classifier = manifest.read_classifier(model)
-    publish([_lessons(classifier)], list(_facts(model, told, classifier)), format_, output)
+    told = manifest.read(model)[0]
+    publish([_lessons(told)], list(_facts(model, told, under_way)), format_, output)
 
 
-def _lessons(told: Classifier) -> Table:
+def _lessons(told: Manifest) -> Table:
     from ..compare.tables import Table
 
     now = [group.after for group in told.history[-1].groups]
@@ -144,8 +145,8 @@ def _lessons(told: Classifier) -> Table:
     return Table(columns, rows, caption="What it has learned", digits=1)
 
 
-def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
-    from ..storage.manifest import MEMORY
+def _facts(folder: Path, told: Manifest, under_way: dict[str, Any] | None) -> Iterator[str]:
+    from ..classifier.manifest import MEMORY
 
     labels = told.learned
     yield f"Classes: {len(labels)}: {', '.join(sorted(printable(str(c)) for c in labels))}"
@@ -164,7 +165,7 @@ def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
     numbers = len(told.augment.mean)
     what = f"{numbers} numbers" if told.table else f"{height}x{wide}x{channels} pixels"
     yield f"Reads {what}"
-    if MEMORY in whole.files:
+    if MEMORY in told.files:
         what = "images" if told.front is None else "images' features"
         yield f"Memory: up to {config.memory.size} {what} for replay, and those to test on"
     else:
@@ -172,11 +173,11 @@ def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
     ece, t = told.history[-1].ece.after, told.history[-1].temperature
     error = "" if ece is None else f", calibration error {100 * ece:.1f} %"
     yield f"Temperature {t:.3g}{error}"
-    sizes = {name: file.bytes for name, file in whole.files.items()}
+    sizes = {name: file.bytes for name, file in told.files.items()}
     yield "Size: " + ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in sizes.items())
-    yield f"Made by linsep {whole.linsep}"
-    if whole.lesson is not None:
-        yield f"In the middle of learning {whole.lesson.about}, begun {whole.lesson.begun}"
+    yield f"Made by linsep {told.linsep}"
+    if under_way is not None:
+        yield f"In the middle of learning {under_way['about']}, begun {under_way['begun']}"
 
 
 def export(
