@@ -15,7 +15,7 @@ import linsep
 from linsep.analysis import ANALYSES
 from linsep.analysis.analyse import find, lacking
 from linsep.analysis.features import Features, reopen
-from linsep.storage.environment import threads
+from linsep.storage.resumable import threads
 
 CPU_SECONDS = 60.0  # limits, at the default sizes
 PEAK_MIB = 2048.0

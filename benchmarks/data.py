@@ -20,7 +20,7 @@ from torch import Tensor
 from linsep.compare.tables import Table
 from linsep.data.augment import Augment, draw_boxes
 from linsep.data.published import data_folder
-from linsep.storage.environment import threads
+from linsep.storage.resumable import threads
 
 from .timing import least
 

@@ -18,7 +18,7 @@ import linsep
 from linsep.compare.tables import Table
 from linsep.learning.run import Event, Run
 from linsep.nets.net import Net, frozen
-from linsep.storage.environment import threads
+from linsep.storage.resumable import threads
 
 from .timing import Times, least
 

@@ -35,7 +35,7 @@ from linsep.prepare import prepare
 from linsep.randomness import Cursor
 from linsep.settings.config import from_settings
 from linsep.settings.layers import merged
-from linsep.storage import snapshots
+from linsep.storage import manifest, snapshots
 from linsep.storage.bundle import shared
 from linsep.storage.folder import COMPRESSED, COST, TIMING, RunFolder
 from linsep.storage.session import Session
@@ -166,7 +166,9 @@ def asked_for(records: list[Record], file: Path = PROTOCOL) -> set[Path]:
 def keep(folder: Path, results: Path) -> None:
     """A copy of a run, its folder named last so that an interrupted copy is no run."""
     part = results / f".{folder.name}"
-    for name, content in shared(folder):
+    told, contents = shared(folder)
+    contents[manifest.NAME] = told.model_copy(update={"files": {}}).to_bytes()
+    for name, content in contents.items():
         if name == TIMING:
             continue  # cost.json has the sum
         path = part / COMPRESSED.get(name, name)

@@ -18,7 +18,7 @@ from safetensors.torch import load, save
 
 from linsep.classifier.estimator import IncrementalClassifier
 from linsep.errors import LinsepError, StateError
-from linsep.storage import files
+from linsep.storage import files, manifest
 from tests.helpers.command import command
 from tests.helpers.made_data import noise, write_image
 from tests.hostile.badness import CONTENTS, JSON, PLACES, changed, fields, without
@@ -59,13 +59,13 @@ def write_csv(*rows: str) -> Callable[[Path], object]:
 
 def interrupt(room: Path) -> None:
     note = {"key": "0" * 32, "about": "march", "begun": "today"}
-    (room / "model" / "environment.json").write_text(json.dumps([note]))
+    path = room / "model" / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"lesson": note}))
 
 
 def interrupt_the_first(room: Path) -> None:
-    interrupt(room)
-    (room / "model" / "environment.json").rename(room / "copy" / "environment.json")
-    (room / "copy" / "model.json").unlink()
+    note = {"key": "0" * 32, "about": "march", "begun": "today"}
+    (room / "copy" / "manifest.json").write_bytes(manifest.new(lesson=note).to_bytes())
 
 
 def nothing(room: Path) -> None:
@@ -208,7 +208,7 @@ WEIGHTS, MEMORY = "model.safetensors", "memory.safetensors"
 
 
 def rewritten(name: str, change: Callable[[Tensors], object]) -> Callable[[Path], object]:
-    """The file with other tensors, and a model.json that vouches for it."""
+    """The file with other tensors, and a manifest that vouches for it."""
 
     def spoil(folder: Path) -> None:
         tensors = load((folder / name).read_bytes())
@@ -221,17 +221,22 @@ def rewritten(name: str, change: Callable[[Tensors], object]) -> Callable[[Path]
 def replaced(name: str, content: bytes) -> Callable[[Path], object]:
     def spoil(folder: Path) -> None:
         (folder / name).write_bytes(content)
-        told = json.loads((folder / "model.json").read_text())
+        told = json.loads((folder / "manifest.json").read_text())
         told["files"][name] = {"bytes": len(content), "digest": files.digest(content)}
-        (folder / "model.json").write_text(json.dumps(told))
+        (folder / "manifest.json").write_text(json.dumps(told))
 
     return spoil
 
 
 def told(*place: str | int, value: Any) -> Callable[[Path], object]:
+    """Another value in what the manifest tells of the classifier."""
+    return spoiled("classifier", *place, value=value)
+
+
+def spoiled(*place: str | int, value: Any) -> Callable[[Path], object]:
     def spoil(folder: Path) -> None:
-        found = json.loads((folder / "model.json").read_text())
-        path = folder / "model.json"
+        found = json.loads((folder / "manifest.json").read_text())
+        path = folder / "manifest.json"
         path.write_text(json.dumps(changed(found, place, value)))
 
     return spoil
@@ -244,7 +249,7 @@ def first(tensors: Tensors) -> str:
 def hole(folder: Path) -> None:
     with (folder / WEIGHTS).open("wb") as file:
         file.truncate(2**43)  # takes no space
-    told("files", WEIGHTS, "bytes", value=2**43)(folder)
+    spoiled("files", WEIGHTS, "bytes", value=2**43)(folder)
 
 
 def linked(folder: Path) -> None:
@@ -254,7 +259,7 @@ def linked(folder: Path) -> None:
 
 def moved(folder: Path) -> None:
     """A path in place of a file's name."""
-    path = folder / "model.json"
+    path = folder / "manifest.json"
     path.write_text(path.read_text().replace('"memory.safetensors"', '"../../etc/passwd"'))
 
 
@@ -309,11 +314,13 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
         told("config", "memory", "size", value=10**7), "out of proportion"),
     "a net of 4096 channels": (told("config", "net", "options", "width", value=4096), "should be"),
     "a path in place of a name": (moved, "files"),
+    "more threads than there are": (
+        told("config", "compute", "threads", value=10_000), "compute.threads"),
     "a net that does not exist": (told("config", "net", "name", value="rm"), "unknown net"),
     "a method that does not exist": (told("config", "method", value="rm"), "unknown method"),
     "a file as a method": (told("config", "method", value="/tmp/x.py:run"), "not executed unasked"),
     "a file as a net": (told("config", "net", "name", value="/tmp/x.py:run"), "not executed"),
-    "another format": (told("format", value="x"), "format: should be 'linsep classifier 1'"),
+    "another format": (spoiled("format", value="x"), "format: should be 'linsep 1'"),
     "a deviation of 0": (told("augment", "std", value=[0.0] * 3), "augment.std"),
     "two channels": (told("shape", value=[2, 12, 12]), "shape"),
     "a huge image": (told("shape", value=[3, 10**7, 10**7]), "shape"),
@@ -366,8 +373,8 @@ def spoiled_fields(content: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.slow
-def test_every_field_of_model_json_spoiled(room: Path) -> None:
-    path = room / "model" / "model.json"
+def test_every_field_of_the_manifest_spoiled(room: Path) -> None:
+    path = room / "model" / "manifest.json"
     content, wrong, count = path.read_bytes(), [], 0
     for name, spoiled in spoiled_fields(content):
         path.write_bytes(spoiled)
@@ -378,7 +385,7 @@ def test_every_field_of_model_json_spoiled(room: Path) -> None:
     assert count > 300
 
 
-@pytest.mark.parametrize("name", ["model.json", WEIGHTS, MEMORY])
+@pytest.mark.parametrize("name", ["manifest.json", WEIGHTS, MEMORY])
 @pytest.mark.parametrize("kind", PLACES)
 def test_something_else_in_place_of_a_file(name: str, kind: str, room: Path) -> None:
     path = room / "model" / name

@@ -47,7 +47,7 @@ def appended(taught: Course, found: Prepared, number: int) -> Run:
     scenario = found.data.scenario
     task, group = scenario.tasks[number], scenario.groups[number]
     columns = scenario.num_classes if taught.announced else len(task.seen)
-    return taught.task(task.train, group.test, columns)
+    return taught.run_for(task.train, group.test, columns)
 
 
 def learned(taught: Course, run: Run) -> Course:

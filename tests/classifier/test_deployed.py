@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from linsep import IncrementalClassifier, LinsepError, SavedClassifier
-from linsep.classifier.manifest import Params
+from linsep.storage.manifest import Params
 from tests.helpers.made_data import noise
 
 X = noise(0, 40, 12, 12, 3)

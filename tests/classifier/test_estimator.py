@@ -83,14 +83,12 @@ def test_fit_forgets_everything_earlier() -> None:
 @pytest.mark.parametrize(
     "labels",
     [
-        ["b", "a"],
         np.array(["long name", "b"]),
         np.array(["b", "a"], object),
-        [7, -3],
         [True, False],
         [1.0, 2.0],
         np.array([2, 1], np.uint8),
-        [2**40, 5],
+        [2**40, -5],
         torch.tensor([1, 0]),
     ],
     ids=repr,

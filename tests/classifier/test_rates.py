@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from linsep.classifier.estimator import resolved
-from linsep.classifier.manifest import Params
 from linsep.settings.sections import Training
+from linsep.storage.manifest import Params
 
 
 def training(method: str, like: str | None = None, **chosen: Any) -> Training:

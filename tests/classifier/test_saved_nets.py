@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from linsep import IncrementalClassifier, LinsepError
-from linsep.classifier.manifest import Params
 from linsep.classifier.teaching import Teaching
 from linsep.errors import StateError
+from linsep.storage.manifest import Params
 from tests.helpers.made_data import noise
 
 X = noise(0, 40, 12, 12, 3)
@@ -121,14 +121,14 @@ def test_a_module_that_is_missing_or_another_is_one_line(
 )
 def test_a_hostile_front_is_refused(damage: dict[str, Any], reason: str, tmp_path: Path) -> None:
     first(freeze="backbone").save(tmp_path)
-    told = json.loads((tmp_path / "model.json").read_text())
+    told = json.loads((tmp_path / "manifest.json").read_text())
     for place, value in damage.items():
         *outer, name = place.split(".")
-        inner = told
+        inner = told["classifier"]
         for part in outer:
             inner = inner[part]
         inner[name] = value
-    (tmp_path / "model.json").write_text(json.dumps(told))
+    (tmp_path / "manifest.json").write_text(json.dumps(told))
     with pytest.raises(StateError, match=reason) as caught:
         IncrementalClassifier.load(tmp_path)
     assert "\n" not in str(caught.value)

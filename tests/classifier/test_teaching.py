@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from linsep.classifier import manifest, saved
+from linsep.classifier import saved
 from linsep.classifier.estimator import IncrementalClassifier
-from linsep.classifier.manifest import Params
 from linsep.classifier.teaching import Teaching
 from linsep.errors import DivergedError, HeldError, StateError
 from linsep.learning.run import TaskEnd
-from linsep.storage.folder import RunFolder
+from linsep.storage import manifest
+from linsep.storage.manifest import Params
 from tests.helpers.made_data import noise
+from tests.helpers.real_runs import model_contents
 
 QUICK = {"gdumb": {"epochs": 3}, "bic": {"bias_epochs": 5}}
 X = noise(1, 90, 12, 12)
@@ -29,8 +30,8 @@ def new(method: str = "derpp+bfp", **more: Any) -> Params:
     return Params(method=method, net="cnn", settings=settings | more, **chosen)
 
 
-def interrupted(folder: Path) -> dict[str, Any] | None:
-    return RunFolder(folder).task_under_way()
+def interrupted(folder: Path) -> manifest.Lesson | None:
+    return manifest.read(folder).lesson
 
 
 def teaching(folder: Path, part: slice, method: str = "derpp+bfp", **how: Any) -> Teaching:
@@ -44,21 +45,12 @@ def teach(folder: Path, part: slice, method: str = "derpp+bfp", **how: Any) -> T
     return lesson
 
 
-def contents(folder: Path) -> dict[str, Any]:
-    """Every file of a model; of model.json, all but the dates."""
-    told = manifest.read(folder)[0].model_dump()
-    for entry in told["history"]:
-        del entry["when"]
-    names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".lock"))
-    return {n: told if n == "model.json" else (folder / n).read_bytes() for n in names}
-
-
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("straight") / "model"
     for part in (FIRST, SECOND, THIRD):
         teach(folder, part)
-    return contents(folder)
+    return model_contents(folder)
 
 
 def test_lessons_in_a_folder_equal_those_in_memory(straight: Any) -> None:
@@ -68,20 +60,20 @@ def test_lessons_in_a_folder_equal_those_in_memory(straight: Any) -> None:
         .partial_fit(X[SECOND], Y[SECOND])
     )
     kept.partial_fit(X[THIRD], Y[THIRD])
-    told = straight["model.json"]
+    told = straight["manifest.json"]["classifier"]
     assert told["history"][-1]["groups"] == kept.report_["groups"]
-    assert set(straight) == {"model.json", "model.safetensors", "memory.safetensors"}
+    assert set(straight) == {"manifest.json", "model.safetensors", "memory.safetensors"}
 
 
 def test_repeating_a_command_teaches_nothing_twice(tmp_path: Path) -> None:
     assert not teach(tmp_path, FIRST).resumed
-    before = contents(tmp_path)
+    before = model_contents(tmp_path)
     with teaching(tmp_path, FIRST) as lesson:
         assert lesson.finished
         assert not list(lesson)
-    assert contents(tmp_path) == before
+    assert model_contents(tmp_path) == before
     teach(tmp_path, FIRST, again=True)
-    assert len(contents(tmp_path)["model.json"]["history"]) == 2
+    assert len(model_contents(tmp_path)["manifest.json"]["classifier"]["history"]) == 2
 
 
 @pytest.mark.parametrize("method", ["derpp+bfp", "icarl", "bic", "gdumb", "ewc"])
@@ -98,7 +90,7 @@ def test_an_interrupted_lesson_resumes_bit_for_bit(
                 break
     assert len(IncrementalClassifier.load(tmp_path / "stopped").classes_) == 2
     assert teach(tmp_path / "stopped", SECOND, method).resumed
-    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+    assert model_contents(tmp_path / "stopped") == model_contents(tmp_path / "whole")
 
 
 def test_another_lesson_meanwhile_is_refused_or_discards(tmp_path: Path, straight: Any) -> None:
@@ -107,13 +99,13 @@ def test_another_lesson_meanwhile_is_refused_or_discards(tmp_path: Path, straigh
         next(iter(lesson))
     note = interrupted(tmp_path)
     assert note is not None
-    assert note["about"] == "the third month"
+    assert note.about == "the third month"
     with pytest.raises(StateError, match=r"in the middle of learning the third month.*--discard"):
         teach(tmp_path, SECOND)
     teach(tmp_path, SECOND, discard=True)
     assert interrupted(tmp_path) is None
     teach(tmp_path, THIRD)
-    assert contents(tmp_path) == straight
+    assert model_contents(tmp_path) == straight
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
@@ -131,7 +123,7 @@ def test_a_damaged_state_falls_back_to_the_one_before(tmp_path: Path, straight: 
     with pytest.warns(UserWarning, match="damaged"):
         assert teach(tmp_path, SECOND).resumed
     teach(tmp_path, THIRD)
-    assert contents(tmp_path) == straight
+    assert model_contents(tmp_path) == straight
 
 
 def test_no_readable_state_is_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -166,7 +158,7 @@ def test_weights_that_are_no_numbers_are_a_divergence(tmp_path: Path) -> None:
         with pytest.raises(DivergedError, match="smaller lr"):
             list(events)
     assert interrupted(tmp_path) is None
-    assert not (tmp_path / "model.json").exists()
+    assert not (tmp_path / "manifest.json").exists()
 
 
 @pytest.fixture
@@ -189,5 +181,5 @@ def test_death_after_the_model_was_replaced(tmp_path: Path, dying: list[str]) ->
         teach(tmp_path, FIRST)
     assert dying
     assert teach(tmp_path, FIRST).finished
-    assert len(contents(tmp_path)["model.json"]["history"]) == 1
+    assert len(model_contents(tmp_path)["manifest.json"]["classifier"]["history"]) == 1
     assert interrupted(tmp_path) is None

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from linsep.classifier import manifest
 from linsep.classifier.estimator import IncrementalClassifier
+from linsep.storage import manifest
 from tests.helpers.command import Said, command
 from tests.helpers.made_data import write_image
+from tests.helpers.real_runs import model_contents
 
 KILLS = 20
 MONTHS = {"january": ("ant", "bee"), "february": ("cow", "dog"), "march": ("elk", "ant")}
@@ -37,15 +38,6 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def learn(folder: Path, photos: Path, month: str, *more: str) -> Said:
     making = (*MAKING, *MOMENTUM)
     return command("learn", str(folder), str(photos / month), *making, *more, cwd=photos)
-
-
-def contents(folder: Path) -> dict[str, Any]:
-    """Every file of a model; of model.json, all but the dates."""
-    told = manifest.read(folder)[0].model_dump()
-    for entry in told["history"]:
-        del entry["when"]
-    names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".lock"))
-    return {n: told if n == manifest.NAME else (folder / n).read_bytes() for n in names}
 
 
 def test_month_by_month(photos: Path, tmp_path: Path) -> None:
@@ -75,7 +67,7 @@ def test_the_commands_learn_what_python_does(photos: Path, tmp_path: Path) -> No
         net="cnn", epochs=3, batch_size=8, memory=15, settings=settings
     ).fit(photos / "january")
     known.save(tmp_path / "python")
-    a, b = (contents(tmp_path / name) for name in ("model", "python"))
+    a, b = (model_contents(tmp_path / name) for name in ("model", "python"))
     assert a["model.safetensors"] == b["model.safetensors"]
     assert a["memory.safetensors"] == b["memory.safetensors"]
 
@@ -87,7 +79,7 @@ def test_a_table_of_files(photos: Path, tmp_path: Path) -> None:
     for model, images in (("a", photos / "january"), ("b", tmp_path / "list.csv")):
         said = command("learn", model, str(images), *MAKING, cwd=tmp_path)
         assert said.returncode == 0, said.stderr
-    a, b = (contents(tmp_path / name) for name in "ab")
+    a, b = (model_contents(tmp_path / name) for name in "ab")
     assert a["model.safetensors"] == b["model.safetensors"]
 
 
@@ -139,7 +131,7 @@ def test_a_stopped_lesson_is_saved_and_resumes(
     assert "holds no model yet" in command("model", str(tmp_path / "model"), cwd=tmp_path).stderr
     said = learn(tmp_path / "model", photos, "january")
     assert "resuming from step 4 of" in said.stdout
-    assert contents(tmp_path / "model") == contents(tmp_path / "whole")
+    assert model_contents(tmp_path / "model") == model_contents(tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -149,7 +141,7 @@ def test_sigkill_at_20_random_moments_of_learn(photos: Path, tmp_path: Path) -> 
     for month in MONTHS:
         _work(tmp_path / "straight", photos, month)
     duration = (time.monotonic() - began) / 3
-    straight = contents(tmp_path / "straight")
+    straight = model_contents(tmp_path / "straight")
     for number in count():  # of a model, for in some passes nobody is killed
         if kills >= KILLS:
             break
@@ -163,6 +155,6 @@ def test_sigkill_at_20_random_moments_of_learn(photos: Path, tmp_path: Path) -> 
                 kills += process.exitcode is None
                 process.kill()
                 process.join()
-                if (folder / "model.json").exists():
+                if manifest.read(folder).classifier:
                     IncrementalClassifier.load(folder)  # a whole one, at every moment
-        assert contents(folder) == straight
+        assert model_contents(folder) == straight

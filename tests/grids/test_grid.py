@@ -1,6 +1,5 @@
 """Many runs: expanded, isolated, killed, continued."""
 
-import json
 import multiprocessing
 import os
 import signal
@@ -18,6 +17,7 @@ from linsep.grids.engines import Engine, Local, cpu_slots, gpu_slots, open_engin
 from linsep.grids.grid import Grid
 from linsep.grids.plan import Cell, expand, over, plan, time_left
 from linsep.grids.worker import Board, Report
+from linsep.storage import manifest
 from linsep.storage.folder import RunFolder
 from linsep.storage.lease import Lease
 from tests.helpers.command import command
@@ -318,7 +318,7 @@ def test_two_grids_on_one_folder_share_the_work(tmp_path: Path) -> None:
     assert [process.exitcode for process in both] == [0, 0]
     assert {cell.status for cell in plan(PROTOCOLS, tmp_path)} == {"done"}
     for cell in plan(PROTOCOLS, tmp_path):
-        assert len(json.loads((cell.folder / "environment.json").read_text())) == 1, "done twice"
+        assert len(manifest.read(cell.folder).environments) == 1, "done twice"
 
 
 def _whole_grid(runs: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from linsep.storage import files
+from linsep.storage import files, manifest
 from tests.helpers.made_runs import make_run
 
 HOSTILE = """<script>alert(1)</script>]]>"'&$x$ id="a" url(#b) #000000"""
@@ -52,7 +52,9 @@ def make_full_run(
     made: dict[str, Callable[[], object]] = {
         "events": lambda: _write_lines(folder / "events.jsonl", _events(rng, method, tasks)),
         "timing": lambda: _write_lines(folder / "timing.jsonl", _timing(rng, tasks)),
-        "environment": lambda: (folder / "environment.json").write_text(json.dumps([ENVIRONMENT])),
+        "environment": lambda: (folder / "manifest.json").write_bytes(
+            manifest.new(environments=[ENVIRONMENT]).to_bytes()
+        ),
         "memory": lambda: _write_memory(folder, rng, classes),
     }
     for part in parts:

@@ -8,6 +8,7 @@ from linsep.learning.run import StepEnd
 from linsep.prepare import Prepared, prepare
 from linsep.settings.config import from_settings
 from linsep.settings.sections import Keep
+from linsep.storage import manifest
 from linsep.storage.session import Session
 
 PROTOCOLS: dict[str, Any] = {
@@ -57,3 +58,12 @@ def interrupted(runs: Path, steps: int) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in DETERMINISTIC}
+
+
+def model_contents(folder: Path) -> dict[str, Any]:
+    """Every file of a classifier's folder; of its manifest, all but the dates."""
+    told = manifest.read(folder).model_dump()
+    for entry in told["classifier"]["history"]:
+        del entry["when"]
+    names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".lock"))
+    return {n: told if n == manifest.NAME else (folder / n).read_bytes() for n in names}

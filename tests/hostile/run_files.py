@@ -55,7 +55,7 @@ def of_finished(stage: Path) -> dict[str, list[Case]]:
     every = LOOK | ANALYSE
     named: dict[str, dict[str, Command]] = {
         "results.json": every, "config.toml": every, "events.jsonl": LOOK, "timing.jsonl": LOOK,
-        "environment.json": LOOK, "digests.json": every, "model.safetensors": LOOK,
+        "manifest.json": every, "model.safetensors": LOOK,
         "snapshots/task02.safetensors": ANALYSE,
     }  # fmt: skip
     for one in ANALYSES:
@@ -65,7 +65,7 @@ def of_finished(stage: Path) -> dict[str, list[Case]]:
 
 def of_stopped(stage: Path) -> dict[str, list[Case]]:
     names = (
-        "config.toml", "events.jsonl", "timing.jsonl", "environment.json", "digests.json",
+        "config.toml", "events.jsonl", "timing.jsonl", "manifest.json",
         "lease.1", "state.safetensors",
     )  # fmt: skip
     found = {f"stopped {name}": list(_cases(stage, HALF, name, RESUME)) for name in names}

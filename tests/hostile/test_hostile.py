@@ -17,15 +17,15 @@ pytestmark = pytest.mark.slow
 ROOM = Path("outer", "inner", "room")  # below the home, so that "../.." leads to nobody's files
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # a disk is slower
 KINDS = (
-    "results.json", "config.toml", "events.jsonl", "timing.jsonl", "environment.json",
-    "digests.json", "model.safetensors", "snapshots/task02.safetensors", "analysis/spectrum.json",
+    "results.json", "config.toml", "events.jsonl", "timing.jsonl", "manifest.json",
+    "model.safetensors", "snapshots/task02.safetensors", "analysis/spectrum.json",
     "analysis/probe.json", "analysis/cka.json", "analysis/tsne.json", "analysis/projection.json",
     "analysis/drift.json",
     "stopped config.toml", "stopped events.jsonl", "stopped timing.jsonl",
-    "stopped environment.json", "stopped digests.json", "stopped lease.1",
+    "stopped manifest.json", "stopped lease.1",
     "stopped state.safetensors", "contents of state.safetensors", "drawn results.json",
     "drawn events.jsonl", "drawn timing.jsonl",
-    "drawn environment.json", "drawn config.toml", "drawn state.safetensors",
+    "drawn manifest.json", "drawn config.toml", "drawn state.safetensors",
     "drawn analysis/spectrum.json", "drawn analysis/probe.json", "drawn analysis/cka.json",
     "drawn analysis/tsne.json", "drawn analysis/projection.json", "drawn analysis/drift.json",
     "arrays", "array files", "folders", "tables", "tinyimagenet", "pickles", "idx", "archives",

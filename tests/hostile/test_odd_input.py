@@ -14,10 +14,8 @@ from linsep.learning import metrics
 from linsep.settings.layers import read
 from linsep.storage.bundle import _checked, _comment
 from linsep.storage.files import digest, write
-from linsep.storage.lease import this_host
 from tests.helpers.command import command
 from tests.helpers.made_reports import make_full_run
-from tests.helpers.real_runs import straight
 from tests.helpers.undrawn import undrawn
 
 
@@ -82,14 +80,6 @@ def test_more_draws_than_anybody_waits_for_are_refused(tmp_path: Path) -> None:
     assert said.returncode == 2
 
 
-def test_the_lease_that_a_killed_process_left_in_a_finished_run_is_removed(tmp_path: Path) -> None:
-    folder = straight(tmp_path)
-    dead = {"host": this_host(), "process": 1, "token": "0" * 32}
-    (folder / "lease.1").write_text(json.dumps(dead))
-    straight(tmp_path)
-    assert not (folder / "lease.1").exists()
-
-
 def test_parameters_out_of_their_range_are_one_line(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (12, 8, 8), dtype=np.uint8), ["a", "b"] * 6
@@ -101,11 +91,11 @@ def test_parameters_out_of_their_range_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="path: name a folder"):
         made.save("")
     made.save(tmp_path / "model")
-    told = json.loads((tmp_path / "model" / "model.json").read_text())
-    entry = told["history"][0]
+    told = json.loads((tmp_path / "model" / "manifest.json").read_text())
+    entry = told["classifier"]["history"][0]
     for history in ([], [entry | {"groups": []}]):
-        changed = told | {"history": history}
-        (tmp_path / "model" / "model.json").write_text(json.dumps(changed))
+        changed = told | {"classifier": told["classifier"] | {"history": history}}
+        (tmp_path / "model" / "manifest.json").write_text(json.dumps(changed))
         said = command("model", "model", cwd=tmp_path)
         assert said.returncode == 2
         assert "history: should have each lesson" in said.stderr

@@ -1,7 +1,6 @@
 """Bundles: what is sent arrives whole, nothing private is sent, and nothing in one is trusted."""
 
 import io
-import json
 import stat
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from linsep.errors import StateError
-from linsep.storage import files
-from linsep.storage.bundle import FORMAT, add, pack
+from linsep.storage import files, manifest
+from linsep.storage.bundle import add, pack
 from linsep.storage.store import Store
 from tests.helpers.command import TINY, command
 from tests.helpers.made_runs import make_run
@@ -32,7 +31,7 @@ def made(tmp_path: Path) -> Path:
         "command": ["linsep", "/home/me"],
         "git": {"commit": "c0ffee"},
     }
-    (folder / "environment.json").write_text(json.dumps([here]))
+    (folder / "manifest.json").write_bytes(manifest.new(environments=[here]).to_bytes())
     (folder / "state.safetensors").write_bytes(b"weights and images")
     return folder
 
@@ -54,17 +53,16 @@ def sealed(members: dict[str, bytes] | list[tuple[zipfile.ZipInfo | str, bytes]]
     return whole + f"{SEAL}{files.digest(whole)}".encode()
 
 
-def manifest(members: dict[str, bytes]) -> bytes:
-    runs: dict[str, dict[str, str]] = {}
-    for name, content in members.items():
-        run, _, file = name.rpartition("/") if "analysis" not in name else name.partition("/")
-        runs.setdefault(run, {})[file] = files.digest(content)
-    return json.dumps({"format": FORMAT, "runs": runs}).encode()
-
-
-def contents(folder: Path, name: str | None = None) -> dict[str, bytes]:
+def contents(folder: Path) -> dict[str, bytes]:
     wanted = "config.toml", "results.json", "events.jsonl"
-    return {f"{name or folder.name}/{file}": (folder / file).read_bytes() for file in wanted}
+    return {file: (folder / file).read_bytes() for file in wanted}
+
+
+def whole(run: str, inside: dict[str, bytes]) -> dict[str, bytes]:
+    """A run's members of a bundle, with a manifest that promises them."""
+    told = manifest.new(files={file: manifest.noted(content) for file, content in inside.items()})
+    every = inside | {"manifest.json": told.to_bytes()}
+    return {f"{run}/{file}": content for file, content in every.items()}
 
 
 def test_what_is_sent_arrives_and_is_marked(made: Path, tmp_path: Path) -> None:
@@ -110,7 +108,7 @@ def test_ones_own_runs_stay(made: Path, tmp_path: Path) -> None:
     (again,) = add(bundle, made.parent)
     assert again.status == "differs"
     assert (made / "results.json").read_text() == results
-    assert not (made / "origin.json").exists()
+    assert manifest.read(made).origin is None
 
 
 def test_an_unfinished_run_is_not_sent(tmp_path: Path) -> None:
@@ -130,50 +128,46 @@ def test_an_unfinished_run_is_not_sent(tmp_path: Path) -> None:
     ],
 )
 def test_a_malicious_name_does_nothing(name: str, problem: str, made: Path, tmp_path: Path) -> None:
-    inside = contents(made, name)
-    bundle = written(sealed(inside | {"manifest.json": manifest(inside)}), tmp_path / "b.zip")
+    bundle = written(sealed(whole(name, contents(made))), tmp_path / "b.zip")
     refused(bundle, tmp_path, problem)
+
+
+@pytest.mark.parametrize("file", ["state.safetensors", "mine.py", "analysis/../../x.json"])
+def test_a_malicious_file_does_nothing(file: str, made: Path, tmp_path: Path) -> None:
+    more = whole(made.name, contents(made) | {file: b"x"})
+    refused(written(sealed(more), tmp_path / "b.zip"), tmp_path, "which no run has")
 
 
 @pytest.mark.parametrize(
     ("file", "problem"),
     [
-        ("state.safetensors", "which no run has"),
-        ("mine.py", "which no run has"),
-        ("analysis/../../x.json", "which no run has"),
-        ("origin.json", "which no run has"),
+        ("{}/timing.jsonl", "other files than its manifest.json promises"),
+        ("../evil.sh", "no name of a run"),
+        ("evil.sh", "which no run has"),
     ],
 )
-def test_a_malicious_file_does_nothing(file: str, problem: str, made: Path, tmp_path: Path) -> None:
-    inside = contents(made)
-    promised = json.loads(manifest(inside))
-    promised["runs"][made.name][file] = files.digest(b"x")
-    more = inside | {f"{made.name}/{file}": b"x", "manifest.json": json.dumps(promised).encode()}
+def test_a_file_that_no_manifest_names_is_refused(
+    file: str, problem: str, made: Path, tmp_path: Path
+) -> None:
+    more = whole(made.name, contents(made)) | {file.format(made.name): b"rm -rf /"}
     refused(written(sealed(more), tmp_path / "b.zip"), tmp_path, problem)
 
 
-def test_a_file_that_the_manifest_does_not_name_is_refused(made: Path, tmp_path: Path) -> None:
-    inside = contents(made)
-    more = inside | {"manifest.json": manifest(inside), "../evil.sh": b"rm -rf /"}
-    refused(written(sealed(more), tmp_path / "b.zip"), tmp_path, "does not name")
-
-
 def test_a_link_arrives_as_no_link(made: Path, tmp_path: Path) -> None:
-    inside = contents(made)
+    inside = whole(made.name, contents(made))
     link = zipfile.ZipInfo(f"{made.name}/events.jsonl")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     pairs: list[tuple[zipfile.ZipInfo | str, bytes]] = [
         (link if name == link.filename else name, content) for name, content in inside.items()
     ]
-    bundle = sealed([*pairs, ("manifest.json", manifest(inside))])
-    add(written(bundle, tmp_path / "b.zip"), tmp_path / "other")
+    add(written(sealed(pairs), tmp_path / "b.zip"), tmp_path / "other")
     assert not any(path.is_symlink() for path in (tmp_path / "other").rglob("*"))
 
 
 def test_a_bomb_is_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("linsep.storage.bundle.LARGEST", 10_000_000)
-    inside = contents(made) | {f"{made.name}/timing.jsonl": bytes(20_000_000)}
-    bundle = sealed(inside | {"manifest.json": manifest(inside)})
+    inside = contents(made) | {"timing.jsonl": bytes(20_000_000)}
+    bundle = sealed(whole(made.name, inside))
     assert len(bundle) < 100_000
     refused(written(bundle, tmp_path / "b.zip"), tmp_path, "too large")
 
@@ -185,14 +179,13 @@ def test_a_bomb_is_refused(made: Path, tmp_path: Path, monkeypatch: pytest.Monke
         ("results.json", b"\x80\x04pickle"),
         ("config.toml", b"method = 3"),
         ("events.jsonl", b"{}\n"),
-        ("environment.json", b"[[["),
+        ("cost.json", b"[[["),
     ],
 )
 def test_a_file_that_is_none_is_refused(
     file: str, content: bytes, made: Path, tmp_path: Path
 ) -> None:
-    inside = contents(made) | {f"{made.name}/{file}": content}
-    bundle = sealed(inside | {"manifest.json": manifest(inside)})
+    bundle = sealed(whole(made.name, contents(made) | {file: content}))
     refused(written(bundle, tmp_path / "b.zip"), tmp_path, file)
 
 
@@ -227,6 +220,7 @@ def test_a_run_is_sent_added_and_verified(tmp_path: Path) -> None:
         assert not (tmp_path / runs / ".verify").exists()
 
     results = tmp_path / "other" / name / "events.jsonl"
+    (results.parent / "manifest.json").unlink()  # which would tell that the file was changed
     results.write_text(results.read_text().replace(": ", ":"))  # the same, spelled otherwise
     said = command("verify", name, "--runs", "other", "-q", cwd=tmp_path)
     assert said.returncode == 0, said

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from linsep.classifier import manifest
-from linsep.classifier.manifest import Params
 from linsep.classifier.teaching import Teaching
+from linsep.storage import manifest
 from linsep.storage.folder import RunFolder
+from linsep.storage.manifest import Params
 from linsep.storage.resumable import Resumable
 from tests.helpers.made_data import noise
-from tests.helpers.real_runs import contents, straight
+from tests.helpers.real_runs import contents, model_contents, straight
 
 CUTS = 20
 IMAGES, LABELS = noise(0, 20, 8, 8), ["ant", "bee"] * 10
@@ -101,11 +101,7 @@ def lesson(place: Path) -> tuple[Path, dict[str, Any]]:
     with Teaching(place / "model", IMAGES, LABELS, new=params, save_every=0.0) as teaching:
         for _ in teaching:
             pass
-    told = manifest.read(place / "model")[0].model_dump()
-    for entry in told["history"]:
-        del entry["when"]
-    tensors = {p.name: p.read_bytes() for p in (place / "model").glob("*.safetensors")}
-    return place / "model", tensors | {manifest.NAME: told}
+    return place / "model", model_contents(place / "model")
 
 
 @pytest.mark.slow

@@ -19,7 +19,8 @@ from linsep.errors import DivergedError, StateError
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.storage import files
-from linsep.storage.folder import RunFolder, to_json
+from linsep.storage.folder import RunFolder
+from linsep.storage.manifest import to_json
 from linsep.storage.session import Session
 from linsep.testing import same
 from tests.helpers.command import command
@@ -151,10 +152,10 @@ def test_a_whole_file_with_a_wrong_state_falls_back_too(
 
 def test_damaged_environments_stop_nobody(tmp_path: Path, expected: dict[str, bytes]) -> None:
     folder = interrupted(tmp_path / "runs", 3)
-    (folder / "environment.json").write_text("[{")
-    with pytest.warns(UserWarning, match=r"environment\.json.*a new list is begun"):
+    (folder / "manifest.json").write_text("[{")
+    with pytest.warns(UserWarning, match=r"manifest\.json.*a new one is begun"):
         straight(tmp_path / "runs")
-    assert len(RunFolder(folder).environments()) == 1
+    assert len(RunFolder(folder).manifest().environments) == 1
     assert contents(folder) == expected
 
 

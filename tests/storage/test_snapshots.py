@@ -154,7 +154,7 @@ def test_a_missing_snapshot_is_no_earlier_one(tmp_path: Path) -> None:
         assert (refused.returncode, refused.stdout) == (2, "")
         assert ("task03.safetensors was kept and is missing" in refused.stderr) == noted
         assert "end of task 3, the last, is missing" in refused.stderr
-        (folder / "digests.json").unlink(missing_ok=True)
+        (folder / "manifest.json").unlink(missing_ok=True)
 
 
 TINY = ("--set", "scenario.name=blobs", "--set", "scenario.classes=4", "--set", "training.epochs=1")

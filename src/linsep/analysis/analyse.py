@@ -83,7 +83,7 @@ def lacking(run: Features, name: str) -> str:
 
 def analyse(run: Features, name: str, options: Mapping[str, Any] = DEFAULTS) -> Content:
     """One analysis of a run, from its folder or made now."""
-    from ..storage.environment import threads
+    from ..storage.resumable import threads
 
     kind = find(name)
     for option in options:

@@ -31,8 +31,8 @@ from ..prepare import Prepared, prepare
 from ..resolve import devices, trusted, without_weights
 from ..settings.config import from_settings
 from ..storage import files, snapshots
-from ..storage.environment import threads
 from ..storage.folder import RunFolder
+from ..storage.resumable import threads
 from ..storage.snapshots import Snapshot
 
 Split = Literal["train", "test"]

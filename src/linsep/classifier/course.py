@@ -1,4 +1,4 @@
-"""A classifier is a run whose scenario is open-ended: `append` adds one more task to it.
+"""A classifier is a run whose scenario is open-ended: `next_run` is the run of one more task.
 
 Nobody needs to know how many tasks will follow. If the classes are announced, the head has a column
 for each of them from the start, and learning a scenario's tasks one by one gives the numbers of
@@ -36,9 +36,9 @@ from ..randomness import Cursor
 from ..resolve import without_weights
 from ..settings import sections
 from ..settings.config import Config
+from ..storage.manifest import Params
 from .account import held_out, report
 from .inputs import Form, InputError
-from .manifest import Params
 
 
 @dataclass
@@ -72,6 +72,7 @@ class Course:
     announced: bool = False  # whether all labels were known beforehand
     groups: tuple[Group, ...] = ()  # of each task: its classes, and images that it never saw
     history: list[dict[str, Any]] = field(default_factory=list)  # a report of each task
+    key: str | None = None  # of the last task, if it was learned in a folder
     learner: Learner | None = None
     lacking: bool = False  # saved without its memory: it may predict but not learn
     module: nn.Module | None = None  # the backbone, if it was handed in
@@ -105,7 +106,7 @@ class Course:
         """Rows as they are learned: images, or their features if the backbone is frozen."""
         return rows if self.front is None else self.front(rows)
 
-    def append(self, rows: Tensor, labels: NDArray[Any]) -> tuple[Run, list[Any]]:
+    def next_run(self, rows: Tensor, labels: NDArray[Any]) -> tuple[Run, list[Any]]:
         """The run of one more task, not trained yet, and the label of each column of its head.
 
         This course stays as it is.
@@ -115,9 +116,9 @@ class Course:
         images = Images.of(rows, torch.tensor([place[label] for label in labels.tolist()]))
         seed = [self.config.seed, len(self.groups)]
         train, test = held_out(images, self.params.holdout, seed)
-        return self.task(train, test, len(columns)), columns
+        return self.run_for(train, test, len(columns)), columns
 
-    def task(self, train: Images, test: Images, columns: int) -> Run:
+    def run_for(self, train: Images, test: Images, columns: int) -> Run:
         """The run of one more task; its labels are columns of a head that has so many by then."""
         if self.lacking:
             raise StateError(
@@ -151,11 +152,13 @@ class Course:
     def learned(self, run: Run, labels: list[Any], key: str | None = None) -> Course:
         """This course with one more task behind it; without a memory its test images go too."""
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        history = [*self.history, {"when": when, "lesson": key} | report(run, labels)]
+        history = [*self.history, {"when": when} | report(run, labels)]
         groups = run.scenario.groups
         if not self.params.memory:
             groups = tuple(Group(group.classes, self.nothing()) for group in groups)
-        return replace(self, learner=run.learner, labels=labels, groups=groups, history=history)
+        now = replace(self, labels=labels, groups=groups, history=history, key=key)
+        now.learner = run.learner
+        return now
 
     def learner_for(self, columns: int) -> Learner:
         """Another learner, with so many columns, that knows what this course has taught.

@@ -23,10 +23,10 @@ from ..resolve import check_options, resolve
 from ..settings.config import Config, from_settings
 from ..settings.layers import merged
 from ..settings.signature import validate
+from ..storage.manifest import Params
 from . import saved
 from .course import Course, Frozen, backbone_only, centred, head_only, unlabelled
 from .inputs import Form, Given, InputError, is_table, read
-from .manifest import Params
 from .predictive import Predictive
 
 # Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
@@ -119,7 +119,7 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
                 course, rows = begin(self._params(), given, classes, module)
                 names = getattr(self, "feature_names_in_", None)
                 course.feature_names = None if names is None else [str(name) for name in names]
-            run, columns = course.append(rows, labels)
+            run, columns = course.next_run(rows, labels)
             for _ in run:
                 pass
             self.course_ = course.learned(run, columns)

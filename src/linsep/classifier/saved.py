@@ -1,33 +1,35 @@
 """Classifiers in folders: saved whole or not at all, and read without trusting a byte.
 
-    model.json            what it is: labels, config, history, and the digests of the other files
+    manifest.json         what it is: labels, config, history, and the digests of the other files
     model.safetensors     what predicts: the net, and what its method remembers beside images
     memory.safetensors    the images it keeps, for replay and for testing; the only file with images
 
 A new model's tensors are written beside the old ones first, under a name with their digest;
-replacing model.json then makes the new model the folder's, and only after that are the files given
-their usual names. So a kill leaves the old model or the new one.
+replacing manifest.json then makes the new model the folder's, and only after that are the files
+given their usual names. So a kill leaves the old model or the new one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 from torch import Tensor, nn
 
 from ..data.augment import Augment, Columns
-from ..errors import ConfigError, LinsepError, StateError
-from ..storage import files
-from ..storage.folder import MODEL as WEIGHTS
+from ..errors import ConfigError, LinsepError, StateError, printable
+from ..settings.signature import problem
+from ..storage import files, manifest
+from ..storage.folder import CONFIG, STATES
 from ..storage.lease import Lease
-from . import manifest
+from ..storage.manifest import MEMORY, MODEL, NAME, Augmentation, Classifier, File, Manifest, noted
 from .course import Course, backbone_only, head_only
-from .manifest import MEMORY, NAME, Augmentation, File, Manifest
 from .tensors import memory_of, restore, restore_front, weights_of
 
 TRIES = 3  # of reading a model that is being replaced meanwhile
@@ -44,7 +46,12 @@ def save(folder: Path, course: Course, memory: bool) -> None:
             f"{folder} holds the images that the classifier learns with; save the copy without "
             "memory in another folder"
         )
-    with _replacing(folder):
+    with files.reporting(f"cannot use {folder}"), ExitStack() as held:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / NAME).exists():
+            manifest.read(folder)  # refuses to overwrite what is not linsep's
+            check_no_run(folder)
+            held.enter_context(Lease(folder))
         write(folder, course, memory)
 
 
@@ -52,45 +59,58 @@ def write(folder: Path, course: Course, memory: bool) -> None:
     """Replace what a folder holds. Whoever calls it holds the folder's lease."""
     learner = course.learner
     assert learner is not None
-    parts = {WEIGHTS: files.tensor_bytes(weights_of(learner, course.front))}
+    parts = {MODEL: files.tensor_bytes(weights_of(learner, course.front))}
     if memory:
         parts[MEMORY] = files.tensor_bytes(memory_of(course, learner))
-    digests = {name: files.digest(content) for name, content in parts.items()}
-    front = course.front
-    told = manifest.written(
-        params=course.params,
-        config=course.config.model_dump(mode="json"),
-        labels=course.labels,
-        announced=course.announced,
-        shape=course.shape,
-        augment=_described(course.augment),
-        front=front and {"shape": front.shape, "augment": _described(front.model.augment)},
-        module=course.handed_in,
-        feature_names=course.feature_names,
-        history=course.history,
-        files={
-            name: {"bytes": len(parts[name]), "digest": digest} for name, digest in digests.items()
-        },
-    )
+    each = {name: noted(content) for name, content in parts.items()}
+    told = _manifest(course, each)
     for name, content in parts.items():
-        files.write(_waiting(folder, name, digests[name]), content)
+        files.write(_waiting(folder, name, each[name]), content)
     files.write(folder / NAME, told)
     settle(folder)
 
 
+def _manifest(course: Course, parts: dict[str, File]) -> bytes:
+    """The manifest of a folder with this classifier; StateError if a value is none for JSON."""
+    front = course.front
+    described = {
+        "params": course.params,
+        "config": course.config.model_dump(mode="json"),
+        "labels": course.labels,
+        "announced": course.announced,
+        "shape": course.shape,
+        "augment": _described(course.augment),
+        "front": front and {"shape": front.shape, "augment": _described(front.model.augment)},
+        "module": course.handed_in,
+        "feature_names": course.feature_names,
+        "history": course.history,
+    }
+    try:
+        return manifest.new(key=course.key, files=parts, classifier=described).to_bytes()
+    except ValidationError as error:
+        raise StateError(f"the classifier cannot be saved: {problem(error)}") from None
+    except (PydanticSerializationError, LinsepError) as error:
+        raise StateError(f"the classifier cannot be saved: {printable(str(error))}") from None
+
+
 def settle(folder: Path) -> None:
-    """Give the files that model.json speaks of their names, and remove what it does not name."""
-    found = manifest.read(folder)[0].files
+    """Give the files that the manifest speaks of their names, and remove those it does not name.
+
+    A state without a lesson under way is what a process left that was killed at its end.
+    """
+    told = manifest.read(folder)
     with files.reporting(f"cannot write {folder}"):
-        for name in (WEIGHTS, MEMORY):
-            if name in found:
-                waiting = _waiting(folder, name, found[name].digest)
+        for name in (MODEL, MEMORY) if told.classifier else ():
+            if name in told.files:
+                waiting = _waiting(folder, name, told.files[name])
                 if waiting.exists():
                     waiting.replace(folder / name)
             else:
                 (folder / name).unlink(missing_ok=True)
             for stray in folder.glob(f"{name}.*.new"):
                 stray.unlink(missing_ok=True)
+        for name in STATES if told.lesson is None else ():
+            (folder / name).unlink(missing_ok=True)
         files.sync_folder(folder)
 
 
@@ -98,59 +118,37 @@ def _described(augment: Augment) -> dict[str, Any]:
     return asdict(augment) | {"columns": isinstance(augment, Columns)}
 
 
-def _waiting(folder: Path, name: str, digest: str) -> Path:
-    return folder / f"{name}.{digest}.new"
+def _waiting(folder: Path, name: str, file: File) -> Path:
+    return folder / f"{name}.{file.digest}.new"
 
 
-@contextmanager
-def _replacing(folder: Path) -> Iterator[None]:
-    """Hold a folder that has a model already: nobody else may replace it at the same time."""
-    with files.reporting(f"cannot use {folder}"):
-        folder.mkdir(parents=True, exist_ok=True)
-    lease = None
-    if (folder / NAME).exists():
-        manifest.read(folder)  # refuses to overwrite what is no model
-        lease = Lease(folder)
-        with files.reporting(f"cannot use {folder}"):
-            lease.acquire()
-    try:
-        yield
-    finally:
-        if lease is not None:
-            lease.release()
+def check_no_run(folder: Path) -> None:
+    if (folder / CONFIG).exists():
+        raise StateError(f"{folder} holds a run; give the model a folder of its own")
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-class Opened(NamedTuple):
-    """A saved model's files, checked for themselves."""
-
-    manifest: Manifest
-    weights: Mapping[str, Tensor]
-    memory: Mapping[str, Tensor] | None  # None: saved without
-
-
-def opened(folder: Path) -> Opened:
-    """A folder's files, each whole and the one that model.json means."""
+def opened(folder: Path) -> tuple[str | None, Classifier, dict[str, Mapping[str, Tensor]]]:
+    """The key and description of a folder's classifier, and the tensors of each of its files."""
     for attempt in range(TRIES):
-        found, content = manifest.read(folder)
+        told, classifier = manifest.read_classifier(folder)
         try:
-            tensors = {n: _tensors(folder, n, file) for n, file in found.files.items()}
-            return Opened(found, tensors[WEIGHTS], tensors.get(MEMORY))
+            tensors = {name: _tensors(folder, name, told) for name in told.files}
+            return told.key, classifier, tensors
         except StateError:  # perhaps another process has replaced the model meanwhile
-            if attempt == TRIES - 1 or files.read(folder / NAME) == content:
+            if attempt == TRIES - 1 or manifest.read(folder) == told:
                 raise
     raise AssertionError
 
 
-def _tensors(folder: Path, name: str, wanted: File) -> Mapping[str, Tensor]:
+def _tensors(folder: Path, name: str, told: Manifest) -> Mapping[str, Tensor]:
     """The tensors of a file, or of the one that waits to be called so."""
-    waiting = _waiting(folder, name, wanted.digest)
+    waiting = _waiting(folder, name, told.files[name])
     path = waiting if waiting.exists() else folder / name
     content = files.read(path, _room())
-    if len(content) != wanted.bytes or files.digest(content) != wanted.digest:
-        raise StateError(f"{path} is damaged, or not the one that {NAME} was saved with")
+    told.check(name, content, path)
     return files.tensors_in(content, path)
 
 
@@ -171,22 +169,24 @@ def load(
     `net` is the module that was handed in, `custom` the files whose code may run; a copy that
     was saved without its memory learns only if an empty one is asked for.
     """
-    found = opened(folder)
-    told = found.manifest
+    key, told, tensors = opened(folder)
+    weights, memory = tensors[MODEL], tensors.get(MEMORY)
     _check_module(folder, told, net)
     try:
-        course = _course(found, net, custom)
-        course.lacking = found.memory is None and not empty_memory
-        restore(course, told.groups, found.weights, found.memory)
+        course = _course(told, weights, net, custom)
+        course.key = key
+        course.lacking = memory is None and not empty_memory
+        restore(course, told.groups, weights, memory)
     except LinsepError as error:
         reason = f"does not fit this {told.module}" if net else "holds no model that can be used"
         raise StateError(f"{folder} {reason}: {error}") from None
     return course
 
 
-def _course(found: Opened, net: nn.Module | None, custom: Sequence[str]) -> Course:
+def _course(
+    told: Classifier, weights: Mapping[str, Tensor], net: nn.Module | None, custom: Sequence[str]
+) -> Course:
     """The course without its learner."""
-    told = found.manifest
     config, augment = told.resolved(custom), _augment(told.augment)
     more: dict[str, Any] = {
         "params": told.params,
@@ -199,11 +199,11 @@ def _course(found: Opened, net: nn.Module | None, custom: Sequence[str]) -> Cour
     if told.front is None:
         return Course(config, augment, told.shape, module=net, **more)
     before = _augment(told.front.augment)
-    front = restore_front(backbone_only(config, before, told.front.shape, net), found.weights)
+    front = restore_front(backbone_only(config, before, told.front.shape, net), weights)
     return head_only(config, augment, front, **more)
 
 
-def _check_module(folder: Path, told: Manifest, net: nn.Module | None) -> None:
+def _check_module(folder: Path, told: Classifier, net: nn.Module | None) -> None:
     """A net that was handed in is handed in again, and no other is."""
     if told.module is not None and net is None:
         raise StateError(

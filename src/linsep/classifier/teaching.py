@@ -1,8 +1,8 @@
 """One lesson for the model in a folder: the run of one more task, which may be killed at any time.
 
-While it runs, its state and environment.json lie beside the old model; the new model replaces the
-old one only at the end. Repeating the same lesson (the same images, labels and settings) resumes it
-bit for bit, and does nothing if it was the model's last lesson.
+While it runs, its state lies beside the old model, and the manifest has a note of it; the new model
+replaces the old one only at the end. Repeating the same lesson (the same images, labels and
+settings) resumes it bit for bit, and does nothing if it was the model's last lesson.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from torch import nn
 
 from ..errors import DivergedError, StateError, printable
 from ..learning.run import Event, Run
-from ..storage import files
-from ..storage.folder import ENVIRONMENT, STATES
+from ..storage import manifest
+from ..storage.manifest import Lesson, Params
 from ..storage.resumable import SAVE_EVERY, Resumable
-from . import manifest, saved
+from . import saved
 from .course import Course
 from .estimator import begin, labels_of, resolved
 from .inputs import Form, read
-from .manifest import Params
 
 
 class Teaching(Resumable):
@@ -72,12 +71,13 @@ class Teaching(Resumable):
         try:
             yield from super().__iter__()
         except DivergedError:  # resuming would diverge again
-            forget(self.folder)
+            self._forget()
             raise
 
     # --- the inside ------------------------------------------------------------------------------
 
     def _open(self) -> None:
+        saved.check_no_run(self.folder)
         course = self._course()
         config = resolved(self.new) if course is None else course.config
         form = Form(side=self.new.image_size) if course is None else course.form
@@ -87,13 +87,12 @@ class Teaching(Resumable):
         given = read(images, form)
         labels = labels_of(given, labels)
         _check_names(np.unique(labels).tolist())
-        params, history = (self.new, []) if course is None else (course.params, course.history)
-        self.key = self._key(params, given.rows, labels, len(history))
-        if course and history and not self.again and history[-1]["lesson"] == self.key:
+        params, lessons = (course.params, len(course.history)) if course else (self.new, 0)
+        self.key = self._key(params, given.rows, labels, lessons)
+        if course and not self.again and course.key == self.key:
             self.course, self.finished = course, True
-            forget(self.folder)
             return
-        self._check_under_way(history)
+        self._check_under_way()
         self._set_threads(config.compute.threads)
         if course is None:
             course, rows = begin(params, given, self.classes, self.net)
@@ -103,30 +102,29 @@ class Teaching(Resumable):
         self.run = self._build()
 
     def _build(self) -> Run:
-        run, self.columns = self.course.append(*self.task)
+        run, self.columns = self.course.next_run(*self.task)
         return run
 
     def _record(self, event: Event) -> None:
         """Nothing: a lesson's accuracies are in the model that it ends with."""
 
-    def _facts(self) -> dict[str, Any]:
-        begun = [one.get("begun") for one in self._environments]
+    def _sections(self) -> dict[str, Any]:
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        return {"key": self.key, "about": self.about, "begun": (*filter(None, begun), now)[0]}
+        begun = Lesson(key=self.key, about=self.about, begun=now)
+        return {"lesson": self.manifest.lesson or begun}
 
     def _finish(self) -> None:
         assert self.run is not None
         self.course = self.course.learned(self.run, self.columns, self.key)
         self.lease.check()
         saved.write(self.folder, self.course, memory=True)
-        forget(self.folder)
         self.finished = True
 
     def _course(self) -> Course | None:
         """What the folder's model has learned; None if there is no model in it."""
-        if not (self.folder / manifest.NAME).exists():
-            return None
         saved.settle(self.folder)
+        if self.manifest.classifier is None:
+            return None
         return saved.load(self.folder, self.net, empty_memory=self.empty_memory, custom=self.custom)
 
     def _key(self, params: Params, rows: torch.Tensor, labels: NDArray[Any], lessons: int) -> str:
@@ -137,25 +135,28 @@ class Teaching(Resumable):
         digest.update(np.ascontiguousarray(rows).data)
         return digest.hexdigest()
 
-    def _check_under_way(self, history: Sequence[dict[str, Any]]) -> None:
-        """Refuse another interrupted lesson, unless it is to be dropped or has been learned."""
-        before = self.files.task_under_way() if self._environments else None
-        if before is None or before["key"] == self.key:
+    def _check_under_way(self) -> None:
+        """Refuse another interrupted lesson, unless it is to be dropped."""
+        before = self.manifest.lesson
+        if before is None:
+            self.manifest = self.manifest.model_copy(update={"environments": []})
+        if before is None or before.key == self.key:
             return
-        if not self.discard and before["key"] not in [entry["lesson"] for entry in history[-1:]]:
+        if not self.discard:
             raise StateError(
-                f"{self.folder} is in the middle of learning {before['about']}, begun "
-                f"{before['begun']}; repeat that command to finish it, or add --discard to drop it"
+                f"{self.folder} is in the middle of learning {before.about}, begun "
+                f"{before.begun}; repeat that command to finish it, or add --discard to drop it"
             )
-        forget(self.folder)
-        self._environments = []
+        self._forget()
 
-
-def forget(folder: Path) -> None:
-    """Remove what is kept of a lesson under way."""
-    with files.reporting(f"cannot write {folder}"):
-        for name in (*STATES, ENVIRONMENT):
-            (folder / name).unlink(missing_ok=True)
+    def _forget(self) -> None:
+        """Drop the lesson under way."""
+        if self.manifest.classifier is None:
+            (self.folder / manifest.NAME).unlink(missing_ok=True)
+            self.manifest = manifest.new()
+        else:
+            self._note(lesson=None, environments=[])
+        saved.settle(self.folder)
 
 
 def _check_names(labels: list[Any]) -> None:

@@ -12,8 +12,7 @@ a learner of the same config that takes no memory, before anything of that size 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,7 +53,9 @@ def restore(
     One that lacks its memory gets no table for one: none will come.
     """
     columns, config = len(course.labels), _lean(course.config) if course.lacking else course.config
-    if _table(course, config, columns) > max(ROOM, MOST_ROOM * _room(memory or {})):
+    # Images, labels, a column more, and logits.
+    room = config.memory.size * (math.prod(course.shape) + 16 + 4 * columns)
+    if room > max(ROOM, MOST_ROOM * sum(kept.nbytes for kept in (memory or {}).values())):
         raise StateError(f"memory.size: {config.memory.size} is out of proportion to what is kept")
     made = replace(course, config=_offline(config))
     learner = made.learner_for(columns) if _foreign(course) else None
@@ -148,8 +149,8 @@ def _check(
     name: str, value: Tensor, shape: Sequence[int], dtype: torch.dtype, finite: bool = True
 ) -> None:
     if tuple(value.shape) != tuple(shape) or value.dtype != dtype:
-        told = f"{_kind(value.dtype)} {tuple(value.shape)}"
-        raise StateError(f"{name} is {told}; should be {_kind(dtype)} {tuple(shape)}")
+        found, wanted = f"{value.dtype} {tuple(value.shape)}", f"{dtype} {tuple(shape)}"
+        raise StateError(f"{name} is {found}; should be {wanted}".replace("torch.", ""))
     if finite and value.is_floating_point() and not torch.isfinite(value).all():
         raise StateError(f"{name} is not finite everywhere")
 
@@ -191,19 +192,6 @@ def _held(course: Course, classes: Sequence[int], tensors: Tensors, name: str) -
     return Group(tuple(classes), Images.of(x, y))
 
 
-def _table(course: Course, config: Config, columns: int) -> int:
-    """Bytes that a memory may take: images, labels, a column more, and logits."""
-    return config.memory.size * (math.prod(course.shape) + 16 + 4 * columns)
-
-
-def _room(tensors: Tensors) -> int:
-    return sum(t.numel() * t.element_size() for t in tensors.values())
-
-
-def _kind(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
 # --- a learner without contents -------------------------------------------------------------------
 
 
@@ -212,16 +200,10 @@ def _plan(course: Course, columns: int) -> Learner:
     compute = course.config.compute.model_copy(update={"device": "meta", "compile": False})
     nowhere = course.config.model_copy(update={"compute": compute})
     prepared = replace(course, config=nowhere).prepared(columns)
-    with _sized(), torch.device("meta"), _Unfilled():
-        return prepared.learner()
-
-
-@contextmanager
-def _sized() -> Iterator[None]:
-    """Sizes that torch cannot count are a StateError."""
     try:
-        yield
-    except (RuntimeError, OverflowError, MemoryError):
+        with torch.device("meta"), _Unfilled():
+            return prepared.learner()
+    except (RuntimeError, OverflowError, MemoryError):  # sizes that torch cannot count
         raise StateError("its config asks for a net that cannot be made") from None
 
 

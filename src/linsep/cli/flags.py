@@ -161,7 +161,7 @@ class Place:
         """One per GPU, or per core or cores that a run needs; a cluster may have GPUs unseen."""
         from ..grids.engines import cpu_slots, gpu_slots
         from ..resolve import devices
-        from ..storage.environment import cores
+        from ..storage.resumable import cores
 
         named = {compute.get("device", "auto") for compute in computes}
         if "cuda" not in named and not ("auto" in named and devices()[0] == "cuda"):

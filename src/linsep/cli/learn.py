@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..classifier.course import Course
-    from ..classifier.manifest import Params
     from ..classifier.teaching import Teaching
     from ..compare.tables import Table
+    from ..storage.manifest import Params
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
 Custom = Annotated[
@@ -130,19 +130,19 @@ def _announced(classes: str | None) -> list[str] | None:
 
 def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | None) -> Params:
     """What a new model begins with; for one that is there, flags that contradict it are refused."""
-    from ..classifier import manifest
     from ..settings.config import nest_options
     from ..settings.signature import validate
+    from ..storage import manifest
 
     if "settings" in given:
         given = {**given, "settings": nest_options(given["settings"])}
-    if not (model / manifest.NAME).exists():
+    known = manifest.read(model).classifier
+    if known is None:
         from ..classifier.estimator import resolved
 
         new = validate(manifest.Params, given)
         resolved(new)  # refuses a method, a net or a value that there is not
         return new
-    known = manifest.read(model)[0]
     params = known.params.model_dump()
     for name, value in given.items():
         if params[name] != value:

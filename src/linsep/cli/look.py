@@ -132,8 +132,8 @@ def show(run: RunFolder, runs: flags.Runs = Path("runs")) -> None:
     if not found.finished:
         say(console, f"Not finished: {record['progress']}.")
         return
-    if origin := found.origin():
-        say(console, f"Made elsewhere and added from the bundle {origin.get('bundle')}.")
+    if origin := found.manifest().origin:
+        say(console, f"Made elsewhere and added from the bundle {origin.bundle}.")
     results = found.results()
     for protocol, matrix in results.get("matrices", {}).items():
         for table in _matrix(matrix, f"{PROTOCOLS[protocol]} accuracy, %", console.width):

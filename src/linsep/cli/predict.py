@@ -16,9 +16,9 @@ from .store import Format, Output, check_format, publish
 from .terminal import open_console, say
 
 if TYPE_CHECKING:
-    from ..classifier.manifest import Manifest
     from ..classifier.predictive import SavedClassifier
     from ..compare.tables import Table
+    from ..storage.manifest import Classifier, Manifest
 
 CHUNK = 256  # images in memory at once
 WHICH = "Folders, image files, or - to read paths from standard input."
@@ -45,9 +45,9 @@ def predict(
     check_format(format_)
     if unknown_below is not None and not 0 <= unknown_below <= 1:
         raise ConfigError(f"--unknown-below: should be from 0 to 1, not {unknown_below}")
-    from ..classifier import manifest
+    from ..storage import manifest
 
-    if manifest.read(model)[0].table:
+    if manifest.read_classifier(model)[1].table:
         raise StateError(f"{model} was made of tables of numbers, and reads no images")
     paths = [path for given in images for path in _paths(given)]
     if not paths:
@@ -119,20 +119,19 @@ def model(model: Model, format_: Format = "terminal", output: Output = None) -> 
     linsep model shop/
     """
     check_format(format_)
-    from ..classifier import manifest
-    from ..storage.folder import RunFolder
+    from ..storage import manifest
 
-    under_way = RunFolder(model).task_under_way()
-    if under_way is not None and not (model / manifest.NAME).exists():
+    under_way = manifest.read(model).lesson
+    if under_way is not None and manifest.read(model).classifier is None:
         raise StateError(
-            f"{model} holds no model yet: its first lesson, {under_way['about']}, was interrupted; "
+            f"{model} holds no model yet: its first lesson, {under_way.about}, was interrupted; "
             "repeat that command to finish it"
         )
-    told = manifest.read(model)[0]
-    publish([_lessons(told)], list(_facts(model, told, under_way)), format_, output)
+    told, classifier = manifest.read_classifier(model)
+    publish([_lessons(classifier)], list(_facts(model, told, classifier)), format_, output)
 
 
-def _lessons(told: Manifest) -> Table:
+def _lessons(told: Classifier) -> Table:
     from ..compare.tables import Table
 
     now = [group.after for group in told.history[-1].groups]
@@ -145,8 +144,8 @@ def _lessons(told: Manifest) -> Table:
     return Table(columns, rows, caption="What it has learned", digits=1)
 
 
-def _facts(folder: Path, told: Manifest, under_way: dict[str, Any] | None) -> Iterator[str]:
-    from ..classifier.manifest import MEMORY
+def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
+    from ..storage.manifest import MEMORY
 
     labels = told.learned
     yield f"Classes: {len(labels)}: {', '.join(sorted(printable(str(c)) for c in labels))}"
@@ -165,7 +164,7 @@ def _facts(folder: Path, told: Manifest, under_way: dict[str, Any] | None) -> It
     numbers = len(told.augment.mean)
     what = f"{numbers} numbers" if told.table else f"{height}x{wide}x{channels} pixels"
     yield f"Reads {what}"
-    if MEMORY in told.files:
+    if MEMORY in whole.files:
         what = "images" if told.front is None else "images' features"
         yield f"Memory: up to {config.memory.size} {what} for replay, and those to test on"
     else:
@@ -173,11 +172,11 @@ def _facts(folder: Path, told: Manifest, under_way: dict[str, Any] | None) -> It
     ece, t = told.history[-1].ece.after, told.history[-1].temperature
     error = "" if ece is None else f", calibration error {100 * ece:.1f} %"
     yield f"Temperature {t:.3g}{error}"
-    sizes = {name: file.bytes for name, file in told.files.items()}
+    sizes = {name: file.bytes for name, file in whole.files.items()}
     yield "Size: " + ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in sizes.items())
-    yield f"Made by linsep {told.linsep}"
-    if under_way is not None:
-        yield f"In the middle of learning {under_way['about']}, begun {under_way['begun']}"
+    yield f"Made by linsep {whole.linsep}"
+    if whole.lesson is not None:
+        yield f"In the middle of learning {whole.lesson.about}, begun {whole.lesson.begun}"
 
 
 def export(

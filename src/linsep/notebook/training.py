@@ -19,8 +19,7 @@ from ..prepare import prepare
 from ..settings.config import Config, from_settings
 from ..settings.layers import merged, read
 from ..settings.sections import Keep
-from ..storage.environment import threads
-from ..storage.resumable import SAVE_EVERY
+from ..storage.resumable import SAVE_EVERY, threads
 from ..storage.session import Session
 from ..storage.store import Record, read_facts
 from .saved import SavedRun

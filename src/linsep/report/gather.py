@@ -72,7 +72,7 @@ class Run:
 
     @cached_property
     def environments(self) -> Sequence[Mapping[str, Any]]:
-        return _or_none(self.files.environments)
+        return _or_none(lambda: self.files.manifest().environments)
 
     @cached_property
     def settings(self) -> dict[str, Any]:

@@ -1,32 +1,29 @@
 """A run's folder: the names of its files, and the one place that reads them.
 
     config.toml        the resolved config
-    environment.json   versions and hardware, one entry for every time the run was started
+    manifest.json      the run's key, checksums of its files, and where it was started
     events.jsonl       what happened, without clock times: equal for equal runs, byte for byte; a
                        run that is kept for the record may have it as events.jsonl.gz
     timing.jsonl       how long it took
     state.safetensors  what to resume from, and state.previous.safetensors the one before
     snapshots/         the net at the end of each task, or of the last, for analyses
     model.safetensors  the net's weights, at the end
-    digests.json       of snapshots, events and weights, as they were written
     cost.json          images through the nets, bytes kept and seconds, at the end
     results.json       accuracies and metrics, written last: its presence means "finished"
-    origin.json        the bundle that the run was added from, if it was made elsewhere
     lease.<n>          the process that is working on the run, if there is one
 
 `task` in events and timings counts in the order of learning; `group` is the newest group of classes
 of that task, which differs in joint training. `session` writes these files. This module imports no
 torch.
 
-In a classifier's folder, states and `environment.json` are there while a task is being learned; its
-other files are described in classifier/saved.py.
+A classifier's folder has a manifest and, while a task is being learned, states; its other files are
+described in classifier/saved.py.
 """
 
 import json
 import os
-import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired
@@ -37,72 +34,42 @@ from typing_extensions import TypedDict
 from ..errors import StateError, printable
 from ..learning.metrics import PROTOCOLS, REPORTED
 from ..settings.signature import problem
-from . import files
+from . import files, manifest
+from .manifest import FLOAT32, MODEL, Number, Place, Text, plain
 
 CONFIG, RESULTS, EVENTS, TIMING = "config.toml", "results.json", "events.jsonl", "timing.jsonl"
-ENVIRONMENT, DIGESTS, MODEL = "environment.json", "digests.json", "model.safetensors"
-COST, ORIGIN = "cost.json", "origin.json"
+COST = "cost.json"
 # What must be equal in two environments for runs to be equal bit for bit.
 DECISIVE = ("torch", "threads", "cpu", "instructions", "onednn", "device")
 COMPRESSED = {EVENTS: f"{EVENTS}.gz"}  # what may stand in for a file
 STATES = "state.safetensors", "state.previous.safetensors"  # the newest first
-FLOAT32 = 1e39  # no float32 is larger; losses and settings may grow to it
-DEEPEST = 20  # tables and lists within each other in a config
 
-Text = Annotated[str, Field(max_length=10_000), AfterValidator(printable)]
-Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e18, le=1e18)]
 Loss = Annotated[float, Field(allow_inf_nan=False, ge=-FLOAT32, le=FLOAT32)]
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
-Place = Annotated[int, Field(ge=0, le=10**9)]
 Protocol = Literal["class_il", "task_il"]
 _checked = with_config(ConfigDict(strict=True, extra="allow"))
 
 
-def plain(value: Any, depth: int = 0) -> Any:
-    """Text made printable; refuses what no setting is: dates, huge numbers, deep nesting."""
-    if depth > DEEPEST:
-        raise ValueError(f"should not be nested more than {DEEPEST} deep")
-    if isinstance(value, Mapping):
-        return {printable(str(name)): plain(inner, depth + 1) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [plain(inner, depth + 1) for inner in value]
-    if isinstance(value, str):
-        return printable(value)
-    most = FLOAT32 if isinstance(value, float) else 2**63
-    if value is not None and not (isinstance(value, int | float) and abs(value) < most):
-        raise ValueError("should be text, true or false, or a number of at most 63 bits")
-    return value
-
-
 @_checked
-class Scenario(TypedDict):
+class ScenarioTable(TypedDict):
     order_seed: NotRequired[Whole]
     subset_seed: NotRequired[Whole]
 
 
 @_checked
-class Config(TypedDict):
+class ConfigFile(TypedDict):
     name: NotRequired[Text]
     tags: NotRequired[list[Text]]
     method: Text
     seed: Whole
-    scenario: NotRequired[Scenario]
+    scenario: NotRequired[ScenarioTable]
     net: NotRequired[dict[str, Any]]
     training: NotRequired[dict[str, Any]]
     memory: NotRequired[dict[str, Any]]
 
 
 @_checked
-class Environment(TypedDict):
-    threads: NotRequired[Annotated[int, Field(ge=1, le=10_000)]]
-    # Of a task that a classifier learns: what identifies it, what it is called, when it was begun.
-    key: NotRequired[Text]
-    about: NotRequired[Text]
-    begun: NotRequired[Text]
-
-
-@_checked
-class EpochEnd(TypedDict):
+class EpochRecord(TypedDict):
     event: Literal["epoch_end"]
     task: Place
     stage: Text
@@ -112,7 +79,7 @@ class EpochEnd(TypedDict):
 
 
 @_checked
-class TaskEnd(TypedDict):
+class TaskRecord(TypedDict):
     event: Literal["task_end"]
     task: Place
     group: Place
@@ -121,7 +88,7 @@ class TaskEnd(TypedDict):
 
 
 @_checked
-class Timing(TypedDict):
+class TimingRecord(TypedDict):
     event: Literal["epoch_end", "task_end"]
     task: Place
     seconds: Number
@@ -130,7 +97,7 @@ class Timing(TypedDict):
 
 
 @_checked
-class Results(TypedDict):
+class ResultsFile(TypedDict):
     key: Text
     data: Text
     scenario: Text
@@ -147,17 +114,17 @@ class Results(TypedDict):
 
 
 Counted = Annotated[Number, Field(ge=0)]
-Images = dict[Literal["forward", "backward", "frozen"], Counted]
+Passes = dict[Literal["forward", "backward", "frozen"], Counted]
 
 
 @_checked
-class Cost(TypedDict):
+class CostFile(TypedDict):
     compute: Counted  # as a multiple of fine-tuning's
     images: Counted  # over the run, as passes forward
     bytes: Whole
     parameters: Whole
-    step: Images
-    run: Images
+    step: Passes
+    run: Passes
     kept: dict[Text, Whole]
     seconds: NotRequired[Counted]
 
@@ -177,12 +144,10 @@ def _fitting(results: dict[str, Any]) -> dict[str, Any]:
     return results
 
 
-_CONFIG = TypeAdapter[Any](Annotated[Config, AfterValidator(plain)])
-_RESULTS = TypeAdapter[Any](Annotated[Results, AfterValidator(_fitting)])
-_EVENT = TypeAdapter[Any](Annotated[EpochEnd | TaskEnd, Field(discriminator="event")])
-_TIMING, _ENVIRONMENTS = TypeAdapter[Any](Timing), TypeAdapter[Any](list[Environment])
-_COST = TypeAdapter[Any](Cost)
-_DIGESTS = _ORIGIN = TypeAdapter[Any](dict[Text, Text])
+_CONFIG = TypeAdapter[Any](Annotated[ConfigFile, AfterValidator(plain)])
+_RESULTS = TypeAdapter[Any](Annotated[ResultsFile, AfterValidator(_fitting)])
+_EVENT = TypeAdapter[Any](Annotated[EpochRecord | TaskRecord, Field(discriminator="event")])
+_TIMING, _COST = TypeAdapter[Any](TimingRecord), TypeAdapter[Any](CostFile)
 Record = dict[str, Any]
 
 
@@ -227,37 +192,27 @@ class RunFolder:
     def results(self) -> Record:
         if not self.finished:
             raise StateError(f"{self.path} holds no finished run: there is no {RESULTS}")
-        return self._parsed(_RESULTS, RESULTS)
+        found, content = self._parsed(_RESULTS, RESULTS), self.content(RESULTS)
+        self.manifest().check(RESULTS, content, self.path / RESULTS)
+        return dict(found)
 
     def events(self, end: int | None = None) -> list[Record]:
         """What was recorded, up to a place in the file; a line cut by a kill is no event."""
         content = self.content(EVENTS)
-        if self.finished and self.digests().get(EVENTS, whole := files.digest(content)) != whole:
-            raise StateError(f"{self.path / EVENTS} was changed after the run had finished")
+        if self.finished:
+            self.manifest().check(EVENTS, content, self.path / EVENTS)
         return self._lines(_EVENT, EVENTS, content[:end])
 
     def timing(self) -> list[Record]:
         return self._lines(_TIMING, TIMING, self.content(TIMING))
 
-    def environments(self) -> list[Record]:
-        return self._parsed(_ENVIRONMENTS, ENVIRONMENT) if self.has(ENVIRONMENT) else []
-
-    def task_under_way(self) -> Record | None:
-        """What is noted of a classifier's task that is being learned: key, about, begun."""
-        last = (self.environments() or [{}])[-1]
-        return last if {"key", "about", "begun"} <= last.keys() else None
+    def manifest(self) -> manifest.Manifest:
+        """Checksums, environments and origin; an empty one if there is no such file."""
+        return manifest.read(self.path)
 
     def cost(self) -> Record:
         """What the run cost; nothing if it is not known."""
         return self._parsed(_COST, COST) if self.has(COST) else {}
-
-    def digests(self) -> dict[str, str]:
-        """Digests of the files as they were written."""
-        return self._parsed(_DIGESTS, DIGESTS) if self.has(DIGESTS) else {}
-
-    def origin(self) -> dict[str, str]:
-        """The name and digest of the bundle it was added from; empty for a run of one's own."""
-        return self._parsed(_ORIGIN, ORIGIN) if self.has(ORIGIN) else {}
 
     def progress(self, epochs: object = None) -> str:
         """How far an unfinished run has come: 'task 3, train epoch 1/2'."""
@@ -284,17 +239,6 @@ class RunFolder:
     def _lines(self, schema: TypeAdapter[Any], name: str, content: bytes) -> list[Record]:
         lines = content.split(b"\n")[:-1]
         return [self._parsed(schema, f"{name}, line {i + 1}", line) for i, line in enumerate(lines)]
-
-
-def to_json(content: Any) -> bytes:
-    """As people read it: a row of a matrix is a line. Texts in JSON have no line breaks."""
-    text = json.dumps(content, indent=1)
-    text = _ROW.sub(lambda row: "[" + _BREAK.sub(" ", row[1]) + "]", text)
-    return text.encode() + b"\n"
-
-
-_BREAK = re.compile(r"\n *")
-_ROW = re.compile(r"\[\n *([^\[\]{}]*)\n *\]")  # of numbers and texts alone
 
 
 def line(record: Record) -> bytes:
@@ -326,7 +270,8 @@ def difference(first: RunFolder, second: RunFolder) -> str | None:
 
 def surroundings(first: RunFolder, second: RunFolder) -> list[str]:
     """What was different where the two were made, of that which changes the last bits."""
-    ends = [run.environments()[-1:] for run in (first, second)]
+    ends: list[Sequence[Mapping[str, object]]]
+    ends = [run.manifest().environments[-1:] for run in (first, second)]
     if not all(ends):
         return []
     (here,), (there,) = ends

@@ -24,6 +24,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from filelock import FileLock, Timeout
 
@@ -85,6 +86,13 @@ class Lease:
         self._done.clear()
         args = (self._path,)
         threading.Thread(target=self._touch, args=args, daemon=True, name="lease").start()
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
     def check(self) -> None:
         """Raise HeldError if another process took the run over, so that nothing more is written."""
@@ -170,13 +178,11 @@ def release_dead(folder: Path) -> bool:
     """Remove leases that killed processes left behind; return whether the folder is free."""
     if not holders(folder):
         return True
-    lease = Lease(folder)
     try:
-        lease.acquire()
+        with Lease(folder):
+            return True
     except (HeldError, StateError, OSError):  # or a folder that cannot be written
         return False
-    lease.release()
-    return True
 
 
 def this_host() -> str:

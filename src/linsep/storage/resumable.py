@@ -6,21 +6,27 @@ a power cut at any time costs only what was learned since the last save.
 
 from __future__ import annotations
 
+import os
+import platform
 import shutil
+import subprocess
+import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 
-from ..errors import StateError
+from .. import __version__
+from ..errors import StateError, printable
 from ..learning.run import Event, Recorded, Run
-from . import environment, files, snapshots
-from .folder import DECISIVE, ENVIRONMENT, STATES, RunFolder, to_json
+from . import files, manifest, snapshots
+from .folder import DECISIVE, STATES, RunFolder
 from .lease import Lease
 
 SAVE_EVERY = 30.0  # seconds
@@ -43,7 +49,7 @@ class Resumable(ABC):
         self.run: Run | None = None  # None: there is nothing left to do
         self.key = ""
         self.resumed = False
-        self._environments: list[dict[str, Any]] = []  # of the times it was started before
+        self.manifest = manifest.new()
         self._events, self._saved = b"", 0.0
 
     def __enter__(self) -> Self:
@@ -58,10 +64,7 @@ class Resumable(ABC):
             for pattern in (".*.tmp", f"{snapshots.FOLDER}/.*.tmp"):  # of a process that was killed
                 for stray in self.folder.glob(pattern):
                     stray.unlink(missing_ok=True)
-            try:
-                self._environments = self.files.environments()
-            except StateError as error:
-                warnings.warn(f"{error}; a new list is begun", stacklevel=3)
+            self.manifest = self._read_manifest()
             self._open()
             if self.run is not None:
                 self._continue()
@@ -113,11 +116,19 @@ class Resumable(ABC):
     def _finish(self) -> None:
         """Write the result."""
 
-    def _facts(self) -> dict[str, Any]:
-        """What to note of this start beside the environment."""
-        return {}
+    @abstractmethod
+    def _sections(self) -> dict[str, Any]:
+        """What the manifest should have while the run is under way."""
+
+    def _read_manifest(self) -> manifest.Manifest:
+        return self.files.manifest()
 
     # --- what all of them share ---------------------------------------------------------------
+
+    def _note(self, **sections: Any) -> None:
+        """Change sections of the manifest; its only writer is the one that has the lease."""
+        self.manifest = self.manifest.model_copy(update=sections)
+        self._write(manifest.NAME, self.manifest.to_bytes())
 
     def _write(self, name: str, content: bytes, keep: Path | None = None) -> None:
         self.lease.check()
@@ -125,8 +136,8 @@ class Resumable(ABC):
 
     def _set_threads(self, wanted: int | None) -> None:
         """Use as many as asked for, or as before, or one: their number changes the last bits."""
-        before = self._environments[-1].get("threads") if self._environments else None
-        torch.set_num_threads(wanted or before or 1)
+        before = self.manifest.environments[-1:]
+        torch.set_num_threads(wanted or (before[0].get("threads") if before else None) or 1)
 
     def _continue(self) -> None:
         """Resume from the newest state that is whole, if one was saved, and note where."""
@@ -143,8 +154,8 @@ class Resumable(ABC):
         if there and not self.resumed:
             raise StateError(f"no saved state in {self.folder} can be read; {self.REMEDY}")
         assert self.run is not None
-        here = environment.describe(self.run.learner.device)
-        before = self._environments[-1] if self._environments and self.resumed else {}
+        known, here = self.manifest.environments, environment(self.run.learner.device)
+        before: Mapping[str, Any] = known[-1] if known and self.resumed else {}
         for field in DECISIVE:
             if field in before and before[field] != here[field]:
                 warnings.warn(
@@ -152,7 +163,7 @@ class Resumable(ABC):
                     f"{here[field]!r}: the rest may differ in the last bits",
                     stacklevel=4,
                 )
-        self._write(ENVIRONMENT, to_json([*self._environments, here | self._facts()]))
+        self._note(environments=[*known, here], **self._sections())
 
 
 def load_state(run: Run, path: Path, key: str) -> str:
@@ -190,3 +201,68 @@ def _require_sound(run: Run, saved: dict[str, Any]) -> None:
 def _remove_if_unused(folder: Path) -> None:
     if all(path.name.startswith(".lock") for path in folder.iterdir()):
         shutil.rmtree(folder)
+
+
+# --- where it happens ---------------------------------------------------------------------------
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Where a run happens: versions, hardware, the state of the user's checkout, and threads."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return {
+        "linsep": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "system": f"{platform.system()} {platform.release()}",
+        "cpu": cpu(),
+        # Which of its kernels torch has chosen: those for AVX2 and AVX-512 round differently.
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        # The same for oneDNN's convolutions, which do not follow torch's choice.
+        "onednn": os.environ.get("ONEDNN_MAX_CPU_ISA", "native"),
+        "cores": cores(),
+        "threads": torch.get_num_threads(),
+        "device": name,
+        "git": checkout(Path.cwd()),
+        "command": [printable(word) for word in sys.argv],
+    }
+
+
+def cpu() -> str:
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def cores() -> int:
+    """Return the number of CPU cores that this process may use."""
+    every = os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else every
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Let torch compute with `count` threads inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def checkout(folder: Path) -> dict[str, Any] | None:
+    """Commit and whether anything is changed, if the folder is in a git checkout."""
+
+    def git(*arguments: str) -> str:
+        asked = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True
+        )
+        return asked.stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import tomllib
 import warnings
+from collections.abc import Mapping
 from glob import escape
 from os import PathLike
 from pathlib import Path
@@ -20,9 +21,10 @@ from ..prepare import Prepared
 from ..settings.config import to_toml
 from ..settings.layers import decides
 from ..settings.sections import Keep
-from . import files, snapshots
-from .folder import CONFIG, COST, EVENTS, MODEL, RESULTS, STATES, TIMING, RunFolder, line, to_json
+from . import files, manifest, snapshots
+from .folder import CONFIG, COST, EVENTS, RESULTS, STATES, TIMING, RunFolder, line
 from .lease import release_dead
+from .manifest import MODEL, noted, to_json
 from .resumable import SAVE_EVERY, Resumable
 from .store import Value, flat, labels_in, relabel
 
@@ -69,6 +71,16 @@ class Session(Resumable):
 
     def _build(self) -> Run:
         return self.prepared.build()
+
+    def _read_manifest(self) -> manifest.Manifest:
+        try:
+            return super()._read_manifest()
+        except StateError as error:
+            warnings.warn(f"{error}; a new one is begun", stacklevel=4)
+            return manifest.new()
+
+    def _sections(self) -> dict[str, Any]:
+        return {"key": self.key}
 
     def _open(self) -> None:
         if self.finished:  # by another process, between our look and our lease
@@ -145,21 +157,26 @@ class Session(Resumable):
         """Write a snapshot. A run that is killed before its next save writes the same one again."""
         keep = self.keep or ("tasks" if run.learner.spec.parameters <= snapshots.SMALL else "end")
         if isinstance(event, TaskEnd) and (keep != "end" or run.finished):
-            snapshots.write(self.folder, run.learner, event.group)
+            self._note_files(snapshots.write(self.folder, run.learner, event.group))
         if isinstance(event, EpochEnd) and keep == "epochs":
             task = run.scenario.tasks[event.cursor.task].index
             place = event.cursor.stage, event.stage, event.cursor.epoch
-            snapshots.write(self.folder, run.learner, task, place)
+            self._note_files(snapshots.write(self.folder, run.learner, task, place))
+
+    def _note_files(self, written: Mapping[str, bytes]) -> None:
+        new = {name: noted(content) for name, content in written.items()}
+        self._note(files=self.manifest.files | new)
 
     def _finish(self) -> None:
         assert self.run is not None
         weights = files.tensor_bytes(self.run.learner.eval_net.state_dict())
         whole = {MODEL: weights, EVENTS: self._events}
-        for name, content in whole.items():
-            self._write(name, content)
-        snapshots.note(self.folder, whole)
+        whole[RESULTS] = to_json(final_results(self.prepared, self.run))
+        for name in (MODEL, EVENTS):
+            self._write(name, whole[name])
         self._write(COST, to_json(self._cost(self.run)))
-        self._write(RESULTS, to_json(final_results(self.prepared, self.run)))
+        self._note_files(whole)
+        self._write(RESULTS, whole[RESULTS])
         (self.folder / STATES[1]).unlink(missing_ok=True)
 
     def _cost(self, run: Run) -> dict[str, Any]:

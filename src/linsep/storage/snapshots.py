@@ -8,10 +8,8 @@ backward projections, and no more: nothing can be resumed from it. Within a task
 learns, since none has been made ready to predict. Reading one runs no code.
 """
 
-import json
 import re
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -23,8 +21,7 @@ from ..errors import StateError
 from ..learning.learner import Learner
 from ..learning.projection import BackwardFeatures
 from ..nets.net import Net
-from . import files
-from .folder import DIGESTS, RunFolder
+from . import files, manifest
 
 FOLDER = "snapshots"
 SMALL = 2_000_000  # parameters of a net whose tasks are kept unless the user says otherwise
@@ -58,8 +55,11 @@ class Snapshot:
 
 def write(
     folder: Path, learner: Learner, task: int, epoch: tuple[int, str, int] | None = None
-) -> None:
-    """At the end of a task, or after an epoch: which stage, its name, and which epoch of it."""
+) -> dict[str, bytes]:
+    """At the end of a task, or after an epoch: which stage, its name, and which epoch of it.
+
+    Return the file's name and content, for the manifest.
+    """
     place = f"-{epoch[0] + 1}-{epoch[1]}-epoch{epoch[2] + 1:03}" if epoch else ""
     path = folder / FOLDER / f"task{task + 1:02}{place}.safetensors"
     files.make_folder(path.parent)
@@ -69,18 +69,7 @@ def write(
         tensors |= {prefix + name: t for name, t in state.items() if isinstance(t, Tensor)}
     content = files.tensor_bytes(tensors)
     files.write(path, content)
-    note(folder, {_entry(path): content})
-
-
-def note(folder: Path, written: Mapping[str, bytes]) -> None:
-    """Keep the digests of files that were just written, so that damage is noticed later."""
-    try:
-        known = RunFolder(folder).digests()
-    except StateError as error:
-        warnings.warn(f"{error}; a new list is begun", stacklevel=2)
-        known = {}
-    known |= {name: files.digest(content) for name, content in written.items()}
-    files.write(folder / DIGESTS, json.dumps(known, indent=1, sort_keys=True).encode() + b"\n")
+    return {_entry(path): content}
 
 
 def found(folder: Path) -> list[Snapshot]:
@@ -96,16 +85,14 @@ def found(folder: Path) -> list[Snapshot]:
 
 def missing(folder: Path) -> list[str]:
     """Snapshots that were written and are no longer there."""
-    noted = [name for name in RunFolder(folder).digests() if name.startswith(f"{FOLDER}/")]
+    noted = [name for name in manifest.read(folder).files if name.startswith(f"{FOLDER}/")]
     return sorted(name for name in noted if not (folder / name).exists())
 
 
 def restore(snapshot: Snapshot, learner: Learner) -> None:
     """Make the learner predict as it did then. It cannot continue training from there."""
     content, folder = files.read(snapshot.path, largest=None), snapshot.path.parent.parent
-    whole = files.digest(content)
-    if RunFolder(folder).digests().get(_entry(snapshot.path), whole) != whole:
-        raise StateError(f"{snapshot.path} is damaged: its digest does not match")
+    manifest.read(folder).check(_entry(snapshot.path), content, snapshot.path)
     tensors = files.tensors_in(content, snapshot.path)
     for prefix, module in _modules(learner, learner.eval_net):
         mine = [name for name in tensors if name.startswith(prefix)]

@@ -133,8 +133,8 @@ def read_facts(folder: Path) -> dict[str, Value]:
             facts |= {"key": results["key"], "data": results["data"]} | flat(results["metrics"])
             facts |= {f"cost.{name}": value for name, value in flat(run.cost()).items()}
             facts["status"] = "finished"
-            if origin := run.origin():
-                facts["origin"] = origin.get("bundle", "")
+            if origin := run.manifest().origin:
+                facts["origin"] = origin.bundle
         else:
             facts["progress"] = run.progress(facts.get("training.epochs"))
     except StateError as error:
