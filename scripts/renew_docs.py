@@ -12,6 +12,11 @@ comes from results/fashion-mini.csv, as do the tables of all methods:
     linsep grid all-fashion-mini --runs all
     linsep compare --runs all --metrics faa,task_il.faa,ff,ala --format csv \\
         -o results/fashion-mini.csv
+
+docs/results.md also has the table of `make run`, from results/make-run.csv:
+
+    make run
+    linsep compare --metrics faa,ff,ala,task_il.faa,compute --format csv -o results/make-run.csv
 """
 
 # ruff: noqa: E402
@@ -29,6 +34,7 @@ import entrance_figure
 import step_figure
 from watched_step import watch
 
+from linsep.cli.reference import option_lines
 from linsep.methods import ADDONS, METHODS
 from linsep.storage.store import Record, Store
 from studies.claims import EVERY_CLAIM
@@ -41,9 +47,12 @@ CARRIER = "derpp"  # the method that parts are drawn with
 IMAGE = re.compile(r"^!\[.*\]\(\.\./figures/methods/\w+\.svg\)\n\n", re.MULTILINE)
 FORMULA = re.compile(r"^\$\$\n.*?^\$\$\n\n", re.MULTILINE | re.DOTALL)
 TUNED = ROOT / "results" / "fashion-mini.csv"
+MADE = ROOT / "results" / "make-run.csv"
+MADE_METRICS = ("Class-IL FAA", "Class-IL FF", "Class-IL ALA", "Task-IL FAA")
 METRICS = ("Class-IL FAA", "Task-IL FAA", "Class-IL FF", "Class-IL ALA")
 SEARCH = "../results.md#every-method-on-fashion-mini"
 ROW = re.compile(r"^(?P<head>\| \[`(?P<name>\w+)`\]\(\w+\.md\) \| [^|]+ \| ).*\|$", re.MULTILINE)
+OPTION = re.compile(r"^(?P<head>\| `(?P<name>\w+)` \| `[^`]*` \| ).*\|$", re.MULTILINE)
 TESTED = (
     "Paired runs on real images at CPU scale test the claims that involve it "
     "([Evidence](../evidence.md#verdicts)):"
@@ -70,10 +79,12 @@ def renewed() -> Iterator[tuple[Path, str]]:
         image = f"![{step_figure.short(facts)}](../figures/methods/{page}.svg)"
         text = with_figure(path.read_text("utf-8"), image)
         names = [name for name, about in ADDONS.items() if page in (name, about.page)]
+        text = with_options(text, page)
         yield path, replaced(text, tuned.about(page) + decided.about(names or [page]))
     yield PAGES / "README.md", tuned.filled((PAGES / "README.md").read_text("utf-8"))
     results = ROOT / "docs" / "results.md"
-    yield results, replaced(results.read_text("utf-8"), tuned.table(), "every method")
+    text = replaced(results.read_text("utf-8"), tuned.table(), "every method")
+    yield results, replaced(text, Tuned(MADE).table(MADE_METRICS), "make run")
 
 
 def with_figure(text: str, image: str) -> str:
@@ -84,19 +95,26 @@ def with_figure(text: str, image: str) -> str:
     return f"{bare[: formula.end()]}{image}\n\n{bare[formula.end() :]}"
 
 
-class Tuned:
-    """Every method on fashion-mini with tuned settings, as results/fashion-mini.csv has it."""
+def with_options(text: str, page: str) -> str:
+    """The page with its options described as `linsep list settings` describes them."""
+    lines = option_lines(page)
+    return OPTION.sub(lambda row: f"{row['head']}{lines[row['name']]} |", text)
 
-    def __init__(self) -> None:
+
+class Tuned:
+    """Methods on fashion-mini, as a file of results/ has them."""
+
+    def __init__(self, path: Path = TUNED) -> None:
         names = {entry.title: name for name, entry in METHODS.items()}
-        with TUNED.open(encoding="utf-8", newline="") as file:
-            self.rows = {names[row["method"]]: row for row in csv.DictReader(file)}
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.rows = {names.get(row["method"], row["method"]): row for row in rows}
 
     def cell(self, method: str, metric: str) -> str:
         """'72.3 ± 0.9'; empty where the metric has no meaning."""
         row = self.rows[method]
-        mean, std = row[metric], row[f"{metric} std"]
-        return f"{float(mean):.1f} ± {float(std):.1f}" if mean else ""
+        mean, std = row[metric], row.get(f"{metric} std")
+        return f"{float(mean):.1f}" + (f" ± {float(std):.1f}" if std else "") if mean else ""
 
     def about(self, page: str) -> str:
         """For the page of a method; parts were not tuned."""
@@ -116,12 +134,12 @@ class Tuned:
 
         return ROW.sub(row, text)
 
-    def table(self) -> str:
+    def table(self, metrics: Sequence[str] = METRICS) -> str:
         """From the least accurate on."""
-        ranked = sorted(self.rows, key=lambda method: float(self.rows[method][METRICS[0]]))
-        lines = [f"| | {' | '.join(METRICS)} |", "|---|" + "---:|" * len(METRICS)]
+        ranked = sorted(self.rows, key=lambda method: float(self.rows[method][metrics[0]]))
+        lines = [f"| | {' | '.join(metrics)} |", "|---|" + "---:|" * len(metrics)]
         for method in ranked:
-            lines.append(f"| {method} | {' | '.join(self.cell(method, m) for m in METRICS)} |")
+            lines.append(f"| {method} | {' | '.join(self.cell(method, m) for m in metrics)} |")
         return "\n".join([*lines, ""])
 
 

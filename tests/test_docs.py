@@ -6,6 +6,7 @@ here for every page. A command that would train for long is planned: parsed by t
 settings resolved, its data opened, its net built.
 """
 
+import csv
 import importlib
 import re
 import shutil
@@ -71,6 +72,35 @@ def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
     return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+def test_pages_agree_on_the_numbers_of_make_run() -> None:
+    """What commands print on pages is what results/make-run.csv, and so docs/results.md, has."""
+    with (ROOT / "results" / "make-run.csv").open(encoding="utf-8", newline="") as file:
+        made = {row["method"]: row for row in csv.DictReader(file)}
+    row = re.compile(r"^ Class-IL  (\S.*?) {2,}3  (\S+) ± (\S+)  \S+ to ", re.MULTILINE)
+    shown = row.findall((DOCS / "compare.md").read_text("utf-8"))
+    assert shown
+    for method, *spread in shown[:2]:  # of the first table; the next has differences
+        both = made[method]["Class-IL FAA"], made[method]["Class-IL FAA std"]
+        assert spread == [f"{float(value):.2f}" for value in both], method
+    for method, ours in made.items():
+        faa = f"{float(ours['Class-IL FAA']):.2f} ± {float(ours['Class-IL FAA std']):.2f}"
+        assert faa in (DOCS / "cost.md").read_text("utf-8"), method
+
+
+OLD_WORDS = re.compile(
+    r"\b(a draw|the stream|stored rows|summands?|the frozen net\w*|old net\w*|"
+    r"teacher|fitted anew|After this page)\b"
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_pages_use_the_fields_words(page: Path) -> None:
+    """Replay batch, current task, stored samples, configuration, previous network, re-trained."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+    found = OLD_WORDS.findall(text)
+    assert not found or page.name in ("evidence.md", "frontier.md"), found
 
 
 # --- code blocks ---------------------------------------------------------------------------------

@@ -42,6 +42,11 @@ def test_every_setting_is_described() -> None:
     assert not bare, f"put a sentence below these fields of settings/sections.py: {bare}"
 
 
+def test_every_option_is_described(rows: dict[str, dict[str, str]]) -> None:
+    bare = [name for name, row in rows.items() if not row["what it does"].endswith(".")]
+    assert not bare, f"describe these in src/linsep/cli/options.toml: {bare}"
+
+
 def test_every_field_of_a_resolved_run_is_listed(rows: dict[str, dict[str, str]]) -> None:
     """Whatever `linsep show` prints of a run has a line, options included."""
     for method in [*METHODS, *(f"er+{term}" for term in ADDONS)]:

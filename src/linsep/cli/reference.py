@@ -7,6 +7,7 @@ is here as soon as it exists.
 from __future__ import annotations
 
 import inspect
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,13 +58,28 @@ def _recipes() -> Iterator[tuple[str, str, list[Setting], str]]:
     from ..nets.backbones import find
 
     recipes = [(f"method {n}", e.recipe, n, f"methods/{n}.md") for n, e in METHODS.items()]
-    recipes += [(f"term +{n}", e.recipe, n, f"methods/{e.page or n}.md") for n, e in ADDONS.items()]
+    recipes += [
+        (f"add-on +{n}", e.recipe, n, f"methods/{e.page or n}.md") for n, e in ADDONS.items()
+    ]
     recipes += [(f"net {name}", entry.recipe, "net", "") for name, entry in NETS.items()]
     recipes += [(f"net {n}/<model>", find(f"{n}/<model>").maker, "net", "") for n in LIBRARIES]
     recipes += [(f"scenario {n}", source.load, "scenario", "") for n, source in SOURCES.items()]
     for title, recipe, part, page in recipes:
         line = " ".join((inspect.getdoc(recipe) or "").partition("\n\n")[0].split())
-        yield title, line, options(recipe, part), page
+        lines = option_lines(part)
+        found = options(recipe, part)
+        yield title, line, [s._replace(line=lines.get(_last(s.name), s.line)) for s in found], page
+
+
+def option_lines(part: str) -> dict[str, str]:
+    """What each option of a method, an add-on, the networks or the scenarios does."""
+    every = tomllib.loads((files("linsep") / "cli" / "options.toml").read_text(encoding="utf-8"))
+    own = every.get(part, {})
+    return (option_lines(own.pop("like")) if "like" in own else {}) | own
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _row(setting: Setting, givers: Givers) -> Row:

@@ -88,7 +88,7 @@ class Between(Decoupled):
 
 
 def lode(*, between: Weight = 0.1, within: Weight = 1.0, scale: Scale = "new_over_old") -> AddOn:
-    """Loss decoupling: of the stream's cross-entropy, the pressure on old classes weighs less.
+    """Loss decoupling: in the current task's loss, the pressure on old classes weighs less.
 
         log S/N + (log N - o_y)  ->  between * n_new / n_old * log S/N + within * (log N - o_y)
 

@@ -64,7 +64,7 @@ class Distillation(Term):
 
 
 def lwf(*, distillation: Weight = 1.0, temperature: Rate = 2.0, ce_among: Among = "task") -> Method:
-    """Cross-entropy and distillation, both on the stream; nothing is stored."""
+    """Cross-entropy and distillation, both on current-task data; nothing is stored."""
     weighted_terms = (
         WeightedTerm("ce", 1.0, partial(StreamCE, among=ce_among)),
         WeightedTerm("distillation", distillation, partial(Distillation, temperature=temperature)),
@@ -84,7 +84,7 @@ class DistilledBCE(Term):
 
 
 def icarl(*, herd_by: Literal["direction", "feature"] = "direction") -> Method:
-    """Binary cross-entropies on new and stored rows; prediction by the nearest exemplar mean.
+    """Binary cross-entropies on new and stored samples; prediction by the nearest exemplar mean.
 
     A mean over classes has small gradients: its learning rate is five times the scenario's.
     """
@@ -173,7 +173,7 @@ def bic(
     bias_lr: Rate = 1e-2,
     bias_penalty: Weight = 0.1,
 ) -> Method:
-    """Distillation on new and stored rows, then a o + b for the newest classes' logits o.
+    """Distillation on new and stored samples, then a o + b for the newest classes' logits o.
 
     The paper fits a and b at 1e-3, with many steps an epoch. A small memory gives one step, and a
     step of Adam moves each number by no more than about its rate: hence the larger default.

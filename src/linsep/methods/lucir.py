@@ -91,7 +91,7 @@ def lucir(
     fit_by: Literal["ce", "all"] = "ce",
     last_relu: bool = False,
 ) -> Method:
-    """Cosine logits on new and stored rows, then a fitting of the head on stored rows alone.
+    """Cosine logits on new and stored samples, then head re-training on the memory.
 
     The authors' program takes the cross-entropy among all classes, fits the head by the whole loss
     and keeps the last ReLU: `ce_among`, `fit_by` and `last_relu` under the preset `authors`.

@@ -91,7 +91,7 @@ def ewc(
     fisher_labels: Labels = "sampled",
     largest_pull: Rate = 1.0,
 ) -> Method:
-    """Cross-entropy on the stream and a quadratic penalty around the last task's net.
+    """Cross-entropy on current-task data and a quadratic pull to the last task's net.
 
     The penalty's curvature is held to `largest_pull` for every parameter: SGD is stable while that
     times the learning rate stays below 2.
@@ -163,7 +163,7 @@ class PathPenalty(Term):
 
 
 def si(*, penalty: Weight = 1.0, damping: Rate = 1e-3, largest_pull: Rate = 1.0) -> Method:
-    """Cross-entropy on the stream and a quadratic penalty around the last task's net.
+    """Cross-entropy on current-task data and a quadratic pull to the last task's net.
 
     The penalty's curvature is held to `largest_pull` for every parameter: SGD is stable while that
     times the learning rate stays below 2.

@@ -51,7 +51,7 @@ def _aligned(method: Method) -> Method:
 
 
 def refit(*, c: Rate = 0.1) -> AddOn:
-    """Predict by a head that is fitted anew to the stored rows' features after each task.
+    """Predict by a head that is re-trained on the stored samples after each task.
 
         c * sum over stored rows of CE(W z + b, y) + |W|^2 / 2   is least,   z standardised
 

@@ -24,7 +24,7 @@ RESERVOIRS = ("balanced", "plain", "loss_aware")
 
 
 def er(*, replay_ce: Weight = 1.0, first_task: bool = True) -> Method:
-    """Cross-entropy on the stream and, in a pass of its own, on a replay batch."""
+    """Cross-entropy on current-task data and, in a separate pass, on a replay batch."""
     replayed = partial(ReplayCE, first_task=first_task)
     weighted_terms = (
         WeightedTerm("ce", 1.0, CrossEntropy),
@@ -40,7 +40,7 @@ def der(
     distance: Distance = "mse",
     first_task: bool = True,
 ) -> Method:
-    """Cross-entropy on the stream; logits of a replay batch towards what they were."""
+    """Cross-entropy on current-task data; replayed logits stay what they were."""
     logits = partial(ReplayLogits, target=target, distance=distance, first_task=first_task)
     weighted_terms = (
         WeightedTerm("ce", 1.0, CrossEntropy),
@@ -76,7 +76,7 @@ class AsymmetricCE(Term):
 
 
 def er_ace(*, replay_ce: Weight = 1.0, first_task: bool = False) -> Method:
-    """Replay over all classes; the stream's loss leaves out those that are absent."""
+    """Replay over all classes; the loss on new data leaves out absent old ones."""
     replayed = partial(ReplayCE, first_task=first_task)
     weighted_terms = (
         WeightedTerm("ace", 1.0, AsymmetricCE),
@@ -111,7 +111,7 @@ class ReplayProbabilities(Term):
 def fdr(
     *, replay_probabilities: Weight = 1.0, update: Literal["sum", "two_steps"] = "sum"
 ) -> Method:
-    """Cross-entropy on the stream and a weighted distance to stored outputs.
+    """Cross-entropy on current-task data and a weighted distance to stored outputs.
 
     "two_steps" follows the second term in a step of its own, whatever its weight (D15).
     """
