@@ -5,17 +5,17 @@ interval, and that of an accuracy ends at 0 and 100.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from ..compare.naming import is_bound, title
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
 from ..compare.variants import Estimate, Variant
-from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
+from ..learning.metrics import METRICS, REPORTED
 from ..settings.catalogue import NETS, SCENARIOS
-from .canvas import Look, clean
-from .gather import Block, LoadedRuns, called
+from .canvas import clean
+from .gather import Block, Key, LoadedRuns, VariantRuns, called
 
 METRIC = "final average accuracy (FAA) in Class-IL"
 ENOUGH = 3  # seeds, below which an interval says nothing
@@ -143,8 +143,10 @@ def _about(loaded: LoadedRuns, block: Block) -> Answer:
         for variant, s in bounds
     ]
     against = [{id(e.variant), id(e.against)} for e in pairs]
-    if len(ranked) > 1 and {id(variant) for variant, _ in ranked[:2]} not in against:
-        said += _first_two(ranked[0][0], ranked[1][0])
+    first = [variant for variant, _ in ranked[:2]]
+    if len(first) > 1 and set(map(id, first)) not in against and (gap := _gap(*first)):
+        rank = " The two were chosen by rank, which the interval does not account for."
+        said.append(_said(first[0], first[1], gap) + (rank if interval(gap) else ""))
     gains = [
         _said(e.variant, e.against, e.pairs.difference) for e in pairs if e.against and e.pairs
     ]
@@ -212,9 +214,12 @@ def _ahead(ranked: Ranked) -> Iterator[str]:
         yield f"{called(best)} reaches a {METRIC} of {found}."
         return
     mean = "mean " if max(s.n for _, s in ranked) > 1 else ""
+    gap = _gap(best, rest[0][0])
+    ends = interval(gap) if gap else None
+    unsure = ", which these seeds do not tell apart from it" if ends and ends[0] <= 0 else ""
     yield (
         f"{called(best)} has the highest {mean}{METRIC} of {len(ranked)} methods: {found}; "
-        f"next is {called(rest[0][0])} with {spread(rest[0][1])} %."
+        f"next is {called(rest[0][0])} with {spread(rest[0][1])} %{unsure}."
     )
     falls = [(s.mean, v) for v, _ in ranked if (s := v.summary("class_il", "ff"))]
     if len(falls) > 1:
@@ -223,12 +228,12 @@ def _ahead(ranked: Ranked) -> Iterator[str]:
         yield f"{who} forgets least: {fall:.2f} points (FF)."
 
 
-def _first_two(best: Variant, second: Variant) -> Iterator[str]:
+def _gap(best: Variant, second: Variant) -> Summary | None:
+    """The difference of two variants over the seeds that both have."""
     mine, theirs = (variant.values("class_il", "faa") for variant in (best, second))
     if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
-        gap = paired(mine, theirs).difference
-        rank = " The two were chosen by rank, which the interval does not account for."
-        yield _said(best, second, gap) + (rank if interval(gap) else "")
+        return paired(mine, theirs).difference
+    return None
 
 
 def _said(variant: Variant, against: Variant, gap: Summary) -> str:
@@ -246,99 +251,44 @@ def _said(variant: Variant, against: Variant, gap: Summary) -> str:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A metric's mean and spread, and where they are on the column's scale, in percent of it."""
-
-    value: float
-    text: str
-    at: float
-    ends: tuple[float, float] | None
-    best: bool
-
-
-@dataclass(frozen=True)
-class Row:
-    label: str
-    look: Look
-    seeds: int
-    cells: Sequence[Cell | None]
-    compute: float | None
-
-
-@dataclass(frozen=True)
-class Results:
-    """The results in one protocol, highest accuracy first, in groups of one block each."""
+class Column:
+    """A metric of all variants in one protocol, and the scale on which its cells are drawn."""
 
     title: str
-    text: str
-    heads: Sequence[tuple[str, str]]  # of each metric, and the ends of its scale
-    groups: Sequence[tuple[str, Sequence[Row]]]
-    costs: bool
+    scale: tuple[float, float]  # tens that enclose every mean and interval
+    better: str
+    found: Mapping[Key, Summary]
+    best: Collection[Key]  # at two digits; bounds are not ranked
+
+    def at(self, value: float) -> float:
+        """Where a value is on the scale, in percent of it."""
+        low, high = self.scale
+        return round(100 * (value - low) / (high - low), 1)
 
 
-def results(loaded: LoadedRuns) -> list[Results]:
-    """A table for each protocol."""
-    return [_results(loaded, protocol) for protocol in PROTOCOLS]
+def columns(loaded: LoadedRuns, protocol: str) -> list[Column]:
+    return [_column(loaded, protocol, metric) for metric in REPORTED]
 
 
-def _results(loaded: LoadedRuns, protocol: str) -> Results:
-    scales = {metric: _scale(loaded, protocol, metric) for metric in REPORTED}
-    groups = []
+def _column(loaded: LoadedRuns, protocol: str, metric: str) -> Column:
+    about, found, best = METRICS[metric], dict[Key, Summary](), set[Key]()
     for block in loaded.blocks:
-        rows = [
-            _row(block, variant.variant, variant.look, protocol, scales)
-            for variant in block.variants
-        ]
-        first = [row.cells[0].value if row.cells[0] else -math.inf for row in rows]
-        order = sorted(range(len(rows)), key=lambda i: -first[i])
-        groups.append((block.title, [rows[i] for i in order]))
-    heads = []
-    for metric, (low, high) in scales.items():
-        about = METRICS[metric]
-        better = "higher" if about.better == "max" else "lower"
-        name = f"{about.meaning.capitalize()} ({about.title})"
-        heads.append((name, f"{better} is better; scale {low:g} to {high:g} %"))
-    rows = [row for _, many in groups for row in many]
-    text = f"{MEANS[protocol]} Dots are means"
-    if any(cell and cell.ends for row in rows for cell in row.cells):
-        text += ", bars their 95 % intervals"
-    costs = any(row.compute is not None for row in rows)
-    return Results(PROTOCOLS[protocol], f"{text}.", heads, groups, costs)
+        each = [(v.key, v.variant, v.variant.summary(protocol, metric)) for v in block.variants]
+        found |= {key: s for key, _, s in each if s}
+        rivals = {key: round(s.mean, 2) for key, v, s in each if s and not is_bound(v.method)}
+        top = (max if about.better == "max" else min)(rivals.values(), default=None)
+        best |= {key for key, mean in rivals.items() if mean == top and len(rivals) > 1}
+    ends = [e for s in found.values() for e in (s.mean, *(interval(s, share=True) or ()))]
+    low, high = (
+        10 * math.floor(min(ends, default=0) / 10),
+        10 * math.ceil(max(ends, default=1) / 10),
+    )
+    better = "higher" if about.better == "max" else "lower"
+    title = f"{about.meaning.capitalize()} ({about.title})"
+    return Column(title, (low, max(high, low + 10)), better, found, best)
 
 
-def _scale(loaded: LoadedRuns, protocol: str, metric: str) -> tuple[float, float]:
-    """Tens that enclose every mean and interval."""
-    found = [variant.variant.summary(protocol, metric) for variant in loaded.variants]
-    ends = [
-        end for one in found if one for end in (one.mean, *(interval(one, share=True) or ()))
-    ] or [0.0, 100.0]  # fmt: skip
-    low, high = 10 * math.floor(min(ends) / 10), 10 * math.ceil(max(ends) / 10)
-    return low, high if high > low else low + 10
-
-
-def _row(
-    block: Block,
-    variant: Variant,
-    look: Look,
-    protocol: str,
-    scales: dict[str, tuple[float, float]],
-) -> Row:
-    rivals = [v.variant for v in block.variants if not is_bound(v.variant.method)]
-    cells: list[Cell | None] = []
-    for metric, (low, high) in scales.items():
-        found = variant.summary(protocol, metric)
-        if found is None:
-            cells.append(None)
-            continue
-        others = [s.mean for v in rivals if (s := v.summary(protocol, metric))]
-        top = (max if METRICS[metric].better == "max" else min)(others, default=None)
-        best = len(others) > 1 and variant in rivals and round(found.mean, 2) == round(top or 0, 2)
-
-        def place(value: float, low: float = low, high: float = high) -> float:
-            return round(100 * (value - low) / (high - low), 1)
-
-        ends = interval(found, share=True)
-        drawn = (place(ends[0]), place(ends[1])) if ends else None
-        cells.append(Cell(found.mean, spread(found), place(found.mean), drawn, best))
-    cost = variant.summary("cost", "compute")
-    return Row(called(variant), look, len(variant.runs), cells, cost.mean if cost else None)
+def in_order(block: Block, protocol: str) -> list[VariantRuns]:
+    """The variants of a block, the highest accuracy first."""
+    found = [(variant.variant.summary(protocol, "faa"), variant) for variant in block.variants]
+    return [v for _, v in sorted(found, key=lambda pair: -pair[0].mean if pair[0] else math.inf)]

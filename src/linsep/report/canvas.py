@@ -83,6 +83,11 @@ class Look:
         return f"variant-{self.variant}" if self.variant else None
 
     @property
+    def on_page(self) -> str:
+        """The colour in HTML, where black is that of the page's text."""
+        return "currentColor" if self.colour == INK else self.colour
+
+    @property
     def plain(self) -> dict[str, Any]:
         """What matplotlib is told of everything that belongs to the variant."""
         return {"color": self.colour, "gid": self.gid}
@@ -238,12 +243,11 @@ def swatch(look: Look) -> str:
     scale = 4.4 / max(abs(v) for v in path.get_extents().get_points().ravel())
     outline: Any = path.to_polygons()[0]
     points = "L".join(f"{14 + scale * x:.2f} {6 - scale * y:.2f}" for x, y in outline)
-    colour = "currentColor" if look.colour == INK else look.colour
     dashes = {"--": "6 3", ":": "2 3", "-.": "6 3 2 3"}.get(look.dash, "none")
     return (
         f'<svg width="28" height="12" viewBox="0 0 28 12" aria-hidden="true"><path d="M0 6H28" '
-        f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dashes}"/>'
-        f'<path d="M{points}Z" fill="{colour}"/></svg>'
+        f'stroke="{look.on_page}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+        f'<path d="M{points}Z" fill="{look.on_page}"/></svg>'
     )
 
 

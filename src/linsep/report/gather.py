@@ -23,6 +23,7 @@ from .canvas import Canvas, Figure, Look, Room, clean, looks, slug
 
 Matrix = list[list[float | None]]
 Memory = tuple[list[int], Any]  # labels and images, numpy uint8 (n, c, h, w)
+Key = tuple[Fields, str]  # of a variant: its block and its label
 T = TypeVar("T")
 
 
@@ -100,6 +101,10 @@ class VariantRuns:
     runs: Sequence[Run]
     look: Look
     averaged: bool  # whether any variant of the report has several seeds
+
+    @property
+    def key(self) -> Key:
+        return self.variant.block, self.variant.label
 
     @property
     def label(self) -> str:

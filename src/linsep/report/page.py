@@ -19,6 +19,7 @@ from .. import __version__
 from ..compare.summaries import notes
 from ..compare.tables import Table
 from ..compare.tradeoffs import curve_table, tradeoff
+from ..learning.metrics import PROTOCOLS
 from ..optional import needed
 from . import answer, draw_accuracy, draw_comparison, draw_features, words
 from .canvas import Figure, Room, numbered, swatch
@@ -52,7 +53,7 @@ class Section:
     title: str
     text: Sequence[str] = ()
     points: Sequence[str] = ()
-    results: Sequence[answer.Results] = ()  # in tabs
+    results: bool = False  # whether it starts with the table of results, in tabs
     tables: Sequence[Shown] = ()
     figures: Sequence[Figure] = ()
     sprites: Sequence[draw_accuracy.Sprite] = ()
@@ -91,6 +92,9 @@ def page(loaded: LoadedRuns) -> str:
         answers=answer.answers(loaded),
         version=__version__,
         sections=made,
+        loaded=loaded,
+        protocols=PROTOCOLS,
+        answer=answer,
         legend=loaded.legend,
         swatch=lambda look: safe(swatch(look)),
         style=safe(_text("report.css")),
@@ -180,8 +184,7 @@ def _results(loaded: LoadedRuns) -> Section:
     said = [n for n in notes(loaded.comparison) if "left out" not in n and "goes with" not in n]
     tables = [Shown(gains, "Paired differences with tests", ". ".join(said))] if gains.rows else []
     points = [point for found in answer.answers(loaded) for point in found.points]
-    figures, found = draw_comparison.gains(loaded), answer.results(loaded)
-    return Section("numbers", "Results", (), points, found, tables, figures)
+    return Section("numbers", "Results", (), points, True, tables, draw_comparison.gains(loaded))
 
 
 def _runs(loaded: LoadedRuns) -> Section:
