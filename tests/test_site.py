@@ -23,7 +23,6 @@ from tests.helpers.browser import requests, severe
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 CLASSIFIER = ("fit", "partial_fit", "predict", "predict_proba", "novelty", "save", "load", "export")
-PATIENCE = 60  # seconds, on a machine with other work
 
 
 @pytest.fixture(scope="module")
