@@ -3,8 +3,8 @@
 A combination is a method with its add-ons, with the settings of its part of the protocol. It is
 compared with a rival seed by seed: with DER++ + BFP, the paper's best; a way to normalise with the
 same method as it is; a re-trained head with the trained one; a cheaper form of BFP with the whole.
-These comparisons describe. What they suggested was then tested on seeds that had not been used
-(`CONFIRMED`), and Holm's correction is over those tests.
+These comparisons describe. What they suggested was then tested on seeds on which it had not been
+run (`CONFIRMED`), and Holm's correction is over those tests.
 
 The best combination for the compute of DER++ + BFP was searched for on held-out training images,
 with the seeds that chose the protocol. It is the part `chosen` of the protocol, and is compared
@@ -29,7 +29,7 @@ from .evidence import SEEDS, Runs
 
 RIVAL, CHOSEN, FAST = "derpp+bfp", "chosen", "shared draw recalibrated"
 CHEAP = 0.6  # of the rival's compute, at most, for a form that gets a preset
-LATER = (7, 8, 9, 10, 11)  # seeds that nothing on the page had been seen of
+LATER = (7, 8, 9, 10, 11)  # seeds on which what is tested had not been run
 # What is tested on them: a method and the parts with its runs, and another.
 CONFIRMED = (
     (("er+refit", ("refit", "refit, fresh seeds")), ("er", ("main",))),

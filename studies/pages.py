@@ -82,6 +82,7 @@ def evidence_page(found: Sequence[Finding], runs: Runs, programs: Sequence[Quant
         carried=carried_table(runs),
         programs=programs_table(programs),
         quantities=len(programs),
+        apart=[q.title for q in programs if (d := q.difference) and d.low * d.high > 0],
         equivalent=sum(one.verdict == "supported" for one in programs),
         seeds_in=min(min(len(q.theirs), len(q.ours)) for q in programs),
         equivalence=equivalence,
