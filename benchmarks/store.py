@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from linsep.compare.summaries import differences, listing, summary
-from linsep.compare.tables import Table, draw
+from linsep.compare.tables import Table, show
 from linsep.compare.variants import compare
 from linsep.learning.metrics import METRICS, PROTOCOLS
 from linsep.resolve import resolve
@@ -92,4 +92,4 @@ def _compared(runs: Path) -> None:
 
 
 def _drawn(table: Table) -> None:
-    draw(table, Console(file=io.StringIO(), width=200))
+    show(table, Console(file=io.StringIO(), width=200))

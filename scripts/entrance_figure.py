@@ -10,7 +10,7 @@ from statistics import fmean
 
 from step_figure import SHOWN, STYLE, WIDTH
 
-from linsep.compare.naming import title
+from linsep.compare.variants import title
 from linsep.storage.store import Record
 from studies.evidence import Runs
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 
 from linsep import testing
-from linsep.compare.naming import title
+from linsep.compare.variants import title
 from linsep.data.images import Images
 from linsep.data.tasks import Task
 from linsep.learning.learner import Learner

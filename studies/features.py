@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from linsep.analysis.analyse import Row, find, stored
-from linsep.compare.naming import title
 from linsep.compare.statistics import Summary, summarise
 from linsep.compare.tables import Spread, Table, Value
+from linsep.compare.variants import title
 from linsep.storage.store import Record
 
 from .claims import Side

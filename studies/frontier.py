@@ -18,8 +18,8 @@ from statistics import fmean
 from typing import Any
 
 from linsep.compare import tradeoffs
-from linsep.compare.naming import is_bound, title
 from linsep.compare.statistics import Summary, holm, paired, summarise
+from linsep.compare.variants import is_bound, title
 from linsep.errors import ConfigError
 from linsep.settings.layers import flat
 from linsep.storage.folder import RunFolder

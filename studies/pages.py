@@ -11,9 +11,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from linsep.compare.naming import data_title, is_bound, title
 from linsep.compare.statistics import Summary, summarise
 from linsep.compare.tables import Interval, Spread, Table, Value
+from linsep.compare.variants import data_title, is_bound, title
 from linsep.errors import ConfigError
 from linsep.paper.tables import Place, at
 from linsep.settings.layers import flat

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from linsep.compare.naming import is_bound, title
 from linsep.compare.statistics import Summary
+from linsep.compare.variants import is_bound, title
 
 from .evidence import Finding, Outcome, Verdict
 from .features import Analysed, Line

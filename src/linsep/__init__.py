@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from .learning.run import Run as Run
     from .learning.run import StepEnd as StepEnd
     from .learning.run import TaskEnd as TaskEnd
-    from .notebook.many import Compared as Compared
-    from .notebook.many import Runs as Runs
-    from .notebook.many import runs as runs
+    from .notebook.runs import Compared as Compared
+    from .notebook.runs import Runs as Runs
+    from .notebook.runs import runs as runs
+    from .notebook.runs import train as train
     from .notebook.saved import SavedRun as SavedRun
     from .notebook.saved import load as load
-    from .notebook.training import train as train
     from .prepare import build as build
     from .settings.config import Config as Config
 
 # Where each public name lives; imported when first asked for, since torch takes seconds.
 _HOMES = {
     "BackwardProjection": "learning.projection",
-    "Compared": "notebook.many",
+    "Compared": "notebook.runs",
     "Config": "settings.config",
     "Dataset": "data.images",
     "EpochEnd": "learning.run",
     "IncrementalClassifier": "classifier.estimator",
     "LinsepError": "errors",
     "Run": "learning.run",
-    "Runs": "notebook.many",
+    "Runs": "notebook.runs",
     "SavedClassifier": "classifier.predictive",
     "SavedRun": "notebook.saved",
     "StepEnd": "learning.run",
@@ -62,9 +62,9 @@ _HOMES = {
     "from_torch": "data.arrays",
     "load": "notebook.saved",
     "metrics": "learning",
-    "runs": "notebook.many",
+    "runs": "notebook.runs",
     "testing": "",
-    "train": "notebook.training",
+    "train": "notebook.runs",
 }
 __all__ = sorted(_HOMES)
 

@@ -19,7 +19,7 @@ from linsep.storage.store import Store
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
 
-FAA = {"er": (50.0, 52.0), "er+bfp": (54.0, 55.0)}
+FAA = {"er": (50.0, 52.0, 51.0), "er+bfp": (54.0, 55.0, 54.5)}
 ROWS = (200, 500)
 
 
@@ -44,7 +44,7 @@ def test_every_cell_is_the_mean_and_std_of_its_runs(kept: Path) -> None:
     assert list(table.columns) == ["method", "seeds", "memory=200 FAA", "memory=500 FAA"]
     for row in table.rows:
         method = {"ER": "er", "ER + BFP": "er+bfp"}.get(str(row[0]))
-        assert row[1] == 2
+        assert row[1] == (3 if method else 2)
         for rows, cell in zip(ROWS, row[2:], strict=True):
             if method:
                 values = [faa + rows / 100 for faa in FAA[method]]
@@ -68,6 +68,24 @@ def test_formats_have_the_same_choices(kept: Path) -> None:
     assert "| ER + BFP | **56.50** | **56.50** | **59.50** | **59.50** |" in marked
     interval = command(*words, "interval", "--format", "markdown", cwd=kept).stdout
     assert re.search(r"\| ER \| 53\.00 \(\d+\.\d\d to \d+\.\d\d\) \|", interval)
+    assert interval.startswith(
+        "Split CIFAR-10, 2 epochs; mean and its 95 % interval over 2 to 3 seeds"
+    )
+
+
+def test_latex_parts_families_and_says_what_its_numbers_are(kept: Path) -> None:
+    make_run(kept / "runs", "derpp", 0, 60.0)
+    table, _ = made(kept, metrics="faa", columns="memory")
+    lines = table.to_latex().splitlines()
+    assert lines[2] == (
+        r"\caption{Split CIFAR-10, 2 epochs; mean $\pm$ standard deviation over 1 to 3 seeds, "
+        "Class-IL}"
+    )
+    starts = [line.split(" &")[0].strip() for line in lines[9:-3]]
+    space = r"\addlinespace"
+    assert starts == ["DER++", space, "ER", "ER + BFP", space, "JT"] or starts == [
+        "JT", space, "DER++", space, "ER", "ER + BFP",
+    ]  # fmt: skip
 
 
 def test_settings_without_columns_stand_side_by_side(kept: Path) -> None:
@@ -90,7 +108,7 @@ def test_what_goes_with_a_column_does_not_part_the_rows(tmp_path: Path) -> None:
     assert [row[0] for row in table.rows] == ["ER", "ER + BFP"]
     assert table.columns[1] == "Split CIFAR-10 FAA"
     assert None not in [cell for row in table.rows for cell in row]
-    assert notes == ["weight, epochs goes with the columns"]
+    assert notes == ["weight and epochs change with the columns"]
 
 
 def test_an_option_may_make_columns(tmp_path: Path) -> None:

@@ -26,8 +26,6 @@ def by_seed(values: list[float]) -> dict[int, float]:
 def student_cdf(t: float, df: int) -> float:
     """In closed form, which Student's t has for few degrees of freedom."""
     match df:
-        case 1:
-            return 0.5 + math.atan(t) / math.pi
         case 2:
             return 0.5 + t / (2 * math.sqrt(2 + t * t))
         case 4:
@@ -43,19 +41,19 @@ def flipped(differences: Sequence[float]) -> float:
     return sum(abs(total) >= abs(sum(exact)) for total in sums) / len(sums)
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("n", [3, 5])
 def test_intervals_and_p_obey_students_distribution(n: int) -> None:
     rng = np.random.default_rng(n)
-    for level in (0.5, 0.95, 0.99):
+    for _ in range(3):
         a, b = (rng.normal(60, 5, size=n).tolist() for _ in range(2))
-        found = statistics.summarise(a, level)
+        found = statistics.summarise(a)
         assert found.std == pytest.approx(np.std(a, ddof=1), rel=1e-12)
         assert found.std is not None
         assert found.low is not None
         assert found.high is not None
         assert found.low + found.high == pytest.approx(2 * found.mean)
         t = (found.high - found.mean) / (found.std / math.sqrt(n))
-        assert student_cdf(t, n - 1) == pytest.approx((1 + level) / 2, rel=1e-9)
+        assert student_cdf(t, n - 1) == pytest.approx(0.975, rel=1e-9)
 
         result = statistics.paired(by_seed(a), by_seed(b))
         gap = np.subtract(a, b)
@@ -66,16 +64,14 @@ def test_intervals_and_p_obey_students_distribution(n: int) -> None:
 
 @given(st.lists(st.integers(-40, 40).map(lambda x: x / 8), min_size=1, max_size=8))
 def test_exact_sign_flips_count_every_pattern(differences: list[float]) -> None:
-    found = statistics.sign_flip(differences)
-    assert found.exact
-    assert found.p == pytest.approx(flipped(differences), rel=1e-12)
+    assert statistics.sign_flip(differences) == pytest.approx(flipped(differences), rel=1e-12)
 
 
 def test_sign_flips_by_hand() -> None:
     # |±1 ±2 ±3| is at least 4 for +++, ---, and the two patterns that flip only the 1
     samples = [[-1.0, 2.0, 3.0], [1.0] * 5, [0.0, 0.0], [2.0]]
     # five seeds cannot give less than 2 / 32
-    assert [statistics.sign_flip(sample).p for sample in samples] == [4 / 8, 2 / 32, 1.0, 1.0]
+    assert [statistics.sign_flip(sample) for sample in samples] == [4 / 8, 2 / 32, 1.0, 1.0]
 
 
 def test_sampled_sign_flips_near_the_exact_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,16 +80,17 @@ def test_sampled_sign_flips_near_the_exact_ones(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(statistics, "EXACT_UP_TO", 0)
     monkeypatch.setattr(statistics, "DRAWS", 4_000)  # fewer than there are patterns
     sampled = statistics.sign_flip(differences)
-    assert not sampled.exact
-    assert sampled.p == pytest.approx(exact.p, abs=0.03)
+    assert sampled != exact
+    assert sampled == pytest.approx(exact, abs=0.03)
     assert sampled == statistics.sign_flip(differences)
 
 
-def test_one_value_has_no_spread() -> None:
+def test_one_value_has_no_spread_and_two_have_no_interval_and_no_p() -> None:
     assert statistics.summarise([3.0]) == statistics.Summary(1, 3.0, None, None, None)
-    result = statistics.paired({0: 2.0}, {0: 1.0})
-    assert (result.t, result.p, result.difference.std) == (None, None, None)
-    assert result.sign_flip.p == 1.0
+    assert statistics.summarise([3.0, 5.0]) == statistics.Summary(2, 4.0, 2**0.5, None, None)
+    result = statistics.paired({0: 2.0, 1: 4.0}, {0: 1.0, 1: 5.0})
+    assert (result.t, result.p, result.p_flips) == (None, None, None)
+    assert (result.difference.mean, result.wins, result.losses) == (0.0, 1, 1)
 
 
 def test_zero_variance() -> None:
@@ -104,7 +101,7 @@ def test_zero_variance() -> None:
     assert better.difference.low == better.difference.high == better.difference.mean
     assert statistics.paired(equal, shifted).t == -math.inf
     same = statistics.paired(equal, equal)
-    assert (same.t, same.p, same.ties, same.sign_flip.p) == (0.0, 1.0, 5, 1.0)
+    assert (same.t, same.p, same.ties, same.p_flips) == (0.0, 1.0, 5, 1.0)
 
 
 @given(
@@ -113,7 +110,7 @@ def test_zero_variance() -> None:
 def test_swapping_the_sides_mirrors_the_result(a: list[float], b: list[float]) -> None:
     one, two = (statistics.paired(by_seed(x), by_seed(y)) for x, y in ((a, b), (b, a)))
     assert one.p == two.p
-    assert one.sign_flip == two.sign_flip
+    assert one.p_flips == two.p_flips
     assert (one.wins, one.losses) == (two.losses, two.wins)
     assert one.difference.mean == -two.difference.mean
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linsep.compare.tables import Spread, Table, Value
-from linsep.errors import ConfigError
+from linsep.compare.tables import Spread, Table
 
 COMPARISON = Table(
     columns=("memory", "method", "FAA", "FF", "seeds"),
@@ -133,16 +132,6 @@ def test_markdown_escapes(text: str, escaped: str) -> None:
 )
 def test_latex_escapes(text: str, escaped: str) -> None:
     assert rf"  {escaped} \\" in one_cell(text).to_latex().splitlines()
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    ragged: list[tuple[Value, ...]] = [(1, 2)]
-    with pytest.raises(ConfigError, match="2 values for 1 columns"):
-        Table(("a",), ragged)
-    with pytest.raises(ConfigError, match=r"unknown column 'FA'. Did you mean 'FAA'"):
-        Table(("FAA",), [], best={"FA": "max"})
-    with pytest.raises(ConfigError, match="share a name"):
-        Table(("a", "a"), [])
 
 
 @pytest.mark.slow

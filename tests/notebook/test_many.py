@@ -9,7 +9,7 @@ import pytest
 
 import linsep
 from linsep.compare.summaries import summary
-from linsep.notebook.many import ROWS
+from linsep.notebook.runs import ROWS
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
 from tests.helpers.real_runs import PROTOCOLS
@@ -92,7 +92,7 @@ def test_a_notebook_shows_comparisons_as_tables_and_a_picture(
     assert html.count("<table>") == 2
     (data,) = re.findall(r'<img alt="[^"]{20,}" src="data:image/png;base64,([^"]+)">', html)
     assert b64decode(data).startswith(b"\x89PNG")
-    monkeypatch.setattr("linsep.notebook.display.find_spec", lambda name: None)
+    monkeypatch.setattr("linsep.notebook.saved.find_spec", lambda name: None)
     assert "<img" not in compared._repr_html_()
     assert compared._repr_html_().count("<table>") == 2
 

@@ -20,8 +20,8 @@ import pytest
 import torch
 
 from linsep.analysis.analyse import table
-from linsep.compare.naming import title
 from linsep.compare.tables import Table
+from linsep.compare.variants import title
 from linsep.report import canvas
 from linsep.report.answer import answers
 from linsep.report.canvas import Figure

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from linsep.compare.naming import title
 from linsep.compare.statistics import holm
+from linsep.compare.variants import title
 from linsep.errors import ConfigError
 from linsep.storage.store import Record
 from studies.evidence import SEEDS, Runs

@@ -51,6 +51,9 @@ Spread = Annotated[
 AtEqual = Annotated[
     str | None, typer.Option(metavar="COST", help="Methods of equal compute, seconds or bytes.")
 ]
+Sort = Annotated[
+    str | None, typer.Option(metavar="FIELDS", help="method,-faa; a minus sorts highest first.")
+]
 Caption = Annotated[str | None, typer.Option(help="Caption of the table.")]
 Label = Annotated[str | None, typer.Option(help="Label of the table in LaTeX: tab:main")]
 FORMATS = ("terminal", "markdown", "csv", "latex", "json")
@@ -59,9 +62,7 @@ FORMATS = ("terminal", "markdown", "csv", "latex", "json")
 def runs(
     where: Where = None,
     runs: Runs = Path("runs"),
-    sort: Annotated[
-        str | None, typer.Option(metavar="FIELDS", help="method,-faa; a minus sorts highest first.")
-    ] = None,
+    sort: Sort = None,
     show: Annotated[
         str | None, typer.Option(metavar="FIELDS", help="Add columns: training.lr,bfp.weight")
     ] = None,
@@ -109,6 +110,7 @@ def compare(
     columns: Columns = None,
     spread: Spread = None,
     at_equal: AtEqual = None,
+    sort: Sort = None,
     caption: Caption = None,
     label: Label = None,
     format_: Format = "terminal",
@@ -123,7 +125,7 @@ def compare(
 
     [bold]Examples[/bold]
 
-      linsep compare --where "scenario=split-cifar10 and memory=200"
+      linsep compare --where "scenario=split-cifar10 and memory=200" --sort -faa
 
       linsep compare --at-equal compute --against derpp+bfp
 
@@ -137,7 +139,7 @@ def compare(
     chosen = any(given is not None for given in (metrics, columns, spread))
     if chosen and at_equal is not None:
         raise ConfigError("--at-equal sets the columns: leave out --metrics, --columns, --spread")
-    comparison = compared(flags.selected(run, where, runs), against)
+    comparison = compared(flags.selected(run, where, runs), against, sort)
     if at_equal is not None:
         table, said = budgeted(comparison, at_equal, against)
         tables = [table]
@@ -222,11 +224,11 @@ def publish(
     """
     check_format(format_)
     if format_ == "terminal" and output is None:
-        from ..compare.tables import draw
+        from ..compare.tables import show
 
         console = wide_console()
         for table in tables:
-            draw(table, console)
+            show(table, console)
         for note in notes:
             say(console, note, "dim")
         return

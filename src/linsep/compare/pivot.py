@@ -15,12 +15,13 @@ from ..errors import ConfigError, unknown
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS
 from ..storage.store import Value as Fact
 from ..storage.store import check_names, full_name
-from .naming import DATA, MEMORY, Fields, is_bound, option_name, setting_words, short_names, shown
-from .summaries import caption, counted, remarks
+from . import variants
+from .summaries import caption, counted, families, remarks
 from .tables import Interval, Spread, Table, Value
-from .variants import IGNORED, Comparison, Member, Variant, data_names, named, ranks
+from .variants import DATA, MEMORY, Comparison, Fields, Member, Variant
 
 Beside = Literal["std", "interval", "none"]  # the mean
+BESIDE = {"std": "± standard deviation", "interval": "and its 95 % interval", "none": ""}
 USUAL = "faa,ff"
 SEEDS = "seeds"
 Key = tuple[Fact, ...]
@@ -67,7 +68,7 @@ def choose(
     names = _words("--columns", columns) if columns is not None else []
     fields = [full_name(name) for name in names if name != SEEDS]
     for field in fields:
-        if field in IGNORED:
+        if field in variants.IGNORED:
             raise ConfigError(f"--columns: {field!r} makes no columns; name a setting, like memory")
     check_names(fields, [run for variant in comparison.variants for run in variant.runs.values()])
     unique = list(dict.fromkeys(wanted)), list(dict.fromkeys(fields))
@@ -76,16 +77,17 @@ def choose(
 
 def pivot(comparison: Comparison, choice: Choice) -> tuple[Table, list[str]]:
     """The table, and what a reader should know beside it."""
-    called = data_names(comparison.variants)
+    called = variants.data_names(comparison.variants)
     keyed = [(variant, _key(variant, choice, called)) for variant in comparison.variants]
     along = _along(keyed, choice)
     settled = {*choice.columns, *along}
     rows = _rows(keyed, settled)
-    names = [name for name in short_names(along).values() if name != "data"]
-    notes = [f"{', '.join(names)} goes with the columns"] if names and choice.columns else []
+    names = [name for name in variants.short_names(along).values() if name != "data"]
+    verb = "change" if len(names) > 1 else "changes"
+    notes = [f"{' and '.join(names)} {verb} with the columns"] if names and choice.columns else []
     for at, field in enumerate(choice.columns):
         if _repeat(rows, at, field):
-            name = _column_name(comparison.variants, field)
+            name = _column_name(comparison, field)
             notes.append(f"methods without {name} have the same numbers in every column of it")
     others = [field for field in comparison.differing if field not in settled]
     notes += remarks(replace(comparison, differing=others))
@@ -94,7 +96,7 @@ def pivot(comparison: Comparison, choice: Choice) -> tuple[Table, list[str]]:
 
 def _table(comparison: Comparison, choice: Choice, rows: Sequence[Row]) -> Table:
     placed, runs = any(row.variant.place for row in rows), counted(comparison.variants)
-    across = _columns(comparison.variants, choice, rows)
+    across = _columns(comparison, choice, rows)
     body: list[list[Value]] = [
         [*[row.variant.place] * placed, row.variant.title, *[_count(row.cells)] * choice.seeds,
          *(_cell(row.cells.get(c.key), c.protocol, c.metric, choice.spread) for c in across)]
@@ -105,22 +107,25 @@ def _table(comparison: Comparison, choice: Choice, rows: Sequence[Row]) -> Table
     return Table(
         ["protocol"] * placed + ["method"] + [runs] * choice.seeds + [c.name for c in across],
         body,
-        ", ".join(filter(None, [caption(comparison), only])),
+        ", ".join(filter(None, [caption(comparison, BESIDE[choice.spread]), only])),
         best={c.name: METRICS[c.metric].better for c in across if c.protocol in PROTOCOLS},
         group="protocol" if placed else None,
-        unranked=[i for i, row in enumerate(rows) if is_bound(row.variant.method)],
+        unranked=[i for i, row in enumerate(rows) if variants.is_bound(row.variant.method)],
         upper={c.name: c.above for c in across if c.above},
         spare=[["protocol"]] * placed + [[runs]] * choice.seeds,
+        families=families([(row.variant.place, row.variant.method) for row in rows]),
     )
 
 
-def _columns(variants: Sequence[Variant], choice: Choice, rows: Sequence[Row]) -> list[Column]:
+def _columns(comparison: Comparison, choice: Choice, rows: Sequence[Row]) -> list[Column]:
     """Every chosen metric for every value, or values, of the fields that make columns."""
     keys = {key for row in rows for key in row.cells}
     several = len({protocol for protocol, _ in choice.metrics if protocol in PROTOCOLS}) > 1
     found = []
-    for key in sorted(keys, key=lambda key: ranks(tuple(zip(choice.columns, key, strict=True)))):
-        head = _head(variants, choice, key)
+    for key in sorted(
+        keys, key=lambda key: variants.ranks(tuple(zip(choice.columns, key, strict=True)))
+    ):
+        head = _head(comparison, choice, key)
         for protocol, metric in choice.metrics:
             named = PROTOCOLS.get(protocol, "") if several else ""
             above, below = (head, named) if head else (named, "")
@@ -148,8 +153,7 @@ def _words(flag: str, text: str) -> list[str]:
 
 def _key(variant: Variant, choice: Choice, called: Mapping[Fields, str]) -> Key:
     """The column that a variant belongs to."""
-    facts = next(iter(variant.runs.values())).facts
-    return tuple(called[variant.data] if f == DATA else facts.get(f) for f in choice.columns)
+    return tuple(called[variant.data] if f == DATA else variant.fact(f) for f in choice.columns)
 
 
 def _along(keyed: Sequence[tuple[Variant, Key]], choice: Choice) -> list[str]:
@@ -180,7 +184,7 @@ def _rows(keyed: Sequence[tuple[Variant, Key]], settled: set[str]) -> list[Row]:
         runs = [run for variant in cells.values() for run in variant.runs.values()]
         numbered = {Member(None, i): run for i, run in enumerate(runs)}
         whole.append(Variant(block, method, options, numbered))
-    titled = named(whole, by_data=not settled & {DATA, "data"})
+    titled = variants.named(whole, by_data=not settled & {DATA, "data"})
     return [Row(variant, cells) for variant, cells in zip(titled, found.values(), strict=True)]
 
 
@@ -201,21 +205,21 @@ def _repeat(rows: Sequence[Row], at: int, field: str) -> bool:
     return repeated
 
 
-def _column_name(variants: Sequence[Variant], field: str) -> str:
+def _column_name(comparison: Comparison, field: str) -> str:
     """A field as in the methods' names, if it is an option of theirs: γ."""
-    owners = [
-        variant.method for variant in variants if any(field == name for name, _ in variant.options)
-    ]
-    return option_name(owners[0], field) if owners else short_names([field])[field]
+    owners = [a.method for a in comparison.variants if field in dict(a.options)]
+    return (
+        variants.option_name(owners[0], field) if owners else variants.short_names([field])[field]
+    )
 
 
-def _head(variants: Sequence[Variant], choice: Choice, key: Key) -> str:
+def _head(comparison: Comparison, choice: Choice, key: Key) -> str:
     """'Split CIFAR-10, memory=200'."""
     row = dict(zip(choice.columns, key, strict=True))
     return ", ".join(
-        setting_words(row, [field])
+        variants.setting_words(row, [field])
         if field in (DATA, "net.name", "data")
-        else f"{_column_name(variants, field)}={shown(row[field])}"
+        else f"{_column_name(comparison, field)}={variants.shown(row[field])}"
         for field in choice.columns
     )
 

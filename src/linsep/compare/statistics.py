@@ -1,11 +1,11 @@
 """What a handful of seeds allows one to conclude: spread, intervals, paired differences.
 
-Pure functions of numbers; the distributions and the permutation test are scipy's, imported when
-first needed.
+Pure functions of numbers; Student's distribution is scipy's, imported when first needed.
 
 Every std here is the sample's (divided by n - 1). The paper does not state which of the two its ±
-is. One value has no spread: its std and interval are None, never 0. NaN and infinity are refused.
-With n pairs the smallest two-sided p of a sign-flip test is 2 / 2^n: 0.0625 for five.
+is. One value has no spread, and fewer than three have no interval and no p-value: these are None,
+never 0. NaN and infinity are refused. With n pairs the smallest two-sided p of a sign-flip test is
+2 / 2^n: 0.0625 for five.
 """
 
 import math
@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 
+FEWEST = (
+    3  # values that have an interval: with two, Student's is 9 standard deviations to each side
+)
 EXACT_UP_TO = 16  # differences; beyond it 2^n sign patterns are sampled, not counted
 DRAWS = 99_999  # sampled patterns
-TOGETHER = 4096  # patterns in memory at once
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean, sample std and Student's interval for the mean; the last three are None if n is 1."""
+    """Mean, sample std and Student's interval for the mean; None where there are too few values."""
 
     n: int
     mean: float
@@ -37,16 +39,8 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class SignFlip:
-    """A sign-flip test: its p-value, and whether all sign patterns were counted or some sampled."""
-
-    p: float
-    exact: bool
-
-
-@dataclass(frozen=True)
 class Paired:
-    """The differences a - b over the keys both have. `t` and `p` are None if that is one key.
+    """The differences a - b over the keys both have, and tests of them, None with too few keys.
 
     Wins are pairs where a is higher, whether or not that is better.
     """
@@ -54,8 +48,8 @@ class Paired:
     keys: tuple[Any, ...]  # seeds, or whatever identifies a pair
     difference: Summary
     t: float | None
-    p: float | None
-    sign_flip: SignFlip
+    p: float | None  # of the paired t test
+    p_flips: float | None  # of the sign-flip test
     wins: int
     losses: int
     ties: int
@@ -74,18 +68,16 @@ def std(values: Sequence[float], noise: float = 0.0) -> float | None:
     return 0.0 if found <= max(noise, _rounding(array)) else found
 
 
-def summarise(values: Sequence[float], level: float = 0.95, noise: float = 0.0) -> Summary:
-    """Mean, std and the t-interval at `level`; a std up to `noise` counts as 0."""
-    if not 0 < level < 1:
-        raise DataError(f"a confidence level lies between 0 and 1, found {level}")
+def summarise(values: Sequence[float], noise: float = 0.0) -> Summary:
+    """Mean, std and the 95 % t-interval; a std up to `noise` counts as 0."""
     centre, spread, n = mean(values), std(values, noise), len(values)
-    if spread is None:
-        return Summary(n, centre, None, None, None)
-    half = _student_quantile((1 + level) / 2, n - 1) * spread / math.sqrt(n)
+    if spread is None or n < FEWEST:
+        return Summary(n, centre, spread, None, None)
+    half = _student_quantile(n - 1) * spread / math.sqrt(n)
     return Summary(n, centre, spread, centre - half, centre + half)
 
 
-def paired(a: Mapping[Any, float], b: Mapping[Any, float], level: float = 0.95) -> Paired:
+def paired(a: Mapping[Any, float], b: Mapping[Any, float]) -> Paired:
     """Compare two methods pair by pair: {seed: value} each; what only one has is left out."""
     keys = tuple(sorted(a.keys() & b.keys()))
     if not keys:
@@ -93,23 +85,25 @@ def paired(a: Mapping[Any, float], b: Mapping[Any, float], level: float = 0.95) 
     left, right = _checked([a[k] for k in keys]), _checked([b[k] for k in keys])
     noise = _rounding(np.concatenate([left, right]))
     gaps = [0.0 if abs(d) <= noise else float(d) for d in left - right]
-    difference = summarise(gaps, level, noise)
+    difference = summarise(gaps, noise)
+    flips = sign_flip(gaps) if len(gaps) >= FEWEST else None
     signs = [sum(d > 0 for d in gaps), sum(d < 0 for d in gaps), sum(d == 0 for d in gaps)]
-    return Paired(keys, difference, *_paired_t(difference), sign_flip(gaps), *signs)
+    return Paired(keys, difference, *_paired_t(difference), flips, *signs)
 
 
-def sign_flip(differences: Sequence[float]) -> SignFlip:
-    """A two-sided test that differences are symmetric about 0.
+def sign_flip(differences: Sequence[float]) -> float:
+    """The p-value of a two-sided test that differences are symmetric about 0.
 
-    The p-value is how often a sum with random signs is at least as far from 0 as the one seen. It
-    is exact up to 16 differences and sampled beyond, with the same signs each time.
+    It is how often a sum with random signs is at least as far from 0 as the one seen: exact up to
+    16 differences and sampled beyond, with the same signs each time.
     """
     array = _checked(differences)
     array = array / (abs(array).sum() or 1.0)
-    if len(array) > EXACT_UP_TO:
-        return SignFlip(_sampled_p(array), exact=False)
-    sums = (_signs(len(array)) @ array).round(12)  # sums that differ by rounding only are equal
-    return SignFlip(float((abs(sums) >= abs(array.sum().round(12))).mean()), exact=True)
+    sampled = len(array) > EXACT_UP_TO
+    signs = _sampled_signs(len(array)) if sampled else _signs(len(array))
+    sums = (signs @ array).round(12)  # sums that differ by rounding only are equal
+    as_far = int((abs(sums) >= abs(array.sum().round(12))).sum())
+    return (as_far + sampled) / (len(signs) + sampled)  # the seen signs are one more sample
 
 
 def holm(chances: Sequence[float]) -> list[float]:
@@ -131,30 +125,22 @@ def _signs(n: int) -> NDArray[np.float64]:
     return np.array(list(product((1.0, -1.0), repeat=n)))
 
 
-def _sampled_p(array: NDArray[np.float64]) -> float:
-    from scipy.stats import permutation_test
-
-    def total(x: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
-        return x.sum(axis=axis).round(12)
-
-    test = permutation_test(
-        (array,), total, permutation_type="samples", vectorized=True, batch=TOGETHER,
-        n_resamples=DRAWS, rng=np.random.default_rng(0),
-    )  # fmt: skip
-    return float(test.pvalue)
+@cache
+def _sampled_signs(n: int) -> NDArray[np.float64]:
+    return np.random.default_rng(0).choice((1.0, -1.0), (DRAWS, n))
 
 
 @cache
-def _student_quantile(p: float, df: int) -> float:
+def _student_quantile(df: int) -> float:
     from scipy.stats import t
 
-    return float(t.ppf(p, df))
+    return float(t.ppf(0.975, df))
 
 
 def _paired_t(difference: Summary) -> tuple[float | None, float | None]:
     """t and its two-sided p. Equal differences give (±inf, 0), or (0, 1) if all of them are 0."""
     n, centre, spread = difference.n, difference.mean, difference.std
-    if spread is None:
+    if spread is None or n < FEWEST:
         return None, None
     if spread == 0:
         return (0.0, 1.0) if centre == 0 else (math.copysign(math.inf, centre), 0.0)

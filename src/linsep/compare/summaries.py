@@ -6,18 +6,30 @@ summary(comparison).to_markdown(), differences(comparison).to_latex()
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
+from itertools import groupby, pairwise
 
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from ..storage.store import Record, full_name
-from .naming import data_title, is_bound, short_names, title
-from .statistics import Summary, holm
+from .statistics import EXACT_UP_TO, FEWEST, Summary, holm
 from .tables import Best, Spread, Table, Value
-from .variants import Comparison, Estimate, Variant, data_names, pooled, shown, spelled
+from .variants import (
+    Comparison,
+    Estimate,
+    Variant,
+    data_names,
+    data_title,
+    is_bound,
+    short_names,
+    shown,
+    spelled,
+    title,
+)
 
 TITLES = {name: METRICS[name].title for name in REPORTED}
 BEST: Mapping[str, Best] = {title: METRICS[name].better for name, title in TITLES.items()}
 COMPUTE = "cost.compute"
 LONGEST = 80  # characters of a status in a list
+MOST_FIELDS = 3  # that differ by method and are spelled out
 BUDGETS = ("compute", "seconds", "bytes")  # what methods may be compared at equal cost of
 
 
@@ -29,26 +41,29 @@ def listing(records: Sequence[Record], extra: Sequence[str] = ()) -> Table:
     metrics = {"Class-IL FAA": "class_il.faa", "FF": "class_il.ff", "Task-IL FAA": "task_il.faa"}
     named = ["method", "memory", "seed"]
     there = {"key", "status", "scenario.name", *map(full_name, named), *metrics.values()}
-    extra = list({full: name for name in extra if (full := full_name(name)) not in there}.values())
-    named += extra
-    if COMPUTE not in map(full_name, extra) and any(
-        record.facts.get(COMPUTE) for record in records
-    ):
+    named += {full: name for name in extra if (full := full_name(name)) not in there}.values()
+    if COMPUTE not in map(full_name, named) and any(r.facts.get(COMPUTE) for r in records):
         metrics |= {"compute": COMPUTE}
     labels = {"name": [record.given_name for record in records]}
     labels["tags"] = [", ".join(record.tags) or None for record in records]
     labels = {name: found for name, found in labels.items() if any(found) and name not in named}
     rows: list[list[Value]] = []
     for i, record in enumerate(records):
-        told = ": ".join(str(record[name]) for name in ("status", "progress") if record[name])
-        state = told if len(told) <= LONGEST else f"{told[: LONGEST - 1]}…"  # `show` has all of it
-        state += f", from {record['origin']}" if record["origin"] else ""
         own = [found[i] for found in labels.values()]
         values = [record[name] for name in (*named, *metrics.values())]
-        rows.append([record.name, state, *own, data_title(record.facts, {}) or None, *values])
-    some = f"{len(records)} run{'s' * (len(records) != 1)}"
-    caption = f"{some}, {sum(record.finished for record in records)} finished"
+        data = data_title(record.facts, titled=False) or None
+        rows.append([record.name, _status(record), *own, data, *values])
+    done = sum(record.finished for record in records)
+    caption = f"{len(records)} run{'s' * (len(records) != 1)}, {done} finished"
     return Table(["run", "status", *labels, "scenario", *named, *metrics], rows, caption=caption)
+
+
+def _status(record: Record) -> str:
+    """'finished, on validation images', 'unfinished: task 3 learned'; `show` has all of it."""
+    told = ": ".join(str(record[name]) for name in ("status", "progress") if record[name])
+    state = told if len(told) <= LONGEST else f"{told[: LONGEST - 1]}…"
+    state += ", on validation images" if record["scenario.validation"] else ""
+    return state + (f", from {record['origin']}" if record["origin"] else "")
 
 
 def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
@@ -57,21 +72,21 @@ def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
     columns = ["protocol", "method", runs]
     for name in TITLES.values():
         columns += [name, f"{name} 95 %"] if intervals else [name]
-    costs = [variant.summary("cost", "compute") for variant in comparison.variants]
-    columns += ["compute"] * any(costs)
-    rows, bounds = list[list[Value]](), list[int]()
+    costly = any(variant.values("cost", "compute") for variant in comparison.variants)
+    columns += ["compute"] * costly
+    rows, methods = list[list[Value]](), list[str]()
     for place, variant, estimates in _placed(comparison):
-        bounds += [len(rows)] if is_bound(variant.method) else []
+        methods.append(variant.method)
         cells: list[Value] = [place, variant.title, len(variant.runs)]
         for found in (estimate.summary for estimate in estimates):
             cells += [spread(found), _interval(found)] if intervals else [spread(found)]
-        if any(costs):
-            known = variant.summary("cost", "compute")
-            cells.append(known.mean if known else None)
-        rows.append(cells)
-    spare = [wide] * intervals + [["protocol"], [runs], [TITLES["ala"]]]
-    spare += [["compute"]] * any(costs)
-    return Table(columns, rows, caption(comparison), BEST, "protocol", unranked=bounds, spare=spare)
+        rows.append(cells + [variant.fact(COMPUTE)] * costly)
+    spare = [wide] * intervals + [["protocol"], [runs], [TITLES["ala"]]] + [["compute"]] * costly
+    return Table(
+        columns, rows, caption(comparison), BEST, "protocol", spare=spare,
+        unranked=[i for i, method in enumerate(methods) if is_bound(method)],
+        families=families([(row[0], method) for row, method in zip(rows, methods, strict=True)]),
+    )  # fmt: skip
 
 
 def differences(comparison: Comparison) -> Table:
@@ -84,19 +99,14 @@ def differences(comparison: Comparison) -> Table:
     tests = list[float | None]()
     for place, variant, estimates in _placed(comparison):
         for estimate in estimates:
-            pairs, score = estimate.pairs, estimate.score
-            if pairs is None or score is None or estimate.against is None:
+            pairs = estimate.pairs
+            if pairs is None or estimate.against is None:
                 continue
-            gap = pairs.difference
-            row: list[Value] = [
-                place,
-                variant.title,
-                estimate.against.title,
-                TITLES[estimate.metric],
-            ]
-            row += [gap.n, spread(gap), _interval(gap)]
-            row += [_chance(pairs.p), _chance(pairs.sign_flip.p), "/".join(map(str, score))]
-            rows.append(row)
+            gap, score = pairs.difference, "/".join(map(str, _score(estimate)))
+            rows.append(
+                [place, variant.title, estimate.against.title, TITLES[estimate.metric], gap.n,
+                 spread(gap), _interval(gap), _chance(pairs.p), _chance(pairs.p_flips), score]
+            )  # fmt: skip
             tests.append(pairs.p)
     adjusted = iter(holm([p for p in tests if p is not None]))
     for row, p in zip(rows, tests, strict=True):
@@ -117,7 +127,7 @@ def long(comparison: Comparison) -> Table:
         *BUDGETS,
     )  # fmt: skip
     every = [estimate for estimates in comparison.estimates for estimate in estimates]
-    return Table(columns, [[*_long_row(one), *_costs(one.variant)] for one in every])
+    return Table(columns, list(map(_long_row, every)))
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -126,8 +136,9 @@ def notes(comparison: Comparison) -> list[str]:
     if any(estimate.pairs for estimates in comparison.estimates for estimate in estimates):
         said.append(
             "95 %: Student's interval for the mean; p (t): paired t test; p (Holm): the same, "
-            "corrected for all tests of the table; p (flips): sign-flip "
-            "permutation test, never below 2 / 2^n for n pairs; better: higher FAA, ALA, lower FF"
+            "corrected for all tests of the table; p (flips): sign-flip permutation test, never "
+            f"below 2 / 2^n for n pairs; all from {FEWEST} seeds on; better: higher FAA, ALA, "
+            "lower FF"
         )
     if any(variant.values("cost", "compute") for variant in comparison.variants):
         said.append(f"compute: {COSTS['compute']}")
@@ -136,32 +147,46 @@ def notes(comparison: Comparison) -> list[str]:
 
 def remarks(comparison: Comparison) -> list[str]:
     """How runs were sorted into variants, and which were left out."""
-    said = []
+    said, variants = list[str](), comparison.variants
     if comparison.differing:
         fields = ", ".join(short_names(comparison.differing).values())
         said.append(f"grouped by the fields that differ: {fields}")
-    own = {
-        variant.title: title(variant.method) for variant in comparison.variants if variant.by_name
-    }
+    own = {a.title: title(a.method) for a in variants if a.given_name == a.title}
     said += [f"{name} is {method}" for name, method in own.items()]
-    short = short_names(list(comparison.by_method))
-    for name, values in comparison.by_method.items():
-        each = ", ".join(f"{title(method)} {shown(value)}" for method, value in values.items())
-        said.append(f"{short[name]} goes with the method: {each}")
-    if pooled(comparison.variants):
+    said += list(_by_method(comparison.by_method))
+    if pooled(variants):
         said.append("runs with different shuffled class orders are pooled")
-    foreign = [
-        run for variant in comparison.variants for run in variant.runs.values() if run["origin"]
-    ]
-    if foreign:
-        bundles = ", ".join(sorted({str(run["origin"]) for run in foreign}))
-        said.append(f"made elsewhere and added from {bundles}: {len(foreign)} of these runs")
+    runs = [run for variant in variants for run in variant.runs.values()]
+    if held_out := sum(bool(run["scenario.validation"]) for run in runs):
+        which = "all" if held_out == len(runs) else f"{held_out} of {len(runs)} runs"
+        said.append(f"{which} measured on a validation split, not on the test images")
+    if foreign := [str(run["origin"]) for run in runs if run["origin"]]:
+        bundles = ", ".join(sorted(set(foreign)))
+        said.append(f"{len(foreign)} of these runs were made elsewhere and added from {bundles}")
     again = "with the settings and seed of another"
     for why, names in (("not finished", comparison.left_out), (again, comparison.repeated)):
         if names:
             more = ", ..." if len(names) > 3 else ""
             said.append(f"{len(names)} {why}, left out: {', '.join(names[:3])}{more}")
     return said
+
+
+def _by_method(fields: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """'lr differs by method: 0.1 for ER, 0.03 for DER++ and ER-ACE'."""
+    short = short_names(list(fields))
+    for name in list(fields)[:MOST_FIELDS]:
+        methods: dict[str, list[str]] = {}
+        for method, value in fields[name].items():
+            methods.setdefault(shown(value), []).append(title(method))  # type: ignore[arg-type]
+        each = ", ".join(f"{value} for {' and '.join(of)}" for value, of in methods.items())
+        yield f"{short[name]} differs by method: {each}"
+    if more := [short[name] for name in list(fields)[MOST_FIELDS:]]:
+        yield f"also different by method: {', '.join(more)} (`linsep report` lists them)"
+
+
+def pooled(variants: Sequence[Variant]) -> bool:
+    """Whether a variant spans several class orders."""
+    return any(len({member.order for member in variant.runs}) > 1 for variant in variants)
 
 
 def counted(variants: Sequence[Variant]) -> str:
@@ -174,10 +199,32 @@ def located(protocol: str, place: str) -> str:
     return ", ".join(filter(None, [PROTOCOLS[protocol], place]))
 
 
-def caption(comparison: Comparison) -> str:
-    """The title of the data set, if all runs have the same."""
+def caption(comparison: Comparison, beside: str = "± standard deviation") -> str:
+    """'Split CIFAR-10, 100 training images per class, 5 epochs; mean ± standard deviation over 3
+    seeds': the data and the scale, if all runs have the same, and what the numbers are.
+    """
     names = set(data_names(comparison.variants).values())
-    return names.pop() if len(names) == 1 else ""
+    images, epochs = (comparison.common.get(n) for n in ("scenario.per_class", "training.epochs"))
+    parts = [names.pop()] if len(names) == 1 else []
+    parts += [f"{images} training images per class"] if images else []
+    parts += [f"{epochs} epoch{'s' * (epochs != 1)}"] if epochs else []
+    counts = sorted({len(variant.runs) for variant in comparison.variants})
+    if counts[-1] == 1:
+        return f"{', '.join(parts)}; one seed".removeprefix("; ")
+    number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    mean = " ".join(filter(None, ["mean", beside]))
+    over = f"{mean} over {number} {counted(comparison.variants)}"
+    return "; ".join(filter(None, [", ".join(parts), over]))
+
+
+def families(rows: Sequence[tuple[Value, str]]) -> list[int]:
+    """Of (group, method): the rows after which another base method follows in the same group, if
+    base methods have several rows, one below the other.
+    """
+    bases = [(group, method.partition("+")[0]) for group, method in rows]
+    together = len(list(groupby(bases))) == len(set(bases)) < len(bases)
+    ends = [i for i, (a, b) in enumerate(pairwise(bases)) if a[0] == b[0] and a != b]
+    return ends if together else []
 
 
 def spread(found: Summary | None) -> Spread | None:
@@ -193,25 +240,25 @@ def _placed(comparison: Comparison) -> Iterator[tuple[str, Variant, list[Estimat
 
 
 def _long_row(estimate: Estimate) -> list[Value]:
-    variant, found, pairs, score = (
-        estimate.variant,
-        estimate.summary,
-        estimate.pairs,
-        estimate.score,
-    )
+    variant, pairs = estimate.variant, estimate.pairs
     row: list[Value] = [estimate.protocol, *(shown(value) for _, value in variant.block)]
     row += [variant.title, variant.method, spelled(variant.options), estimate.metric]
-    row += astuple(found) if found else [0, None, None, None, None]
-    if pairs is None or score is None or estimate.against is None:
-        return row + [None] * 13
-    row += [estimate.against.label, *astuple(pairs.difference)]
-    row += [pairs.t, pairs.p, pairs.sign_flip.p, str(pairs.sign_flip.exact).lower()]
-    return row + list(score)
+    row += astuple(estimate.summary) if estimate.summary else [0, None, None, None, None]
+    if pairs is None or estimate.against is None:
+        row += [None] * 13
+    else:
+        exact = str(pairs.difference.n <= EXACT_UP_TO).lower()
+        row += [estimate.against.label, *astuple(pairs.difference)]
+        row += [pairs.t, pairs.p, pairs.p_flips, exact, *_score(estimate)]
+    return row + [variant.fact(f"cost.{name}") for name in BUDGETS]
 
 
-def _costs(variant: Variant) -> list[Value]:
-    found = [variant.summary("cost", name) for name in BUDGETS]
-    return [one.mean if one else None for one in found]
+def _score(estimate: Estimate) -> tuple[int, ...]:
+    """Pairs in which the variant is better, worse, equal: less forgetting is better."""
+    assert estimate.pairs is not None
+    higher, lower, same = estimate.pairs.wins, estimate.pairs.losses, estimate.pairs.ties
+    less_is_better = METRICS[estimate.metric].better == "min"
+    return (lower, higher, same) if less_is_better else (higher, lower, same)
 
 
 def _interval(found: Summary | None) -> str | None:

@@ -1,28 +1,35 @@
-"""A table as data: values under named columns, which of them are best, and where groups end.
+"""A table as data, and its renderings: terminal, text, Markdown, HTML, LaTeX, CSV and JSON.
 
-    Table(("method", "FAA"), [("er", Spread(58.07, 2.92))], best={"FAA": "max"}).to_markdown()
-
-Numbers are rounded and ranked here; renderings.py escapes text and lays it out in each format.
+Table(("method", "FAA"), [("er", Spread(58.07, 2.92))], best={"FAA": "max"}).to_markdown()
 """
 
+import csv
+import io
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain, compress, groupby, product
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from html import escape
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any, Literal
-
-from ..errors import ConfigError, unknown
-from . import renderings
-from .renderings import Cell, Layout
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-LONG = 200  # rows, above which a table is drawn plainly
+LONG = 200  # rows, above which a table is printed without rich, for speed
 WIDEST = 100_000  # characters of a table that is measured
 Best = Literal["max", "min"]
+LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "`": r"\`{}",
+    "[": "{[}", "]": "{]}",  # a row that starts with [ would be an argument of the \\ before it
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "≤": r"$\le$", "≥": r"$\ge$", "→": r"$\to$",
+    "α": r"$\alpha$", "β": r"$\beta$", "γ": r"$\gamma$", "λ": r"$\lambda$", "Δ": r"$\Delta$",
+    "σ": r"$\sigma$",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Interval:
-    """mean (low to high); the ends are None where there is only one value."""
+    """mean (low to high); the ends are None where there are too few values."""
 
     mean: float
     low: float | None = None
@@ -43,6 +50,7 @@ class Interval:
 
 
 Value = str | int | float | Spread | Interval | None
+PARTS = {"mean": "", "std": " std", "low": " low", "high": " high"}  # columns of CSV
 
 
 @dataclass(frozen=True)
@@ -51,9 +59,9 @@ class Table:
 
     `best` says for which columns the highest ("max") or lowest ("min") number is marked; numbers
     that print alike tie. With `group`, a column's name, neighbouring rows that are equal there form
-    a group with its own best; terminal and LaTeX rule a line between groups. Rows in `unranked`,
-    such as upper bounds, are never the best. CSV and JSON keep all digits, the other formats round
-    to `digits`.
+    a group with its own best; terminal and LaTeX rule a line between groups. `families` are rows
+    after which LaTeX leaves a space within a group. Rows in `unranked`, such as upper bounds, are
+    never the best. CSV and JSON keep all digits, the other formats round to `digits`.
 
     A column in `upper` has a name that starts with this heading, which terminal and LaTeX put above
     it, once for neighbours that share it. `spare` names columns to leave out, step by step, where a
@@ -69,78 +77,136 @@ class Table:
     unranked: Collection[int] = ()
     upper: Mapping[str, str] = field(default_factory=dict)
     spare: Sequence[Sequence[str]] = ()
+    families: Collection[int] = ()
 
-    def __post_init__(self) -> None:
-        if len(set(self.columns)) != len(self.columns):
-            raise ConfigError(f"two columns share a name: {', '.join(self.columns)}")
-        group = [self.group] if self.group is not None else []
-        for name in (*self.best, *group, *self.upper, *chain(*self.spare)):
-            if name not in self.columns:
-                raise ConfigError(unknown("column", name, self.columns))
-        for row in self.rows:
-            if len(row) != len(self.columns):
-                raise ConfigError(f"{len(row)} values for {len(self.columns)} columns: {row!r}")
+    # --- renderings ------------------------------------------------------------------------------
 
     def to_rich(self) -> "RichTable":
         """A table for a rich console to print."""
-        return renderings.rich(self._layout())
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        title = Text(self.caption) if self.caption else None
+        best, ends = self._best(), self._ends()
+        drawn = RichTable(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        for head, name, numeric in zip(self._heads(), self._lower(), self._numeric(), strict=True):
+            text = f"{_one_line(head)}\n{name}" if self.upper else name
+            drawn.add_column(Text(text), justify="right" if numeric else "left", overflow="fold")
+        for i, row in enumerate(self.rows):
+            styles = ["bold" if (i, j) in best else "" for j in range(len(row))]
+            cells = [Text(self._text(v), style=s) for v, s in zip(row, styles, strict=True)]
+            drawn.add_row(*cells, end_section=i in ends)
+        return drawn
 
     def to_text(self, mark: tuple[str, str] = ("", "")) -> str:
         """As `to_rich` draws it, but fast for thousands of rows; `mark` goes around the best."""
-        return renderings.text(self._layout(), mark)
+        head, body = list(map(_one_line, self.columns)), self._texts(_one_line)
+        wide = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+        sides = [str.rjust if numeric else str.ljust for numeric in self._numeric()]
+
+        def line(texts: Sequence[str], widths: Sequence[int]) -> str:
+            return "  ".join(map(lambda s, t, w: s(t, w), sides, texts, widths)).rstrip()
+
+        lines, ends = [self.caption] if self.caption else [], self._ends()
+        lines += [line(head, wide), "  ".join("─" * width for width in wide)]
+        for i, (marked, plain) in enumerate(zip(self._texts(_one_line, *mark), body, strict=True)):
+            added = [len(m) - len(p) for m, p in zip(marked, plain, strict=True)]
+            lines.append(line(marked, [w + a for w, a in zip(wide, added, strict=True)]))
+            lines += [""] * (i in ends)
+        return "\n".join(lines) + "\n"
 
     def to_markdown(self) -> str:
-        return renderings.markdown(self._layout())
+        rules = ["---:" if numeric else "---" for numeric in self._numeric()]
+        rows = [map(_markdown, self.columns), rules, *self._texts(_markdown, "**", "**")]
+        caption = [_markdown(self.caption), ""] if self.caption else []
+        return "\n".join([*caption, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
     def to_html(self, marked: Collection[tuple[int, int]] = ()) -> str:
         """A <table>, every group a <tbody>; numbers as `data-value` too, for a script to sort by.
 
         `marked` are (row, column) places that stand out.
         """
-        return renderings.html(self._layout(), marked)
+        kinds = [' class="number"' if numeric else "" for numeric in self._numeric()]
+        named = zip(self.columns, kinds, strict=True)
+        head = "".join(f"<th{kind}>{escape(name)}</th>" for name, kind in named)
+        ends = self._ends()
+        parts = [f"<caption>{escape(self.caption)}</caption>"] if self.caption else []
+        parts += [f"<thead><tr>{head}</tr></thead>", "<tbody>"]
+        for i, texts in enumerate(self._texts(escape, "<strong>", "</strong>")):
+            cells = []
+            for j, text in enumerate(texts):
+                number = _number(self.rows[i][j])
+                value = f' data-value="{number!r}"' if number is not None else ""
+                content = f"<mark>{text}</mark>" if (i, j) in marked else text
+                cells.append(f"<td{kinds[j]}{value}>{content}</td>")
+            parts.append(f"<tr>{''.join(cells)}</tr>")
+            parts += ["</tbody><tbody>"] * (i in ends)
+        return "\n".join(["<table>", *parts, "</tbody>", "</table>"]) + "\n"
 
     def to_latex(self, label: str = "") -> str:
         """A floating table; the document needs \\usepackage{booktabs}."""
-        return renderings.latex(self._layout(), label)
+        sides = "".join("r" if numeric else "l" for numeric in self._numeric())
+        lines, ends = [r"\begin{table}", r"\centering"], self._ends()
+        lines += [rf"\caption{{{_latex(self.caption)}}}"] if self.caption else []
+        lines += [rf"\label{{{label}}}"] if label else []
+        lines += [rf"\begin{{tabular}}{{{sides}}}", r"  \toprule", *self._latex_heads()]
+        lines += ["  " + " & ".join(map(_latex, self._lower())) + r" \\", r"  \midrule"]
+        for i, texts in enumerate(self._texts(_latex, r"\textbf{", "}")):
+            lines.append("  " + " & ".join(texts) + r" \\")
+            lines += [r"  \midrule"] if i in ends else []
+            lines += [r"  \addlinespace"] if i in self.families else []
+        return "\n".join([*lines, r"  \bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+
+    def _latex_heads(self) -> list[str]:
+        """The headings above the columns that share them, and the rules below these."""
+        cells, rules, first = list[str](), list[str](), 1
+        for head, group in groupby(self._heads()):
+            count = len(list(group))
+            if head:
+                cells.append(rf"\multicolumn{{{count}}}{{c}}{{{_latex(head)}}}")
+                rules.append(rf"\cmidrule(lr){{{first}-{first + count - 1}}}")
+            else:
+                cells += [""] * count
+            first += count
+        return ["  " + " & ".join(cells).strip() + r" \\", "  " + " ".join(rules)] if rules else []
 
     def to_csv(self) -> str:
         """A column with spreads becomes two: "FAA" holds the mean, "FAA std" the std.
 
         One with intervals becomes three: "FAA", "FAA low" and "FAA high".
         """
-        kinds = [{type(value) for value in column} for column in self._turned()]
-        kept = [
-            part
-            for found in kinds
-            for part in (True, Spread in found, Interval in found, Interval in found)
+        parts = [
+            (j, part)
+            for j, part in product(range(len(self.columns)), PARTS)
+            if part == "mean" or any(hasattr(row[j], part) for row in self.rows)
         ]
-        table: list[list[tuple[str | float | None, ...]]] = [
-            [(name, f"{name} std", f"{name} low", f"{name} high") for name in self.columns],
-            *([_parts(value) for value in row] for row in self.rows),
-        ]
-        return renderings.csv_text(compress(chain(*row), kept) for row in table)
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(_plain(self.columns[j] + PARTS[part]) for j, part in parts)
+        for row in self.rows:
+            whole = [getattr(row[j], p, row[j] if p == "mean" else None) for j, p in parts]
+            writer.writerow(_plain(value) if isinstance(value, str) else value for value in whole)
+        return out.getvalue()
 
     def to_json(self) -> str:
         """{"caption", "columns", "rows": [{column: value}]}; a spread is {"mean", "std"}, an
-        interval {"mean", "low", "high"}.
-
-        NaN and infinity, which JSON does not have, become null.
+        interval {"mean", "low", "high"}. NaN and infinity become null.
         """
         rows = [dict(zip(self.columns, map(_json, row), strict=True)) for row in self.rows]
         whole = {"caption": self.caption, "columns": list(self.columns), "rows": rows}
         return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
+    # --- parts of it -----------------------------------------------------------------------------
+
     def without(self, *names: str) -> "Table":
-        """The same table without some columns; of columns it has."""
+        """The same table without some columns."""
         kept = [i for i, column in enumerate(self.columns) if column not in names]
         return replace(
             self,
             columns=[self.columns[i] for i in kept],
             rows=[[row[i] for i in kept] for row in self.rows],
-            best={column: best for column, best in self.best.items() if column not in names},
             group=None if self.group in names else self.group,
-            upper={column: head for column, head in self.upper.items() if column not in names},
-            spare=[rest for step in self.spare if (rest := [n for n in step if n not in names])],
         )
 
     def split(self) -> "list[Table]":
@@ -149,27 +215,24 @@ class Table:
             return [self]
         column, parts = list(self.columns).index(self.group), []
         for rows in self._groups():
-            unranked = [at for at, row in enumerate(rows) if row in self.unranked]
             caption = ": ".join(filter(None, [self.caption, str(self.rows[rows[0]][column])]))
-            part = replace(self, rows=[self.rows[row] for row in rows], unranked=unranked)
-            parts.append(replace(part, caption=caption).without(self.group))
+            unranked = [at for at, row in enumerate(rows) if row in self.unranked]
+            families = [at for at, row in enumerate(rows) if row in self.families]
+            part = replace(self, rows=[self.rows[row] for row in rows], caption=caption)
+            part = replace(part, unranked=unranked, families=families)
+            parts.append(part.without(self.group))
         return parts
 
-    def _layout(self) -> Layout:
-        """The table as text, with what is set flush right, marked as best, or ends a group."""
-        best = self._best()
-        cells = [
-            [Cell(self._text(v), (i, j) in best, _number(v)) for j, v in enumerate(row)]
-            for i, row in enumerate(self.rows)
-        ]
-        numeric = [bool(c) and not any(isinstance(v, str) for v in c) for c in self._turned()]
-        ends = {group[-1] for group in self._groups()}
-        upper = [self.upper.get(name, "") for name in self.columns]
-        return Layout(self.caption, list(self.columns), cells, numeric, ends, upper)
+    # --- what the renderings share ---------------------------------------------------------------
 
-    def _turned(self) -> list[list[Value]]:
-        """The values of each column."""
-        return [[row[j] for row in self.rows] for j in range(len(self.columns))]
+    def _texts(
+        self, escaped: Callable[[str], str], before: str = "", after: str = ""
+    ) -> list[list[str]]:
+        """Every cell as escaped text, with marks around the best."""
+        texts = [[escaped(self._text(value)) for value in row] for row in self.rows]
+        for i, j in self._best():
+            texts[i][j] = f"{before}{texts[i][j]}{after}"
+        return texts
 
     def _text(self, value: Value) -> str:
         if value is None:
@@ -182,28 +245,43 @@ class Table:
             return self._text(float(value.mean)) + (f" ({' to '.join(ends)})" if ends else "")
         return f"{value:z.{self.digits}f}" if isinstance(value, float) else str(value)
 
+    def _heads(self) -> list[str]:
+        """The heading above each column, or ""."""
+        return [self.upper.get(name, "") for name in self.columns]
+
+    def _lower(self) -> list[str]:
+        """The columns' names without the headings above them."""
+        return [name.removeprefix(self.upper.get(name, "")).strip() for name in self.columns]
+
+    def _numeric(self) -> list[bool]:
+        """The columns that are set flush right."""
+        columns = [[row[j] for row in self.rows] for j in range(len(self.columns))]
+        return [bool(c) and not any(isinstance(v, str) for v in c) for c in columns]
+
     def _groups(self) -> list[list[int]]:
         """The numbers of the rows in each group; all of them without groups."""
         column = None if self.group is None else list(self.columns).index(self.group)
         names = [None if column is None else row[column] for row in self.rows]
         return [list(rows) for _, rows in groupby(range(len(names)), names.__getitem__)]
 
+    def _ends(self) -> set[int]:
+        """The rows after which another group follows."""
+        return {rows[-1] for rows in self._groups()[:-1]}
+
     def _best(self) -> set[tuple[int, int]]:
         """(row, column) of the values that are the best of their column, within their group."""
         found: set[tuple[int, int]] = set()
-        for rows, (name, direction) in product(self._groups(), self.best.items()):
-            column = list(self.columns).index(name)
-            ranked = [at for at in rows if at not in self.unranked]
+        for rows, (column, name) in product(self._groups(), enumerate(self.columns)):
+            ranked = [at for at in rows if name in self.best and at not in self.unranked]
             numbers = {at: _number(self.rows[at][column]) for at in ranked}
             known = {at: round(n, self.digits) for at, n in numbers.items() if n is not None}
-            top = (max if direction == "max" else min)(known.values(), default=None)
+            top = (max if self.best.get(name) == "max" else min)(known.values(), default=None)
             found |= {(at, column) for at, number in known.items() if number == top}
         return found
 
 
-def draw(table: Table, console: "Console") -> None:
-    """Print a table with as many columns as there is room for; a long one without rich, which
-    would take seconds."""
+def show(table: Table, console: "Console") -> None:
+    """Print a table with as many columns as there is room for."""
     parts, gone = fitted(table, console)
     bold = ("\033[1m", "\033[0m") if console.is_terminal else ("", "")
     for part in parts:
@@ -227,11 +305,8 @@ def fitted(table: Table, console: "Console") -> tuple[list[Table], list[str]]:
             return max(map(len, part.to_text().splitlines()))
         return Measurement.get(console, endless, part.to_rich()).maximum
 
-    def fits(parts: list[Table]) -> bool:
-        return all(width(part) <= console.width for part in parts)
-
     parts, gone, steps = [table], list[str](), list(table.spare)
-    while steps and not fits(parts):
+    while steps and any(width(part) > console.width for part in parts):
         step = steps.pop(0)
         if table.group in step:
             parts = [part for whole in parts for part in whole.split()]
@@ -240,20 +315,9 @@ def fitted(table: Table, console: "Console") -> tuple[list[Table], list[str]]:
     return parts, gone
 
 
-def _parts(value: Value) -> tuple[str | float | None, ...]:
-    """Mean, std, low and high."""
-    if isinstance(value, Interval):
-        return value.mean, None, value.low, value.high
-    if isinstance(value, Spread):
-        return value.mean, value.std, None, None
-    return value, None, None, None
-
-
 def _json(value: Value) -> Any:
-    if isinstance(value, Spread):
-        return {"mean": _json(value.mean), "std": _json(value.std)}
-    if isinstance(value, Interval):
-        return {"mean": _json(value.mean), "low": _json(value.low), "high": _json(value.high)}
+    if isinstance(value, Spread | Interval):
+        return {name: _json(part) for name, part in asdict(value).items()}
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -262,3 +326,25 @@ def _number(value: Value) -> float | None:
     if number is None or isinstance(number, str) or math.isnan(number):
         return None
     return float(number)
+
+
+def _plain(text: str) -> str:
+    """On one line, and no formula: a name that a spreadsheet would evaluate gets a ' before it."""
+    line = re.sub(r"[\r\n]+", " ", text)  # csv leaves a CR unquoted, and readers start a row there
+    return f"'{line}" if re.match(r"\s*([=+@]|-(?![\d.]|$))", line) else line
+
+
+def _markdown(text: str) -> str:
+    """Escaped; an underscore inside a word needs no escape, at its edge it would start emphasis."""
+    escaped = re.sub(r"([\\|*`<\[\]~])", r"\\\1", _one_line(text))
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", escaped)
+
+
+def _latex(text: str) -> str:
+    """Escaped; a minus before a number is set as one, and hyphens do not join to a dash."""
+    escaped = "".join(LATEX.get(character, character) for character in _one_line(text))
+    return re.sub(r"(?<!\S)-(?=\d)", "$-$", escaped.replace("--", "-{}-"))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from ..errors import ConfigError, unknown
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
-from .naming import MEMORY, is_bound, option_name, option_words, setting_words, telling, title
+from . import variants
 from .statistics import paired
 from .summaries import BEST, BUDGETS, caption, counted, located, remarks, spread
 from .tables import Best, Interval, Table, Value
-from .variants import Comparison, Fields, Variant, matching, ranks, spelled
+from .variants import Comparison, Fields, Variant, matching, ranks, setting_words, telling
 
 EQUAL = 0.05  # costs that differ by no more than this share count as equal
 SHOWN = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
@@ -38,8 +38,7 @@ class Spender:
 
     @property
     def accuracy(self) -> float:
-        found = self.variant.summary("class_il", "faa")
-        return found.mean if found else 0.0
+        return float(self.variant.fact("class_il.faa") or 0.0)
 
 
 @dataclass(frozen=True)
@@ -90,30 +89,30 @@ def _comparable(comparison: Comparison, measure: str) -> Iterator[tuple[str, lis
         if variant.summary("cost", measure) is not None:
             fixed = tuple(pair for pair in variant.block if not _spent_by(pair[0], measure))
             blocks.setdefault(fixed, []).append(variant)
-    told = telling([dict(fixed) for fixed in blocks], (name for b in blocks for name, _ in b))
-    for fixed, variants in sorted(blocks.items(), key=lambda item: ranks(item[0])):
-        rows = [dict(variant.block) for variant in variants]
-        free = telling(rows, (n for row in rows for n in row if _spent_by(n, measure)))
-        costs = _costs(variants, measure)
+    told = telling(map(dict, blocks))
+    for fixed, members in sorted(blocks.items(), key=lambda item: ranks(item[0])):
+        rows = [{n: v for n, v in a.block if _spent_by(n, measure)} for a in members]
+        free = telling(rows)
+        costs = _costs(members, measure)
         yield (
             setting_words(dict(fixed), told),
             [
                 Spender(variant, cost, setting_words(row, free))
-                for variant, cost, row in zip(variants, costs, rows, strict=True)
+                for variant, cost, row in zip(members, costs, rows, strict=True)
             ],
         )
 
 
 def _spent_by(field: str, measure: str) -> bool:
-    return field.startswith("training.") or (measure == "bytes" and field == MEMORY)
+    return field.startswith("training.") or (measure == "bytes" and field == variants.MEMORY)
 
 
-def _costs(variants: Sequence[Variant], measure: str) -> list[float]:
+def _costs(members: Sequence[Variant], measure: str) -> list[float]:
     """What the variants cost; compute relative to fine-tuning with the cheapest training."""
-    costs = [variant.mean("cost", measure) for variant in variants]
+    costs = [float(variant.fact(f"cost.{measure}") or 0.0) for variant in members]
     if measure != "compute":
         return costs
-    images = [variant.mean("cost", "images") for variant in variants]
+    images = [float(variant.fact("cost.images") or 0.0) for variant in members]
     unit = min(all_ / times for all_, times in zip(images, costs, strict=True))
     return [all_ / unit for all_ in images]
 
@@ -147,7 +146,7 @@ def _table(comparison: Comparison, groups: Sequence[Group], measure: str) -> Tab
     rows, bounds = list[list[Value]](), list[int]()
     for group in groups:
         for one in sorted(group.spenders, key=lambda spender: -spender.accuracy):
-            bounds += [len(rows)] if is_bound(one.variant.method) else []
+            bounds += [len(rows)] if variants.is_bound(one.variant.method) else []
             found = [spread(one.variant.summary(*metric)) for metric in SHOWN.values()]
             gap = [_gap(one, group.rival)] if rivals else []
             head: list[Value] = [_budget(group, measure), one.title, len(one.variant.runs)]
@@ -223,18 +222,19 @@ class Curve:
 
     @property
     def label(self) -> str:
-        return f"{self.method} ({spelled(self.options)})" if self.options else self.method
+        return f"{self.method} ({variants.spelled(self.options)})" if self.options else self.method
 
     @property
     def title(self) -> str:
-        """'ER + BFP + BFP init=identity', for people."""
-        words = option_words(self.method, dict(self.options), [name for name, _ in self.options])
-        return ", ".join(filter(None, [title(self.method), words]))
+        """'ER + BFP, BFP init=identity', for people."""
+        return variants.option_title(
+            self.method, dict(self.options), [name for name, _ in self.options]
+        )
 
     @property
     def weight(self) -> str:
         """The symbol or name of the weight: γ."""
-        return option_name(self.method, self.field)
+        return variants.option_name(self.method, self.field)
 
     @property
     def place(self) -> str:

@@ -1,36 +1,41 @@
-"""Runs sorted into variants of an experiment, and the variants compared pair by pair.
+"""Runs sorted into variants of an experiment, what these are called, and compared pair by pair.
 
 Runs that differ in nothing but the seed, or the seed of a shuffled class order, form a `Variant`.
 Variants whose shared fields (scenario, memory, training ...) are equal form a block, in which they
 are compared. Options of a method or an add-on, such as bfp.weight, make two variants in one block.
-A field that differs only between methods, like a learning rate that each suggests, goes with the
-method and is reported.
+A field that differs only between methods, like a learning rate that each suggests, makes no block
+and is reported. A title ("DER++ + BFP, γ=0.5") says no more than is needed to tell it from others.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from ..errors import ConfigError, unknown
-from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
-from ..settings.layers import NO_NUMBERS, decides
-from ..storage.store import Record, Value
-from .naming import DATA, data_title, setting_words, telling, variant_titles
-from .naming import Fields as Fields
-from .naming import shown as shown
+from ..learning.metrics import PROTOCOLS, REPORTED
+from ..settings.catalogue import SCENARIOS
+from ..settings.catalogue import title as title
+from ..settings.layers import NO_NUMBERS, SHORT, decides
+from ..storage.store import Record, Value, check_names, full_name
 from .statistics import Paired, Summary, mean, paired, summarise
 
 SECTIONS = ("scenario", "net", "training", "memory", "evaluation", "compute", "data")
 # Fields that never tell variants apart: no number depends on them, or they identify a run within.
-IGNORED = NO_NUMBERS | {
-    "name", "key", "status", "progress", "origin", "seed", "method", "scenario.order_seed",
-    "scenario.subset_seed",
-}  # fmt: skip
-
+IDENTITY = ("scenario.order_seed", "seed", "scenario.subset_seed")  # of a run in its variant
+IGNORED = NO_NUMBERS | {"name", "key", "status", "progress", "origin", "method", *IDENTITY}
 MEASURED = {*PROTOCOLS, "cost"}  # sections of what a run gave and cost, not of its settings
+OWN = ("folder", "table", "arrays", "huggingface", "code")  # scenarios that say nothing of the data
+DATA, MEMORY = "scenario.name", "memory.size"  # DATA stands for the data set, by its title
+# What a reader looks for first; the digest of the data only where nothing else tells.
+FIRST = (DATA, MEMORY, "net.name", "net.width", "training.lr", "training.epochs")
+SHORT_OF = {full: short for short, full in SHORT.items()}
+SYMBOLS = {"ser": "β", "star": "λ"}  # of terms' weights, where a paper has not BFP's γ
 
+Fields = tuple[tuple[str, Value], ...]
 Values = dict[str, Value]
 
 
@@ -42,9 +47,8 @@ class Member(NamedTuple):
     subset: int = 0  # the seed that chose the images, where not all are used
 
     def __str__(self) -> str:
-        order = [] if self.order is None else [f"order {self.order}"]
-        subset = [f"images {self.subset}"] if self.subset not in (0, self.seed) else []
-        more = [*order, *subset]
+        more = [] if self.order is None else [f"order {self.order}"]
+        more += [f"images {self.subset}"] if self.subset not in (0, self.seed) else []
         return f"{self.seed} ({', '.join(more)})" if more else str(self.seed)
 
 
@@ -65,23 +69,25 @@ class Variant:
         return f"{self.method} ({spelled(self.options)})" if self.options else self.method
 
     @property
-    def by_name(self) -> bool:
-        """Whether the title is the name that the user gave, which may not name the method."""
-        return {run.given_name for run in self.runs.values()} == {self.title}
+    def given_name(self) -> str | None:
+        """The name that the user gave all its runs."""
+        names = {run.given_name for run in self.runs.values()}
+        return names.pop() if len(names) == 1 else None
 
     @property
     def data(self) -> Fields:
         """What identifies the data set."""
-        facts = next(iter(self.runs.values())).facts
-        return tuple((name, facts.get(name)) for name in ("scenario.name", "data"))
+        return tuple((name, self.fact(name)) for name in (DATA, "data"))
+
+    def fact(self, field: str) -> Value:
+        """A setting, which all its runs share; the mean of what was measured."""
+        section, _, metric = field.partition(".")
+        values = list(self.values(section, metric).values() if section in MEASURED else ())
+        return mean(values) if values else next(iter(self.runs.values())).facts.get(field)
 
     def values(self, protocol: str, metric: str) -> dict[Member, float]:
         found = {member: run.facts.get(f"{protocol}.{metric}") for member, run in self.runs.items()}
         return {member: float(v) for member, v in found.items() if v is not None}
-
-    def mean(self, protocol: str, metric: str) -> float:
-        """Of a metric that is known."""
-        return mean(list(self.values(protocol, metric).values()))
 
     def summary(self, protocol: str, metric: str) -> Summary | None:
         """None where the metric is undefined, like FF of joint training."""
@@ -100,15 +106,6 @@ class Estimate:
     against: Variant | None = None
     pairs: Paired | None = None  # of this variant's values minus the other's
 
-    @property
-    def score(self) -> tuple[int, int, int] | None:
-        """Pairs in which the variant is better, worse, equal: less forgetting is better."""
-        if self.pairs is None:
-            return None
-        higher, lower, same = self.pairs.wins, self.pairs.losses, self.pairs.ties
-        less_is_better = METRICS[self.metric].better == "min"
-        return (lower, higher, same) if less_is_better else (higher, lower, same)
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -121,10 +118,13 @@ class Comparison:
     repeated: Sequence[str]  # runs that are in their variant already
 
 
-def compare(records: Iterable[Record], against: str | None = None) -> Comparison:
+def compare(
+    records: Iterable[Record], against: str | None = None, sort: str | None = None
+) -> Comparison:
     """Sort finished runs into variants and pair each with `against`, a method's name.
 
     Without a name, a method with added terms (derpp+bfp) is paired with the method alone (derpp).
+    Within a block, variants are in the order of their methods, or of `sort`: '-faa'.
     """
     given = list({record.folder: record for record in records}.values())
     done = [record for record in given if record.finished]
@@ -134,7 +134,7 @@ def compare(records: Iterable[Record], against: str | None = None) -> Comparison
     if against is not None and against not in methods:
         raise ConfigError(unknown("method among these runs", against, methods))
     common, differing, options, by_method = _sorted_fields(done)
-    variants = named(_variants(done, differing, options))
+    variants = named(_sorted(_variants(done, differing, options), sort, done))
     estimates = [_estimates(variant, _rival(variant, variants, against)) for variant in variants]
     left_out = [record.name for record in given if not record.finished]
     counted = {record.folder for variant in variants for record in variant.runs.values()}
@@ -142,62 +142,23 @@ def compare(records: Iterable[Record], against: str | None = None) -> Comparison
     return Comparison(variants, estimates, common, differing, by_method, left_out, repeated)
 
 
-def named(variants: Sequence[Variant], by_data: bool = True) -> list[Variant]:
-    """The variants with titles and places that tell them from each other, perhaps by their data."""
-    called = data_names(variants)
-    blocks = {
-        variant.block: dict(variant.block) | ({DATA: called[variant.data]} if by_data else {})
-        for variant in variants
-    }
-    rows = list(blocks.values())
-    told = telling(rows, (name for row in rows for name in row))
-    titles = variant_titles(
-        [(variant.method, variant.options, _given_name(variant)) for variant in variants]
-    )
-    return [
-        replace(variant, title=title, place=setting_words(blocks[variant.block], told))
-        for variant, title in zip(variants, titles, strict=True)
-    ]
-
-
-def data_names(variants: Sequence[Variant]) -> dict[Fields, str]:
-    """The title of each data set, from the first of its runs that has a name for it."""
-    runs = [(variant.data, run.facts) for variant in variants for run in variant.runs.values()]
-    runs.sort(key=lambda pair: not pair[1].get("scenario.data_name"))
-    return {data: data_title(facts) for data, facts in reversed(runs)}
-
-
-def _given_name(variant: Variant) -> str | None:
-    """The name that the user gave all runs of the variant."""
-    names = {run.given_name for run in variant.runs.values()}
-    return names.pop() if len(names) == 1 else None
-
-
-def pooled(variants: Iterable[Variant]) -> bool:
-    """Whether a variant spans several class orders."""
-    return any(len({member.order for member in variant.runs}) > 1 for variant in variants)
-
-
 def matching(
     variants: Iterable[Variant], block: Fields, method: str, options: Fields
 ) -> Variant | None:
     """The variant of a method that agrees with the options both have, if there is exactly one."""
     mine = dict(options)
-    alike = [variant for variant in variants if variant.method == method and variant.block == block]
-    found = [
-        variant for variant in alike if all(mine.get(name, v) == v for name, v in variant.options)
-    ]
+    alike = [other for other in variants if (other.method, other.block) == (method, block)]
+    found = [a for a in alike if all(mine.get(name, v) == v for name, v in a.options)]
     return found[0] if len(found) == 1 else None
 
 
-def spelled(fields: Fields) -> str:
-    """'memory=200, bfp.weight=3'."""
-    usual = {"memory.size": "memory=", "scenario.name": "", "net.name": "net="}
-    return ", ".join(usual.get(name, f"{name}=") + shown(value) for name, value in fields)
+def ranks(fields: Fields) -> list[Any]:
+    """A sort key: numbers before text, and what is missing first."""
+    return [(name, isinstance(v, str), -math.inf if v is None else v) for name, v in fields]
 
 
 def _sorted_fields(done: list[Record]) -> tuple[Values, list[str], list[str], dict[str, Values]]:
-    """Fields that all runs share, that make blocks or variants, and that go with the method."""
+    """Fields that all runs share, that make blocks or variants, and that differ by method."""
     methods: dict[str, list[Record]] = {}
     for record in done:
         methods.setdefault(str(record.facts["method"]), []).append(record)
@@ -227,26 +188,27 @@ def _telling_fields(done: list[Record]) -> Iterator[str]:
 
 
 def _variants(done: Sequence[Record], differing: list[str], options: list[str]) -> list[Variant]:
-    """The variants, ordered by block (scenario, memory ...) and, within a block, by method."""
     found: dict[tuple[Fields, str, Fields], dict[Member, Record]] = {}
     for record in done:
-        block = tuple((name, record.facts.get(name)) for name in differing)
-        own = tuple((n, record.facts[n]) for n in options if record.facts.get(n) is not None)
-        runs = found.setdefault((block, str(record.facts["method"]), own), {})
-        runs.setdefault(_member(record), record)
-    variants = [Variant(block, method, own, runs) for (block, method, own), runs in found.items()]
-    return sorted(variants, key=lambda a: (ranks(a.block), a.method.split("+"), ranks(a.options)))
+        facts = record.facts
+        block = tuple((name, facts.get(name)) for name in differing)
+        own = tuple((name, facts[name]) for name in options if facts.get(name) is not None)
+        order, seed, subset = (int(str(facts.get(name) or 0)) for name in IDENTITY)
+        shuffled = facts.get("scenario.order") == "shuffled"
+        runs = found.setdefault((block, str(facts["method"]), own), {})
+        runs.setdefault(Member(order if shuffled else None, seed, subset), record)
+    return [Variant(block, method, own, runs) for (block, method, own), runs in found.items()]
 
 
-def _member(record: Record) -> Member:
-    order, seed = (int(str(record.facts.get(n) or 0)) for n in ("scenario.order_seed", "seed"))
-    subset = int(record.facts.get("scenario.subset_seed") or 0)
-    return Member(order if record.facts.get("scenario.order") == "shuffled" else None, seed, subset)
-
-
-def ranks(fields: Fields) -> list[Any]:
-    """A sort key: numbers before text, and what is missing first."""
-    return [(name, isinstance(v, str), -math.inf if v is None else v) for name, v in fields]
+def _sorted(variants: Sequence[Variant], sort: str | None, done: list[Record]) -> list[Variant]:
+    """By block (scenario, memory ...) and, within a block, as asked for, or by method."""
+    found = sorted(variants, key=lambda a: (a.method.split("+"), ranks(a.options)))
+    for word in reversed(sort.split(",") if sort is not None else []):
+        field = full_name(word.strip().removeprefix("-"))
+        check_names([field], done)
+        values = {id(a): ranks(((field, a.fact(field)),)) for a in found}
+        found.sort(key=lambda a: values[id(a)], reverse=word.strip().startswith("-"))
+    return sorted(found, key=lambda a: ranks(a.block))
 
 
 def _rival(variant: Variant, variants: Sequence[Variant], against: str | None) -> Variant | None:
@@ -260,11 +222,125 @@ def _estimates(variant: Variant, rival: Variant | None) -> list[Estimate]:
     found = []
     for protocol, metric in product(PROTOCOLS, REPORTED):
         one = Estimate(variant, protocol, metric, variant.summary(protocol, metric))
-        mine, theirs = (
-            variant.values(protocol, metric),
-            rival.values(protocol, metric) if rival else {},
-        )
+        mine, theirs = (side.values(protocol, metric) if side else {} for side in (variant, rival))
         if mine.keys() & theirs.keys():
             one = replace(one, against=rival, pairs=paired(mine, theirs))
         found.append(one)
     return found
+
+
+# --- what they are called ------------------------------------------------------------------------
+
+
+def is_bound(method: str) -> bool:
+    """Whether it is trained on all data at once: an upper bound and no competitor."""
+    return method.partition("+")[0] == "jt"
+
+
+def named(variants: Sequence[Variant], by_data: bool = True) -> list[Variant]:
+    """The variants with titles and places that tell them from each other, perhaps by their data."""
+    data, methods = data_names(variants), dict[str, list[Values]]()
+    blocks: dict[Fields, Values] = {}
+    owners: dict[str | None, set[tuple[str, Fields]]] = {}
+    for a in variants:
+        methods.setdefault(a.method, []).append(dict(a.options))
+        owners.setdefault(a.given_name, set()).add((a.method, a.options))
+        blocks[a.block] = dict(a.block) | ({DATA: data[a.data]} if by_data else {})
+    told, differ = telling(blocks.values()), {m: telling(rows) for m, rows in methods.items()}
+    plain = [option_title(a.method, dict(a.options), differ[a.method]) for a in variants]
+    own = {name for name, of in owners.items() if name and len(of) == 1 and name not in plain}
+    titles = [a.given_name or "" for a in variants]
+    titles = [name if name in own else label for name, label in zip(titles, plain, strict=True)]
+    return [
+        replace(a, title=called, place=setting_words(blocks[a.block], told))
+        for a, called in zip(variants, titles, strict=True)
+    ]
+
+
+def data_names(variants: Sequence[Variant]) -> dict[Fields, str]:
+    """The title of each data set, from the first of its runs that has a name for it."""
+    runs = [(variant.data, run.facts) for variant in variants for run in variant.runs.values()]
+    runs.sort(key=lambda pair: not pair[1].get("scenario.data_name"))
+    return {data: data_title(facts) for data, facts in reversed(runs)}
+
+
+def data_title(facts: Mapping[str, object], titled: bool = True) -> str:
+    """The data's name, if the user gave it one, else that of own data's file or of the scenario."""
+    name, place = facts.get(DATA), facts.get("scenario.data")
+    if given := facts.get("scenario.data_name"):
+        return str(given)
+    if name in OWN and place:
+        return PurePath(str(place)).name or str(name)
+    return SCENARIOS[str(name)].title if titled and name in SCENARIOS else str(name or "")
+
+
+def telling(rows: Iterable[Mapping[str, Value]]) -> list[str]:
+    """As few of the fields as tell the rows apart as well as all of them do, the first first."""
+    rows = list(rows)
+    names = list(dict.fromkeys([*FIRST, *(name for row in rows for name in row if name != "data")]))
+
+    def apart(some: Sequence[str]) -> int:
+        return len({tuple(row.get(name) for name in some) for row in rows})
+
+    kept: list[str] = []
+    for name in (*names, "data"):
+        if apart([*kept, name]) > apart(kept):
+            kept.append(name)
+    for name in reversed(kept[:-1]):
+        fewer = [other for other in kept if other != name]
+        kept = fewer if apart(fewer) == apart(kept) else kept
+    return kept
+
+
+def shown(value: Value) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "-" if value is None else str(value)
+
+
+def spelled(fields: Fields) -> str:
+    """'memory=200, bfp.weight=3'."""
+    usual = {MEMORY: "memory=", DATA: "", "net.name": "net="}
+    return ", ".join(usual.get(name, f"{name}=") + shown(value) for name, value in fields)
+
+
+def short_names(fields: Sequence[str]) -> dict[str, str]:
+    """'training.lr' -> 'lr', 'training.schedule.milestones' -> 'milestones', if that is unique."""
+    found = {field: SHORT_OF.get(field, field.rpartition(".")[2]) for field in fields}
+    count = Counter(found.values())
+    return {field: name if count[name] == 1 else field for field, name in found.items()}
+
+
+def setting_words(row: Mapping[str, Value], told: Sequence[str]) -> str:
+    """'Split CIFAR-10, memory=200'."""
+    words = []
+    for field, name in short_names(told).items():
+        value = row.get(field)
+        if field == "data":
+            words.append(f"data {shown(value)[:6]}")
+        elif field == MEMORY and value == 0:
+            words.append("no memory")
+        elif value is None:  # an option that not all of them have, or that is at its default
+            words.append(f"default {name}")
+        else:
+            words.append(shown(value) if field in (DATA, "net.name") else f"{name}={shown(value)}")
+    return ", ".join(words)
+
+
+def option_title(method: str, row: Mapping[str, Value], told: Sequence[str]) -> str:
+    """'DER++ + BFP, γ=0.5, BFP lr=0.1'."""
+    known = [field for field in told if row.get(field) is not None]
+    words = [f"{option_name(method, field)}={shown(row[field])}" for field in known]
+    return ", ".join([title(method), *words])
+
+
+def option_name(method: str, field: str) -> str:
+    """The weight of a method's only added term is called as in its paper: γ."""
+    part, _, option = field.partition(".")
+    base, *terms = method.split("+")
+    if part == base:
+        return option
+    if option == "weight":
+        symbol = SYMBOLS.get(part, "γ")
+        return symbol if len(terms) == 1 else f"{title(part)} {symbol}"
+    return f"{title(part)} {option}"

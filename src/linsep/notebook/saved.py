@@ -1,9 +1,14 @@
-"""One run in its folder: its settings and results, its net, its predictions."""
+"""One run in its folder: its settings and results, its net, its predictions; and what notebooks
+display: tables and pictures as HTML, in which all text is escaped and nothing is executed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from html import escape
+from importlib.util import find_spec
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +23,6 @@ from ..optional import needed
 from ..settings.config import Config, from_settings
 from ..storage.folder import RunFolder
 from ..storage.store import Record, open_record
-from . import display
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
 Matrix = NDArray[np.float64]
 MOST_TASKS = 20  # whose accuracies a notebook shows
+INCHES = (6.4, 3.6)  # of a picture
 
 
 def load(
@@ -168,8 +173,18 @@ class SavedRun:
         return tuple(tuple(names[c] for c in group) for group in self._recorded("groups"))
 
     def plot(self, protocol: str = "class_il", axes: Any = None) -> Any:
-        """Draw the accuracy on each task after each task; return matplotlib's axes."""
-        return display.one_run(self._matrix(protocol), f"{self.name}, {PROTOCOLS[protocol]}", axes)
+        """Draw the accuracy on each task after each task, and the average over the tasks so far;
+        return matplotlib's axes."""
+        matrix, axes = self._matrix(protocol), new_axes(axes)
+        moments = np.arange(1, len(matrix) + 1)
+        for task, column in enumerate(100 * matrix.T):
+            known = ~np.isnan(column)
+            label = f"task {task + 1}"
+            axes.plot(moments[known], column[known], marker=".", alpha=0.5, label=label)
+        means = [(t + 1, 100 * row[: t + 1].mean()) for t, row in enumerate(matrix)]
+        seen = [(t, mean) for t, mean in means if not np.isnan(mean)]
+        axes.plot(*zip(*seen, strict=True), color="black", linewidth=2, marker="o", label="average")
+        return labelled(axes, f"{self.name}, {PROTOCOLS[protocol]}")
 
     # --- the net ---------------------------------------------------------------------------------
 
@@ -252,33 +267,72 @@ class SavedRun:
     def __repr__(self) -> str:
         if not self.finished:
             return f"SavedRun({self.name!r}, {self.record['status']}: {self.record['progress']})"
-        found = ", ".join(f"{METRICS[m].title} {_two(self.record[m])}" for m in REPORTED)
-        return f"SavedRun({self.name!r}, {found})"
+        numbers = self.metrics["class_il"]
+        found = (f"{METRICS[m].title} {_text(numbers[m])}" for m in REPORTED)
+        return f"SavedRun({self.name!r}, {', '.join(found)})"
 
     def _repr_html_(self) -> str:
         if not self.finished:
-            return display.block(repr(self), [])
-        titles = [METRICS[name].title for name in REPORTED]
+            return as_html(repr(self), [])
         rows: list[list[Value]] = [
             [spelled, *(self.metrics[protocol][name] for name in REPORTED)]
             for protocol, spelled in PROTOCOLS.items()
         ]
-        tables, image = [Table(["in %", *titles], rows)], ""
+        tables, image = [Table(["in %", *(METRICS[name].title for name in REPORTED)], rows)], ""
         if len(self.results.get("groups", ())) in range(1, MOST_TASKS + 1):
-            tables.append(self._accuracy_table())
-            image = display.picture(
-                lambda axes: self.plot(axes=axes), "Accuracy on each task after each task"
-            )
-        return display.block(self.name, tables, image=image)
-
-    def _accuracy_table(self) -> Table:
-        rows: list[list[Value]] = [
-            [f"after task {t}", *(None if np.isnan(v) else 100 * float(v) for v in row)]
-            for t, row in enumerate(self.accuracy, start=1)
-        ]
-        columns = ["Class-IL accuracy, %", *(f"on task {t + 1}" for t in range(len(rows)))]
-        return Table(columns, rows, digits=1)
+            percent = [[None if np.isnan(v) else 100 * float(v) for v in r] for r in self.accuracy]
+            body = [[f"after task {t}", *row] for t, row in enumerate(percent, start=1)]
+            columns = ["Class-IL accuracy, %", *(f"on task {t + 1}" for t in range(len(body)))]
+            tables.append(Table(columns, body, digits=1))
+            alternative = "Accuracy on each task after each task"
+            image = picture(lambda axes: self.plot(axes=axes), alternative)
+        return as_html(self.name, tables, image=image)
 
 
-def _two(value: object) -> str:
-    return f"{value:.2f}" if isinstance(value, float | int) else "-"
+def _text(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+# --- what notebooks display ----------------------------------------------------------------------
+
+
+def as_html(title: str, tables: Sequence[Table], notes: Sequence[str] = (), image: str = "") -> str:
+    """A title, tables one below another, a picture, and notes in small type."""
+    parts = [f"<p><b>{escape(title)}</b></p>"] if title else []
+    parts += [table.to_html() for table in tables]
+    parts += [image]
+    parts += [f"<p><small>{escape(note)}</small></p>" for note in notes]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def picture(draw: Callable[[Any], object], alternative: str) -> str:
+    """The lines that `draw` puts into matplotlib's axes, as an <img>; nothing without any."""
+    if find_spec("matplotlib") is None:
+        return ""
+    from matplotlib.figure import Figure  # not pyplot's, which a notebook would show once more
+
+    figure, content = Figure(figsize=INCHES, layout="constrained"), BytesIO()
+    axes = figure.subplots()
+    draw(axes)
+    if not axes.lines:
+        return ""
+    figure.savefig(content, format="png", dpi=100)
+    data = b64encode(content.getvalue()).decode("ascii")
+    return f'<p><img alt="{escape(alternative)}" src="data:image/png;base64,{data}"></p>'
+
+
+def new_axes(axes: Any) -> Any:
+    """Matplotlib's axes to draw in: those given, or of a new figure."""
+    if axes is not None:
+        return axes
+    return needed("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
+
+
+def labelled(axes: Any, title: str) -> Any:
+    axes.set_title(title)
+    axes.set_xlabel("tasks learned")
+    axes.set_ylabel("accuracy, %")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    if axes.lines:
+        axes.legend()
+    return axes

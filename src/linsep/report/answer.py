@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from ..compare.naming import is_bound, title
 from ..compare.statistics import EXACT_UP_TO, Summary, paired
-from ..compare.variants import Estimate, Variant
+from ..compare.variants import Estimate, Variant, is_bound, title
 from ..learning.metrics import METRICS, REPORTED
 from ..settings.catalogue import NETS, SCENARIOS
 from .canvas import clean

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..compare import statistics
-from ..compare.naming import is_bound
 from ..compare.tables import Table, Value
+from ..compare.variants import is_bound
 from ..learning.metrics import PROTOCOLS
 from ..settings.catalogue import ADDONS
 from . import lines

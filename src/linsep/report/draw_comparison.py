@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 
-from ..compare.naming import is_bound
 from ..compare.statistics import Summary
 from ..compare.tables import Table, Value
 from ..compare.tradeoffs import Curve, curve_table, frontier
-from ..compare.variants import Estimate, spelled
+from ..compare.variants import Estimate, is_bound, spelled
 from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
 from .answer import ENOUGH, interval, spread
 from .canvas import DIM, INK, PALETTE, Axes, Canvas, Figure, Look, Spot, clean, slug

@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 
 from ..analysis import ANALYSES
 from ..analysis.analyse import Content, stored
-from ..compare.naming import is_bound
 from ..compare.tables import Table
-from ..compare.variants import Comparison, Fields, Variant, compare, data_names, spelled
+from ..compare.variants import Comparison, Fields, Variant, compare, data_names, is_bound, spelled
 from ..errors import ConfigError, StateError
 from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record

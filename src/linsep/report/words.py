@@ -32,7 +32,7 @@ def differing(loaded: LoadedRuns) -> tuple[Table, set[tuple[int, int]]]:
     comparison = loaded.comparison
     names = list(dict.fromkeys([*comparison.differing, *comparison.by_method]))
     names += list(dict.fromkeys(n for variant in comparison.variants for n, _ in variant.options))
-    names += ["method"] * any(variant.by_name for variant in comparison.variants)
+    names += ["method"] * any(a.given_name == a.title for a in comparison.variants)
     names += ["tags"] * any(run.record.tags for run in loaded.runs)
     rows: list[list[Value]] = []
     for variant in comparison.variants:
