@@ -128,7 +128,8 @@ CLAIMS = (
         "The gain remains when BatchNorm's statistics are recalibrated before evaluation.",
         tuple(_gain(*pair, part="recalibrated") for pair in PAIRS),
         "Training is the same as in the main comparison; only the statistics for prediction are "
-        "averages over as many images of each class seen. The plain methods gain most from that.",
+        "averages over as many images of each class seen, measured without augmentation (linsep "
+        "now augments them as in training). The plain methods gain most from that.",
     ),
     Claim(
         "fd",

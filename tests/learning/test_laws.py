@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -29,28 +28,50 @@ def test_backward_law(law: Callable[[Method, WeightedTerm], None], base: str, ex
     law(assemble(base, {}), ADDONS[extra].recipe())
 
 
+RECALIBRATED = {"evaluation": {"batchnorm": "recalibrated"}}
+SHARED = {"memory": {"replay_batches": "shared"}}
+ADAMW = {"training": {"optimizer": "adamw", "lr": 1e-3}}
+HALF = {"train": ("block2", "head")}  # EWC and A-GEM look at gradients of all that learns
+STORED = {"target": "stored", "on": "replay"}
+
+
 @pytest.mark.parametrize(
-    ("name", "options"),
+    ("name", "options", "settings"),
     [
-        (
-            "derpp+bfp",
-            {"derpp": {"target": "previous_net", "first_task": False}, "bfp": {"on": "replay"}},
-        ),
-        ("derpp+bfp", {"derpp": {"distance": "squared"}, "bfp": {"on": "stream", "scale": "none"}}),
-        (
-            "derpp+bfp",
-            {"bfp": {"layers": ("block1", "features"), "init": "identity", "reset": False}},
-        ),
-        ("jt+bfp", {"jt": {"data": "seen"}}),
-        ("fdr+bfp", {"fdr": {"update": "two_steps"}}),
-        ("bic+bfp", {"bic": {"share": "one_over_tasks"}}),
-        ("ewc+fd", {"ewc": {"fisher_labels": "true", "fisher_rows": 5, "decay": 0.5}}),
+        ("derpp+bfp", {"derpp": {"target": "previous_net"}, "bfp": {"on": "replay"}}, {}),
+        ("derpp+bfp", {"derpp": {"distance": "squared", "first_task": False}}, SHARED),
+        ("derpp+bfp", {"bfp": {"layers": ("block1", "features"), "reset": False}}, {}),
+        ("derpp+bfp", {"bfp": {"every": 2, "on": "stream", "scale": "none"}}, {}),
+        ("derpp+bfp", {"bfp": {"target": "stored"}}, SHARED),
+        ("er+bfp", {"bfp": STORED | {"every": 3}}, {}),
+        ("jt+bfp", {"jt": {"data": "seen"}}, {}),
+        ("fdr+bfp", {"fdr": {"update": "two_steps"}}, {}),
+        ("bic+bfp", {"bic": {"share": "one_over_tasks"}}, ADAMW),
+        ("ewc+fd", {"ewc": {"fisher_labels": "true", "fisher_rows": 5, "decay": 0.5}}, HALF),
+        ("agem+bfp", {}, HALF),
+        ("er+star+wa", {}, {}),
+        ("derpp+ser+lode+refit", {}, {}),
+        ("lucir+refit", {}, {}),
+        ("er+ema", {}, {}),
+        ("er", {}, RECALIBRATED),
+        ("er+transport", {}, RECALIBRATED),
+        ("ft+bfp+transport", {"transport": {"map": "bfp"}, "bfp": {"cycle": True}}, {}),
+        ("ft+fd+bfp+transport", {"transport": {"map": "bfp"}}, {}),
+        ("lwf+transport", {"transport": {"map": "sdc"}}, {}),
+        ("ft+fd+transport", {"transport": {"map": "dpcr"}}, {}),
+        ("derpp+bfp+transport", {"transport": {"covariance": "class"}}, {}),
+        ("gdumb+transport", {"transport": {"covariance": "none"}}, {}),
+        ("lucir+transport", {"transport": {"map": "none", "prior": "counts"}}, {}),
     ],
 )
-def test_laws_hold_for_the_options(name: str, options: dict[str, dict[str, object]]) -> None:
-    method = assemble(name, options)
+def test_laws_hold_for_options_and_settings(
+    name: str, options: dict[str, dict[str, object]], settings: dict[str, Any]
+) -> None:
+    def toy(method: Method, seed: int = 0) -> Run:
+        return testing.toy_run(method, seed, **settings)
+
     for law in testing.LAWS:
-        law(method)
+        law(assemble(name, options), toy)
 
 
 @pytest.mark.parametrize("policy", ["balanced", "plain", "loss_aware"])
@@ -84,25 +105,6 @@ def test_a_shared_draw_is_one_batch_for_all_terms() -> None:
     assert list(run.learner.replay_batches(at, cursor)) == ["replay"]
 
 
-@pytest.mark.parametrize("name", ["er+bfp", "derpp", "derpp+bfp2"])
-def test_laws_hold_for_a_shared_draw(name: str) -> None:
-    shared = partial(testing.toy_run, memory={"replay_batches": "shared"})
-    for law in testing.LAWS:
-        law(assemble(name, {}), shared)
-    for backward_law in testing.BACKWARD_LAWS:
-        backward_law(assemble("derpp", {}), ADDONS["bfp"].recipe(), shared)
-
-
-@pytest.mark.parametrize("name", ["derpp+bfp", "ewc", "agem", "bic+bfp"])
-def test_laws_hold_for_adamw_and_for_frozen_modules(name: str) -> None:
-    """EWC and A-GEM look at gradients of all that learns; BiC trains a part of its head alone."""
-    adamw = partial(testing.toy_run, training={"optimizer": "adamw", "lr": 1e-3})
-    half = partial(testing.toy_run, train=("block2", "head"))
-    for law in (testing.is_deterministic, testing.resumes_exactly, testing.steps_purely):
-        law(assemble(name, {}), adamw)
-        law(assemble(name, {}), half)
-
-
 class Skipped(nn.Module):
     """Stochastic depth, by a function that no module's type tells of."""
 
@@ -119,13 +121,10 @@ def random_backbone() -> Backbone:
 @pytest.mark.parametrize(
     ("name", "evaluation"),
     [
-        ("ft", {}),
         ("derpp+bfp", {}),
         ("er+star+ema", {}),
-        ("fdr", {}),
         ("gdumb", {}),
         ("lucir+transport", {}),
-        ("ewc", {}),
         ("er", {"batchnorm": "recalibrated"}),
     ],
 )

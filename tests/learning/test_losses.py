@@ -55,19 +55,6 @@ def test_bfp_and_its_gradients_by_hand(scale: Scale) -> None:
 
 
 @pytest.mark.parametrize("scale", get_args(Scale))
-def test_feature_distillation_by_hand(scale: Scale) -> None:
-    """The same residuals with A = I, b = 0: L = 9, dL/dz_i = u_i / 2, nothing to learn."""
-    fd = BackwardProjection(2, "identity", scale=scale)
-    z = matrix((4, 0), (3, -1), grad=True)
-    loss = fd(z, matrix((1, -4), (-9, 4)))
-    loss.backward()
-    root = DIVISOR[scale]
-    assert_close(loss.detach(), torch.tensor(9 / root, dtype=F64))
-    assert_close(z.grad, matrix((3 / 10, 4 / 10), (6 / 13, -5 / 26)) / root)
-    assert not list(fd.parameters())
-
-
-@pytest.mark.parametrize("scale", get_args(Scale))
 def test_bfp2_and_its_gradients_by_hand(scale: Scale) -> None:
     """W1 = [1 -1; 1 1], c1 = (0, -4), W2 = [2 1; 0 1], c2 = (0, 1), ReLU between.
 
@@ -95,14 +82,6 @@ def test_bfp2_and_its_gradients_by_hand(scale: Scale) -> None:
     assert_close(c2, torch.tensor([99 / 130, 27 / 130], dtype=F64))
     assert z.grad is not None
     assert_close(z.grad * root, matrix((3 / 5, -3 / 5), (0, 0)))
-
-
-def test_the_scale_is_per_root_dimension_by_default() -> None:
-    """Rows at distance 6 in 9 dimensions: 6, or 6 / 3."""
-    z, old = torch.full((4, 9), 2.0), torch.zeros(4, 9)
-    assert float(feature_match(z, old)) == pytest.approx(2.0)
-    assert float(feature_match(z, old, "root_d")) == pytest.approx(2.0)
-    assert float(feature_match(z, old, "none")) == pytest.approx(6.0)
 
 
 def test_a_row_that_is_met_exactly_has_no_gradient() -> None:

@@ -78,30 +78,14 @@ def fits(found: Counter[frozenset[int]], expected: dict[frozenset[int], Fraction
 # --- which rows ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batches", [(6,), (1,) * 6, (4, 2)], ids=str)
+@pytest.mark.parametrize("batches", [(6,), (1,) * 6], ids=str)
 def test_every_set_of_rows_is_equally_likely_in_a_reservoir(batches: tuple[int, ...]) -> None:
     """Also if offered as one batch, in which a slot is written several times."""
     capacity, rows = 3, 6
-    found = kept(lambda: Reservoir(SHAPE, CLASSES, capacity), [0] * rows, batches, 1500)
+    found = kept(lambda: Reservoir(SHAPE, CLASSES, capacity), [0] * rows, batches, 600)
     share = Fraction(1, comb(rows, capacity))
     every = {frozenset(c): share for c in combinations(range(rows), capacity)}
     assert fits(found, every) > 1e-3
-
-
-def test_inclusion_is_uniform_over_a_long_stream() -> None:
-    """Each of 60 rows is kept with probability 10 / 60, by chi-square.
-
-    Counts of rows drawn without replacement: with p = B / N over R trials their covariance is
-    R p (1 - p) N / (N - 1) (I - 1 1^T / N), so that is what the squares are divided by.
-    """
-    total, capacity, trials = 60, 10, 1500
-    found = kept(lambda: Reservoir(SHAPE, CLASSES, capacity), [0] * total, [30, 30], trials)
-    counts = np.zeros(total)
-    for rows, times in found.items():
-        counts[list(rows)] += times
-    p = capacity / total
-    square = ((counts - trials * p) ** 2).sum() / (trials * p * (1 - p) * total / (total - 1))
-    assert 1e-3 < stats.chi2.sf(square, total - 1) < 1 - 1e-3
 
 
 def algorithm_2(
@@ -135,7 +119,7 @@ def test_a_balanced_reservoir_follows_algorithm_2(evict: Evict, batches: tuple[i
     labels, capacity = [2, 1, 1, 2, 0, 0, 1], 4
     expected = algorithm_2(labels, capacity, evict)
     found = kept(
-        lambda: BalancedReservoir(SHAPE, CLASSES, capacity, evict=evict), labels, batches, 2000
+        lambda: BalancedReservoir(SHAPE, CLASSES, capacity, evict=evict), labels, batches, 1000
     )
     assert fits(found, expected) > 1e-3
 
@@ -250,21 +234,6 @@ def test_image_label_and_logits_stay_together(kind: type[Reservoir], data: st.Da
     assert (memory.y[memory.size :] == -1).all()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_slot_named_twice_in_a_batch_keeps_the_later_row(kind: type[Reservoir]) -> None:
-    """A table of one row and a batch of three: row n is kept with probability 1 / 3 each."""
-    found = Counter[int]()
-    for trial in range(600):
-        memory = kind(SHAPE, CLASSES, 1, ("logits",))
-        offer(memory, [0, 1, 2], [3], np.random.default_rng(trial))
-        (row,) = numbers(memory)
-        assert int(memory.y[0]) == row
-        assert memory.logits is not None
-        assert float(memory.logits[0, 0]) == row
-        found[row] += 1
-    assert stats.chisquare([found[i] for i in range(3)]).pvalue > 1e-3
-
-
 def test_what_is_stored_is_a_copy() -> None:
     images, logits = rows_of([0, 1, 2])
     memory = Reservoir(SHAPE, CLASSES, 3, ("logits",))
@@ -318,16 +287,3 @@ def test_a_draw_has_no_row_twice_and_at_most_as_many_as_there_are(
     rows = memory.sample(n, np.random.default_rng(seed)).tolist()
     assert len(rows) == len(set(rows)) == min(n, offered, capacity)
     assert set(rows) <= set(range(len(memory)))
-
-
-def test_every_draw_of_two_rows_is_equally_likely() -> None:
-    memory = Reservoir(SHAPE, CLASSES, 8)
-    offer(memory, [0] * 5, [5], np.random.default_rng(0))
-    found = Counter(
-        frozenset(memory.sample(2, np.random.default_rng(t)).tolist()) for t in range(2000)
-    )
-    assert len(found) == comb(5, 2)
-    assert stats.chisquare(list(found.values())).pvalue > 1e-3
-
-
-# --- the cost of an insertion --------------------------------------------------------------------

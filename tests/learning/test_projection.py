@@ -64,28 +64,6 @@ def test_it_works_in_anyones_loop(kind: Kind) -> None:
     assert history[-1] < history[0]
 
 
-def test_the_optimiser_is_the_papers() -> None:
-    """SGD with rate 0.1 and momentum 0.9 (appendix), of all the map's parameters."""
-    bfp = BackwardProjection(3)
-    optimizer = bfp.optimizer()
-    assert isinstance(optimizer, torch.optim.SGD)
-    (group,) = optimizer.param_groups
-    assert (group["lr"], group["momentum"], group["weight_decay"]) == (0.1, 0.9, 0)
-    assert [id(p) for p in group["params"]] == [id(p) for p in bfp.parameters()]
-    other = bfp.optimizer(lr=0.5, momentum=0.0)
-    assert other is not None
-    assert other.param_groups[0]["lr"] == 0.5
-
-
-def test_it_is_affine_the_identity_or_two_layers() -> None:
-    z = torch.randn(2, 5, 3, generator=generator())
-    for kind in get_args(Kind):
-        p = keyed(lambda kind=kind: BackwardProjection(3, kind)).project
-        middle, ends = p((z[0] + z[1]) / 2), (p(z[0]) + p(z[1])) / 2
-        assert torch.allclose(middle, ends, atol=1e-6) == (kind != "mlp")
-        assert torch.equal(p(z[0]), z[0]) == (kind == "identity")
-
-
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
 @pytest.mark.parametrize("init", get_args(Init))
 def test_reset_forgets_what_was_learned_in_place(kind: Kind, init: Init) -> None:
@@ -194,17 +172,6 @@ def test_silent_in_the_first_task(kind: Kind, on: On) -> None:
     step = a_step(a_task(0), FakePass([0, 1], 1, before=False), FakePass([0], 2, before=False))
     assert term(step) is None
     assert not term.needs(a_task(0))
-
-
-def test_new_features_and_map_both_get_a_gradient() -> None:
-    """Equation 4 is minimised over psi and A."""
-    stream = FakePass(STREAM, 1)
-    term = keyed(lambda: BackwardFeatures(SPEC, on="stream"))
-    term(a_step(a_task(1), stream, None)).backward()
-    new = stream.out.taps["features"].grad
-    assert new is not None
-    assert new.any(1).all()
-    assert all(p.grad is not None and p.grad.any() for p in term.parameters())
 
 
 @pytest.mark.parametrize("kind", get_args(Kind))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from linsep import IncrementalClassifier, testing
 from linsep.learning.model import EvalNet
 from linsep.learning.run import Run, StepEnd, TaskEnd
-from linsep.methods import METHODS, assemble
+from linsep.methods import assemble
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import Net, cnn, mlp
 from linsep.prepare import prepare
@@ -78,7 +78,7 @@ def both(name: str, decay: float, **more: Any) -> tuple[Run, Run]:
     return plain, testing.toy_run(assemble(f"{name}+ema", {"ema": {"decay": decay}}))
 
 
-@pytest.mark.parametrize("name", ["derpp+bfp", "icarl", "gdumb", "bic"])
+@pytest.mark.parametrize("name", ["derpp+bfp", "gdumb"])
 def test_training_does_not_notice(name: str) -> None:
     plain, averaged = both(name, 0.9)
     for _, event in zip(plain, averaged, strict=True):
@@ -97,12 +97,6 @@ def test_the_average_of_a_run_is_that_of_its_steps() -> None:
             now, first = weights(run.learner.net), event.cursor == (0, 0, 0, 0)
             expected = now if first else 0.5 * expected + 0.5 * now
             torch.testing.assert_close(weights(run.learner.eval_net), expected)
-
-
-@pytest.mark.parametrize("name", [*METHODS, "derpp+bfp", "er+wa", "lucir+fd"])
-def test_laws_hold(name: str) -> None:
-    for law in testing.LAWS:
-        law(assemble(f"{name}+ema", {}))
 
 
 def test_what_is_kept_of_a_run_predicts_as_it_was_tested(tmp_path: Path) -> None:

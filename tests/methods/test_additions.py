@@ -26,7 +26,7 @@ from linsep.nets.heads import LinearHead
 from linsep.nets.net import Net, Output, Spec
 from linsep.testing import same, toy_run
 
-from .test_steps import LR, NEW, SEEN, Scene, agree, ce, said, scene, stepped
+from .test_steps import LR, NEW, SEEN, Scene, agree, ce, follows, said, scene, stepped
 from .test_steps import moved as descended
 
 # --- the laws, over all methods ------------------------------------------------------------------
@@ -39,24 +39,7 @@ def test_laws_hold_for_every_method_with_all_that_it_takes(base: str) -> None:
         law(method)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "er+ser",
-        "er+lode",
-        "er+star",
-        "er+wa",
-        "derpp+bfp+refit",
-        "lucir+refit",
-        "derpp+bfp+ser+lode",
-    ],
-)
-def test_laws_hold_for_each_alone(name: str) -> None:
-    for law in testing.LAWS:
-        law(assemble(name, {}))
-
-
-@pytest.mark.parametrize("base", ["er", "lwf", "icarl", "gdumb", "fdr", "agem"])
+@pytest.mark.parametrize("base", ["er", "lwf", "gdumb"])
 @pytest.mark.parametrize("law", testing.BACKWARD_LAWS, ids=lambda law: law.__name__)
 def test_ser_keeps_the_laws_of_backward_terms(law: Any, base: str) -> None:
     law(assemble(base, {}), ADDONS["ser"].recipe())
@@ -80,12 +63,9 @@ def test_star_of_weight_0_changes_nothing(base: str, on: str) -> None:
     ("name", "why"),
     [
         ("er_ace+lode", "splits a plain cross-entropy on the stream, and this method has none"),
-        ("lwf+lode", "splits a plain cross-entropy"),
-        ("icarl+lode", "splits a plain cross-entropy"),
         ("bic+lode", "splits a plain cross-entropy"),
         ("icarl+wa", "aligns a plain linear head, and this method predicts by another rule"),
         ("lucir+wa", "aligns a plain linear head"),
-        ("bic+wa", "aligns a plain linear head"),
         ("ft+refit", "fits a head to stored rows, and this method keeps none"),
         ("icarl+refit", "this sum has another rule already"),
         ("er+wa+refit", "this sum has another rule already"),
@@ -113,9 +93,7 @@ def test_ser() -> None:
         replay = ce(net(draw.x).logits, draw.y)
         return ce(logits, s.batch.y) + replay + 0.7 * ((logits - old) ** 2).sum() / old.numel()
 
-    expected = descended(s.net, loss)
-    stepped(s)
-    agree(s.run.learner.net, expected)
+    follows(s, loss)
 
 
 @pytest.mark.parametrize(("plain", "more"), [("derpp+bfp", 0), ("derpp", 1)])
@@ -158,9 +136,7 @@ def test_lode() -> None:
         between, within = lode_by_hand(net(s.batch.x).logits, s.batch.y, [2, 3, 4, 5], every)
         return 0.3 * between + 0.8 * within + ce(net(draw.x).logits, draw.y)  # 2 new, 2 old
 
-    expected = descended(s.net, loss)
-    assert stepped(s).keys() == {"lode_within", "lode_between", "replay_ce"}
-    agree(s.run.learner.net, expected)
+    assert follows(s, loss).keys() == {"lode_within", "lode_between", "replay_ce"}
 
 
 def test_lode_leaves_rows_of_old_classes_alone() -> None:
@@ -172,9 +148,7 @@ def test_lode_leaves_rows_of_old_classes_alone() -> None:
         between, within = lode_by_hand(net(s.batch.x).logits, s.batch.y, NEW, SEEN)
         return 0.1 * between + within
 
-    expected = descended(s.net, loss)
-    stepped(s)
-    agree(s.run.learner.net, expected)
+    follows(s, loss)
 
 
 @pytest.mark.parametrize("base", ["derpp", "gdumb"])
@@ -287,19 +261,6 @@ def test_a_layer_moves_by_the_radius_times_its_length() -> None:
         assert_close((w - weights[name]).norm(), length * weights[name].norm())
 
 
-def test_rows_that_are_wrong_do_not_matter_to_star() -> None:
-    s, _ = star_scene(radius=0.2, weight=1.0)
-    own, draw = s.draws["star"], s.draws["replay_ce"]
-    wrong = (copy.deepcopy(s.net).train()(own.x).logits.argmax(1) + 1) % 6
-
-    def loss(net: Net) -> Tensor:
-        return ce(net(s.batch.x).logits, s.batch.y) + ce(net(draw.x).logits, draw.y)
-
-    expected = descended(s.net, loss)
-    assert stepped(s, {**s.draws, "star": own._replace(y=wrong)})["star"] == 0
-    agree(s.run.learner.net, expected)
-
-
 # --- WA ------------------------------------------------------------------------------------------
 
 
@@ -335,7 +296,7 @@ def test_weight_alignment_by_hand() -> None:
     assert_close(rule(Output(head(z), z, {})), head(z))
 
 
-@pytest.mark.parametrize("base", ["derpp", "ewc", "gdumb"])
+@pytest.mark.parametrize("base", ["derpp", "gdumb"])
 def test_training_does_not_notice_weight_alignment(base: str) -> None:
     for _, aligned, task in unnoticed(base, "wa"):
         new = aligned.scenario.tasks[task].classes
@@ -393,7 +354,7 @@ def test_the_refitted_head_is_scikit_learn_s_on_standardised_features(c: float) 
     assert_close(new @ weight.T + bias, scores)
 
 
-@pytest.mark.parametrize("base", ["derpp", "bic", "gdumb"])
+@pytest.mark.parametrize("base", ["derpp", "bic"])
 def test_training_does_not_notice_a_refitted_head(base: str) -> None:
     for plain, fitted, task in unnoticed(base, "refit"):
         stored = fitted.learner.memory.images()

@@ -8,21 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from linsep.learning.exemplars import HeldOut
-from linsep.learning.run import Run, StepEnd
-from linsep.learning.terms import Step
+from linsep.learning.exemplars import HeldOut, herd
+from linsep.learning.run import StepEnd
+from linsep.learning.terms import Pass, Step
 from linsep.methods import assemble
-from linsep.nets.heads import CorrectedHead
+from linsep.nets.heads import CorrectedHead, CosineHead
+from linsep.settings import catalogue
 from linsep.settings.sections import Evaluation
 from linsep.testing import same, toy_run
 
-
-def until(run: Run, *cursor: int) -> Run:
-    """Run to where the next thing to do is the given one."""
-    for _ in run:
-        if run.cursor == cursor:
-            return run
-    raise AssertionError(f"the run never came to {cursor}")
+from .test_stages import until
 
 
 @pytest.mark.parametrize("base", ["icarl", "lucir", "bic"])
@@ -86,10 +81,12 @@ def test_the_authors_evaluate_bic_without_its_correction() -> None:
     assert not torch.equal(learner.predict(images)[:, :4], raw)
 
 
+AUTHORS = catalogue.PRESETS["authors"]["options"]
+
+
 def test_lucir_as_the_authors_ran_it() -> None:
-    """Every term fits the head, cross-entropy is among all classes, features keep their ReLU."""
-    options = {"ce_among": "all", "fit_by": "all", "last_relu": True}
-    method = assemble("lucir", {"lucir": options})
+    """Cross-entropy among all classes, a ReLU at the end, every term in the fitting."""
+    method = assemble("lucir", {"lucir": AUTHORS["lucir"]})
     fit = method.stages[1]
     assert method.active(fit) == ["ce", "less_forget", "margin_ranking"]
     assert assemble("lucir", {}).active(fit) == ["ce"]
@@ -100,3 +97,38 @@ def test_lucir_as_the_authors_ran_it() -> None:
     at = run.learner.bind(run.scenario.tasks[0], method.stages[0])
     losses, _ = run.learner.step(at, batch, {}, 0)
     assert_close(losses["ce"], expected.detach())
+
+
+def test_the_authors_lucir_ranks_and_fits_otherwise() -> None:
+    """Unseen classes are rivals in the ranking; the fitting moves the newest classes' rows."""
+    method = assemble("lucir", {"lucir": AUTHORS["lucir"]})
+    run = until(toy_run(method, memory={"size": 12}), 1, 0, 0, 1)
+    learner, task = run.learner, run.scenario.tasks[1]
+    at, head = learner.bind(task, method.stages[0]), learner.net.head
+    assert isinstance(head, CosineHead)
+    batch = learner.batch(at.rows, "augment", run.cursor)
+    p = Pass(batch, learner.net, learner.previous_net)
+    old = batch.y < 2
+    cosines = head.cosine(p.out.features)[old]
+    own = cosines[torch.arange(len(cosines)), batch.y[old]]
+    nearest = cosines[:, 2:].sort(dim=1, descending=True).values[:, :2]
+    expected = (0.5 - own[:, None] + nearest).clamp(min=0).mean()
+    assert_close(learner.terms["margin_ranking"](Step(task, learner.net, p, None)), expected)
+    until(run, 1, 0, 2, 0)
+    before = head.weight.detach().clone()
+    until(run, 1, 1, 0, 1)
+    moved = (head.weight.detach() != before).any(1)
+    assert moved.tolist() == [False, False, True, True, False, False]
+
+
+@pytest.mark.parametrize("base", ["icarl", "lucir"])
+def test_the_authors_herd_images_that_are_not_normalised(base: str) -> None:
+    run = until(toy_run(assemble(base, {base: AUTHORS[base]}), memory={"size": 6}), 0, 0, 2, 0)
+    learner, task = run.learner, run.scenario.tasks[0]
+    net, images = copy.deepcopy(learner.net).eval(), task.train.select([0])
+    x = images.pixels()[:, :, 1:7, 1:7].float() / 255
+    with torch.no_grad():
+        chosen = herd(net(x).features, 3)
+    learner._consolidate(task)
+    kept = learner.memory.images().select([0])
+    assert torch.equal(kept.pixels(), images.take(chosen).pixels())

@@ -12,7 +12,6 @@ from torch.testing import assert_close
 
 from linsep.data.images import Dataset, Images, Tasks, join
 from linsep.data.tasks import streamed
-from linsep.errors import ConfigError
 from linsep.learning.exemplars import HeldOut
 from linsep.learning.run import Run, StepEnd
 from linsep.methods import METHODS, assemble
@@ -21,7 +20,7 @@ from linsep.methods.lucir import imprint, release
 from linsep.methods.penalties import FisherPenalty, PathPenalty, squared_gradients
 from linsep.nets.heads import CorrectedHead, Correction, CosineHead
 from linsep.nets.net import flat
-from linsep.testing import BACKWARD, toy_run, toy_scenario
+from linsep.testing import toy_run, toy_scenario
 
 
 def until(run: Run, *cursor: int) -> Run:
@@ -53,7 +52,7 @@ def test_the_correction_by_hand() -> None:
 
 def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
     """Enough epochs of the stage's own steps, against L-BFGS on the same two numbers."""
-    method = assemble("bic", {"bic": {"bias_epochs": 1, "bias_lr": 0.02}})
+    method = assemble("bic", {"bic": {"bias_epochs": 1, "bias_lr": 0.05}})
     run = until(toy_run(method, memory={"size": 24}), 1, 0, 2, 0)
     learner, task = run.learner, run.scenario.tasks[1]
     stage = learner.method.stages[1]
@@ -63,7 +62,7 @@ def test_fitting_the_bias_reaches_what_direct_optimisation_finds() -> None:
     assert Counter(data.y.tolist()) == dict.fromkeys(range(4), 1)
     batch = learner.batch(data, "augment", run.cursor, augmented=False)
     frozen = copy.deepcopy(learner.net.state_dict())
-    for _ in range(1500):
+    for _ in range(500):
         learner.step(bound, batch, {}, 0)
     head = learner.net.head
     assert isinstance(head, CorrectedHead)
@@ -289,18 +288,6 @@ def test_no_parameter_is_pulled_harder_than_asked_for(name: str) -> None:
 
 
 # --- what is refused, what is suggested ----------------------------------------------------------
-
-
-@pytest.mark.parametrize("term", [*BACKWARD, "star"])
-def test_a_term_on_draws_needs_a_method_that_makes_them(term: str) -> None:
-    with pytest.raises(ConfigError, match="uses none"):
-        assemble(f"gdumb+{term}", {term: {"on": "replay"}})
-
-
-@pytest.mark.parametrize("base", ["lwf", "ewc", "si"])
-def test_a_term_on_draws_needs_a_memory(base: str) -> None:
-    with pytest.raises(ConfigError, match="keeps no memory"):
-        assemble(f"{base}+bfp", {"bfp": {"on": "replay"}})
 
 
 # --- classes that come again ---------------------------------------------------------------------

@@ -82,6 +82,14 @@ def agree(found: Net, expected: Net) -> None:
         assert_close(a.detach(), b.detach(), rtol=1e-5, atol=1e-6, msg=name)
 
 
+def follows(s: Scene, loss: Callable[[Net], Tensor]) -> dict[str, Tensor]:
+    """Make the step, which must be plain descent on this loss."""
+    expected = moved(s.net, loss)
+    losses = stepped(s)
+    agree(s.run.learner.net, expected)
+    return losses
+
+
 def ce(logits: Tensor, y: Tensor) -> Tensor:
     """In other words than the library's."""
     return (logits.exp().sum(1).log() - logits[torch.arange(len(y)), y]).mean()
@@ -111,9 +119,7 @@ def test_er_ace() -> None:
         replay = s.draws["replay_ce"]
         return ce(stream, torch.zeros_like(batch.y)) + ce(net(replay.x).logits, replay.y)
 
-    expected = moved(s.net, loss)
-    stepped(s)
-    agree(s.run.learner.net, expected)
+    follows(s, loss)
 
 
 def test_er_ace_is_plain_in_its_first_task() -> None:
@@ -139,9 +145,7 @@ def test_icarl() -> None:
             total = total - (target * p[:, c].log() + (1 - target) * (1 - p[:, c]).log()).mean()
         return total / len(SEEN)
 
-    expected = moved(s.net, loss)
-    stepped(s)
-    agree(s.run.learner.net, expected)
+    follows(s, loss)
 
 
 def fdr_distance(net: Net, draw: Batch) -> Tensor:
@@ -159,9 +163,7 @@ def test_fdr() -> None:
     def loss(net: Net) -> Tensor:
         return ce(net(s.batch.x).logits, s.batch.y) + 0.7 * fdr_distance(net, draw)
 
-    expected = moved(s.net, loss)
-    stepped(s)
-    agree(s.run.learner.net, expected)
+    follows(s, loss)
 
 
 def test_fdr_in_two_steps_ignores_its_weight() -> None:
@@ -180,13 +182,16 @@ def test_lwf() -> None:
         logits = net(s.batch.x).logits
         return ce(logits[:, NEW], s.batch.y - 2) + 0.6 * soft_ce(logits[:, OLD], old, 2.0)
 
-    expected = moved(s.net, loss)
-    stepped(s)
-    agree(s.run.learner.net, expected)
+    follows(s, loss)
 
 
-@pytest.mark.parametrize(("share", "part"), [("old_classes", 4 / 6), ("one_over_tasks", 1 / 3)])
-def test_bics_distillation_counts_for_its_share(share: Any, part: float) -> None:
+@pytest.mark.parametrize(
+    ("share", "kd_scale", "part", "factor"),
+    [("old_classes", "none", 4 / 6, 1), ("one_over_tasks", "t_squared", 1 / 3, 4)],
+)
+def test_bics_distillation_counts_for_its_share(
+    share: Any, kd_scale: Any, part: float, factor: float
+) -> None:
     """In the third task of two classes each."""
     task = toy_run(assemble("bic", {})).scenario.tasks[2]
     logits, old = torch.randn(5, 6), torch.randn(5, 6)
@@ -198,10 +203,11 @@ def test_bics_distillation_counts_for_its_share(share: Any, part: float) -> None
         before=Output(old, features, {}),
     )
     net: Any = None
-    term = BalancedDistillation(Spec((1, 8, 8), (1, 6, 6), 6, {"features": 2}), share=share)
+    spec = Spec((1, 8, 8), (1, 6, 6), 6, {"features": 2})
+    term = BalancedDistillation(spec, share=share, kd_scale=kd_scale)
     found = term(Step(task, net, stream, None))
-    expected = (1 - part) * ce(logits, y) + part * soft_ce(logits[:, :4], old[:, :4], 2.0)
-    assert_close(found, expected)
+    kd = soft_ce(logits[:, :4], old[:, :4], 2.0)
+    assert_close(found, (1 - part) * ce(logits, y) + part * factor * kd)
 
 
 def test_bic() -> None:
@@ -241,9 +247,7 @@ def test_lucir() -> None:
         scaled = net.head.scale * cosines[:, SEEN]
         return ce(scaled, y) + 3.0 * keep + 0.5 * torch.stack(gaps).mean()
 
-    expected = moved(s.net, loss)
-    stepped(s)
-    agree(s.run.learner.net, expected)
+    follows(s, loss)
     weight, before = s.run.learner.net.head.weight, s.net.head.weight
     assert torch.equal(weight[OLD + FUTURE], before[OLD + FUTURE])  # type: ignore[index]
 
@@ -296,9 +300,7 @@ def test_ewc() -> None:
         gap = flat(net) - flat(s.old).detach()
         return ce(net(s.batch.x).logits, s.batch.y) + 2.0 / 2 * (importance * gap**2).sum()
 
-    expected = moved(s.net, loss)
-    stepped(s)
-    agree(s.run.learner.net, expected)
+    follows(s, loss)
 
 
 def test_si() -> None:

@@ -110,7 +110,8 @@ def test_settings_of_statistics_work_with_continual_normalisation() -> None:
     first = tracking(learner.eval_net)[0]
     convolution = next(m for m in learner.eval_net.modules() if isinstance(m, nn.Conv2d))
     with torch.no_grad():
-        inner = by_image(convolution(learner.inputs(task.train)), groups(8))
+        seen = torch.cat(list(learner._recalibrating(task)))  # augmented, four times each
+        inner = by_image(convolution(seen), groups(8))
     assert first.running_mean is not None
     torch.testing.assert_close(first.running_mean, inner.mean((0, 2, 3)))
 

@@ -20,7 +20,7 @@ HELD_OUT = 0.1  # share of a class's rows that `HeldOut` keeps from training
 class Herding(Memory):
     """As many rows of each class, those whose running mean tracks the class's mean feature.
 
-    Features are normalised first, or taken as they are (`RawHerding`, the authors' program).
+    Features are normalised first; `RawHerding` is what the BFP authors' program does.
 
     Algorithms 4 and 5 of Rebuffi et al. (2017). Rows are kept in the order they were chosen in, so
     that dropping the last ones leaves the best.
@@ -39,7 +39,9 @@ class Herding(Memory):
 
 
 class RawHerding(Herding):
-    """Herding by features as they are."""
+    """Herding by features as they are, of images that are not normalised."""
+
+    normalised = False
 
     def _compared(self, features: Tensor) -> Tensor:
         return features

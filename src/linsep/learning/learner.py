@@ -4,13 +4,14 @@ A step is made of three parts: replay, step, observe. Which batch comes when, an
 run's business. `grow` lets a learner for more classes continue where another one ended.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -27,7 +28,8 @@ from .model import EvalNet, Model
 from .terms import Pass, Step, TaskContext, Term
 
 SHARED = "replay"  # the name of the replay batch that all terms share
-STATISTICS = 16  # images that BatchNorm's statistics are estimated from at once, at least
+# Images for BatchNorm's statistics: at least at once; times each is augmented; enough of them.
+AT_ONCE, TIMES, ENOUGH = 16, 4, 4000
 
 
 class Learner(Model):
@@ -116,12 +118,10 @@ class Learner(Model):
             with self.randomness.keyed(f"term/{name}/end", task.index):
                 term.end_task(self.context(task))
         self.memory.refresh(self.evaluate)
-        for past, present in (
-            (self.previous_net, self.net),
-            (self.previous_eval_net, self.eval_net),
-        ):
-            if past is not None:
-                past.load_state_dict(present.state_dict())
+        past = (self.previous_net, self.net), (self.previous_eval_net, self.eval_net)
+        for previous, present in past:
+            if previous is not None:
+                previous.load_state_dict(present.state_dict())
 
     # --- a step: replay, step, observe ------------------------------------------------------------
 
@@ -181,22 +181,26 @@ class Learner(Model):
         """Make ready to predict after a task; training is the same whether it happens or not.
 
         With `evaluation.batchnorm = "recalibrated"` BatchNorm's statistics are averages over images
-        of every class seen, as many of each as an old class has in the memory. Averaged
-        weights always get theirs this way.
+        of every class seen, as many of each as an old class has in the memory, augmented as in
+        training. Averaged weights always get theirs this way.
         """
         if self.eval_copy is not None:
-            rows = self.balanced(task).chunks(self.evaluation.chunk, fewest=STATISTICS)
             with self.randomness.keyed("statistics", task.index, device=self.device):
-                self.eval_copy.settle(self.net, map(self.inputs, rows))
+                self.eval_copy.settle(self.net, self._recalibrating(task))
         context = self.context(task, self.eval_net)
         if self.previous_eval_net is not None:
             context = replace(context, before=partial(self.evaluate, net=self.previous_eval_net))
         self.predictor.fit(context, self.memory.images())
 
-    def balanced(self, task: Task) -> Images:
-        """What BatchNorm's statistics are estimated on: as many rows of each class seen."""
+    def _recalibrating(self, task: Task) -> Iterator[Tensor]:
+        """Batches to estimate BatchNorm's statistics on: balanced rows, mixed and augmented."""
         rng = self.randomness.at("balanced rows", task.index)
-        return balanced(self.memory.images(), task, rng)
+        rows = balanced(self.memory.images(), task, rng)
+        for time in range(max(1, min(TIMES, ENOUGH // len(rows)))):
+            rng = self.randomness.at("statistics/order", task.index, time)
+            mixed = rows.take(torch.from_numpy(rng.permutation(len(rows))))
+            for number, part in enumerate(mixed.chunks(self.evaluation.chunk, fewest=AT_ONCE)):
+                yield self.batch(part, "statistics/augment", Cursor(task.index, 0, time, number)).x
 
     # --- state -----------------------------------------------------------------------------------
 
@@ -233,10 +237,8 @@ class Learner(Model):
     # --- the inside ------------------------------------------------------------------------------
 
     def context(self, task: Task, net: Net | None = None) -> TaskContext:
-        evaluate = partial(self.evaluate, net=net)
-        return TaskContext(
-            task, net or self.net, evaluate, self.inputs, terms=tuple(self.terms.values())
-        )
+        evaluate, terms = partial(self.evaluate, net=net), tuple(self.terms.values())
+        return TaskContext(task, net or self.net, evaluate, self.inputs, terms=terms)
 
     @property
     def _own_previous_eval_net(self) -> Net | None:
@@ -258,7 +260,8 @@ class Learner(Model):
         return lambda: self.randomness.at("task rows", task.index)
 
     def _consolidate(self, task: Task) -> None:
-        self.memory.consolidate(task, self.evaluate, self.choosing(task))
+        inputs = self.inputs if self.memory.normalised else self.unnormalised
+        self.memory.consolidate(task, partial(self.evaluate, inputs=inputs), self.choosing(task))
 
     def _renew(self, task: Task) -> None:
         """The net as it would be if it were made anew; its optimisers were cleared already."""

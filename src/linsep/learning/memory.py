@@ -29,6 +29,7 @@ class Memory:
 
     # Columns of a subclass, and what fills them.
     own: ClassVar[Mapping[str, int | bool | float]] = {}
+    normalised = True  # whether rows are chosen by what the net says of normalised images
 
     def __init__(
         self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()

@@ -5,8 +5,9 @@ with freshly estimated statistics. A predictor makes scores of the net's output;
 rule of its own (cosine, bias-corrected), these are its logits.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +22,7 @@ from ..nets.net import Net, Output, Spec, fits_channels_last, frozen, reestimate
 from ..settings import sections
 from .terms import TaskContext
 
+Inputs = Callable[[Images], Tensor]  # from images to what a net reads
 NEVER = -1e30  # the score of a class that nothing is known of: less than any other's
 
 
@@ -203,9 +205,11 @@ class Model:
         """The net that predicts: the one that learns, or an average of what it was."""
         return self.net
 
-    def evaluate(self, images: Images, net: Net | None = None) -> Output:
+    def evaluate(
+        self, images: Images, net: Net | None = None, inputs: Inputs | None = None
+    ) -> Output:
         """What the net says of the images as they are, in float32; taps are left out."""
-        said = self.outputs(images, net or self.net)
+        said = self.outputs(images, net or self.net, inputs)
         parts = [(out.logits.float(), out.features.float()) for out in said]
         logits, features = (torch.cat(column) for column in zip(*parts, strict=True))
         return Output(logits, features, {})
@@ -218,6 +222,12 @@ class Model:
         """The images as the net reads them at prediction."""
         return self._laid_out(self.augment.eval(images.pixels().to(self.device)))
 
+    def unnormalised(self, images: Images) -> Tensor:
+        """The same with pixels in [0, 1]."""
+        channels = len(self.augment.mean)
+        plain = replace(self.augment, mean=(0.0,) * channels, std=(1.0,) * channels)
+        return self._laid_out(plain.eval(images.pixels().to(self.device)))
+
     def predict(self, images: Images) -> Tensor:
         """Scores (n, classes), -inf where unseen: the only door to evaluation."""
         rule = self.predictor if self.evaluation.rule == "method" else self._bare_logits
@@ -225,12 +235,13 @@ class Model:
         return scores.masked_fill(~self.seen, -torch.inf) if self.evaluation.mask_unseen else scores
 
     @torch.no_grad()
-    def outputs(self, images: Images, net: Net) -> Iterator[Output]:
+    def outputs(self, images: Images, net: Net, inputs: Inputs | None = None) -> Iterator[Output]:
         """What a net says of the images as they are, chunk by chunk."""
         net.eval()
+        read = inputs or self.inputs
         for part in images.chunks(self.evaluation.chunk):
             with self._precision():
-                yield net(self.inputs(part))
+                yield net(read(part))
 
     @torch.no_grad()
     def _bare_logits(self, out: Output) -> Tensor:

@@ -83,7 +83,10 @@ class DistilledBCE(Term):
         return distilled_bce(p.out.logits, p.batch.y, task.seen, old, task.earlier)
 
 
-def icarl(*, herd_by: Literal["direction", "feature"] = "direction") -> Method:
+HerdBy = Literal["direction", "feature"]
+
+
+def icarl(*, herd_by: HerdBy = "direction") -> Method:
     """Binary cross-entropies on new and stored samples; prediction by the nearest exemplar mean.
 
     A mean over classes has small gradients: its learning rate is five times the scenario's.
@@ -100,23 +103,30 @@ def icarl(*, herd_by: Literal["direction", "feature"] = "direction") -> Method:
 
 
 Share = Literal["old_classes", "one_over_tasks"]
+KDScale = Literal["none", "t_squared"]
 
 
 class BalancedDistillation(Term):
     """(1 - l) CE + l KD, the first over seen classes, the second over earlier ones.
 
     l is the share of old classes among those seen; the BFP authors' program has 1 / (t + 1)
-    instead, with t tasks before this one, which falls where the other rises. Neither the paper nor
-    Wu et al.'s program multiplies the distillation by T^2.
+    instead, with t tasks before this one, which falls where the other rises, and multiplies the
+    distillation by T^2, which neither the paper nor Wu et al.'s program does.
     """
 
     looks_back = True
 
     def __init__(
-        self, spec: Spec, *, temperature: float = 2.0, share: Share = "old_classes"
+        self,
+        spec: Spec,
+        *,
+        temperature: float = 2.0,
+        share: Share = "old_classes",
+        kd_scale: KDScale = "none",
     ) -> None:
         super().__init__(spec)
         self.temperature, self.share = temperature, share
+        self.factor = temperature**2 if kd_scale == "t_squared" else 1.0
 
     def forward(self, step: Step) -> Tensor:
         p, task = step.stream, step.task
@@ -126,7 +136,7 @@ class BalancedDistillation(Term):
         kept = len(task.earlier) / len(task.seen)
         part = kept if self.share == "old_classes" else 1 / (task.index + 1)
         kd = soft_cross_entropy(p.out.logits, p.before.logits, task.earlier, self.temperature)
-        return (1 - part) * ce + part * kd
+        return (1 - part) * ce + part * self.factor * kd
 
 
 class ShiftPenalty(Term):
@@ -169,6 +179,7 @@ def bic(
     *,
     temperature: Rate = 2.0,
     share: Share = "old_classes",
+    kd_scale: KDScale = "none",
     bias_epochs: Annotated[int, Field(ge=0)] = 250,
     bias_lr: Rate = 1e-2,
     bias_penalty: Weight = 0.1,
@@ -178,7 +189,9 @@ def bic(
     The paper fits a and b at 1e-3, with many steps an epoch. A small memory gives one step, and a
     step of Adam moves each number by no more than about its rate: hence the larger default.
     """
-    distilled = partial(BalancedDistillation, temperature=temperature, share=share)
+    distilled = partial(
+        BalancedDistillation, temperature=temperature, share=share, kd_scale=kd_scale
+    )
     train = Stage(
         "train",
         rows=Rows(trained_on, NEW_AND_STORED.expected),

@@ -12,11 +12,22 @@ from pydantic import Field
 from torch import Tensor
 
 from ..learning.losses import less_forget, margin_ranking
-from ..learning.method import NEW_AND_STORED, STORED, Descent, Method, Stage, WeightedTerm
+from ..learning.method import (
+    NEW_AND_STORED,
+    STORED,
+    Descent,
+    Method,
+    Stage,
+    WeightedTerm,
+    nothing_to_do,
+)
 from ..learning.terms import CrossEntropy, SeenCrossEntropy, Step, TaskContext, Term
 from ..nets.heads import CosineHead
 from ..nets.net import Spec
 from ..settings.sections import Count, Rate, Weight
+from .distillation import HerdBy
+
+Rivals = Literal["new", "not_old"]
 
 
 class LessForget(Term):
@@ -33,11 +44,15 @@ class LessForget(Term):
 
 
 class MarginRanking(Term):
-    """Rows of old classes: their own cosine above those of the nearest new classes."""
+    """Rows of old classes: their own cosine above those of the nearest new classes.
 
-    def __init__(self, spec: Spec, *, nearest: int, margin: float) -> None:
+    The BFP authors' program lets classes that are still to come compete with these.
+    """
+
+    def __init__(self, spec: Spec, *, nearest: int, margin: float, rivals: Rivals) -> None:
         super().__init__(spec)
         self.nearest, self.margin = nearest, margin
+        self.rivals, self.classes = rivals, range(spec.classes)
 
     def forward(self, step: Step) -> Tensor | None:
         p, task, head = step.stream, step.task, step.net.head
@@ -48,8 +63,10 @@ class MarginRanking(Term):
         if not old.any():
             return None
         cosines = head.cosine(p.out.features[old])
+        not_old = sorted(set(self.classes).difference(task.earlier))
+        rivals = task.classes if self.rivals == "new" else not_old
         return margin_ranking(
-            cosines, p.batch.y[old], task.classes, nearest=self.nearest, margin=self.margin
+            cosines, p.batch.y[old], rivals, nearest=self.nearest, margin=self.margin
         )
 
 
@@ -88,18 +105,21 @@ def lucir(
     fitting_epochs: Annotated[int, Field(ge=0)] = 20,
     fitting_lr: Rate = 0.01,
     ce_among: Literal["seen", "all"] = "seen",
+    rivals: Rivals = "new",
     fit_by: Literal["ce", "all"] = "ce",
+    fit_rows: Literal["seen", "newest"] = "seen",
+    herd_by: HerdBy = "direction",
     last_relu: bool = False,
 ) -> Method:
     """Cosine logits on new and stored samples, then head re-training on the memory.
 
-    The authors' program takes the cross-entropy among all classes, fits the head by the whole loss
-    and keeps the last ReLU: `ce_among`, `fit_by` and `last_relu` under the preset `authors`.
+    The BFP authors' program differs in `ce_among`, `rivals`, `fit_by`, `fit_rows`, `herd_by` and
+    `last_relu`: the preset `authors` has its values.
     """
     everywhere = ("train", "fit")
     ce = SeenCrossEntropy if ce_among == "seen" else CrossEntropy
     others = everywhere if fit_by == "all" else ("train",)
-    ranking = partial(MarginRanking, nearest=nearest, margin=margin)
+    ranking = partial(MarginRanking, nearest=nearest, margin=margin, rivals=rivals)
     weighted_terms = (
         WeightedTerm("ce", 1.0, ce, stages=everywhere),
         WeightedTerm("less_forget", less_forget, LessForget, stages=others),
@@ -115,13 +135,13 @@ def lucir(
         replays=False,
         observes=False,
         consolidate_first=True,
-        begin=release,
+        begin=release if fit_rows == "seen" else nothing_to_do,
     )
     return Method(
         weighted_terms,
         suggests={"momentum": 0.9},
         net_options={"last_relu": last_relu},
-        memories=("herding",),
+        memories=("herding" if herd_by == "direction" else "raw_herding",),
         head=partial(CosineHead, scale=scale),
         stages=(train, fit),
     )

@@ -62,14 +62,17 @@ def untracked(net: nn.Module) -> Iterator[None]:
 
 @torch.no_grad()
 def reestimate(net: nn.Module, batches: Iterable[Tensor]) -> None:
-    """Set BatchNorm's running statistics to the averages over these batches, equally weighted."""
+    """Set BatchNorm's running statistics to the averages over these batches, weighted by rows."""
     net.train()
     layers = [m for m in tracking(net) if m.training]  # frozen modules keep theirs
     momenta = [layer.momentum for layer in layers]
     for layer in layers:
         layer.reset_running_stats()
-        layer.momentum = None  # a cumulative average
+    passed = 0
     for x in batches if layers else ():
+        passed += len(x)
+        for layer in layers:
+            layer.momentum = len(x) / passed  # a cumulative average
         net(x)
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum

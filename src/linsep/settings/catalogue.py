@@ -133,9 +133,21 @@ _PROGRAM_OPTIONS = {
     "er": _PROGRAM_REPLAY,
     **dict.fromkeys(("der", "derpp"), _PROGRAM_REPLAY | _PROGRAM_LOGITS),
     "fdr": {"update": "two_steps"},  # D15
-    "bic": {"share": "one_over_tasks", "bias_lr": 1e-3, "bias_penalty": 0.0},
+    "bic": {
+        "share": "one_over_tasks",
+        "kd_scale": "t_squared",
+        "bias_lr": 1e-3,
+        "bias_penalty": 0.0,
+    },
     "icarl": {"herd_by": "feature"},
-    "lucir": {"ce_among": "all", "fit_by": "all", "last_relu": True},
+    "lucir": {
+        "ce_among": "all",
+        "rivals": "not_old",
+        "fit_by": "all",
+        "fit_rows": "newest",
+        "herd_by": "feature",
+        "last_relu": True,
+    },
     **dict.fromkeys(("bfp", "bfp2", "fd"), _PROGRAM_FEATURES),
 }
 

@@ -240,8 +240,9 @@ class Evaluation(Section):
     chunk: Count = 256
     """Images at once where there is no gradient."""
     batchnorm: Literal["running", "recalibrated"] = "running"
-    """BatchNorm's statistics: those of training's last steps, or estimated anew on the memory and
-    the task's images. Training is the same either way, and so are networks without them."""
+    """BatchNorm's statistics: those of training's last steps, or estimated anew on images of the
+    memory and the task, augmented as in training. Training is the same either way, and so are
+    networks without them."""
 
 
 class Compute(Section):
