@@ -154,7 +154,7 @@ def test_colours_and_greys() -> None:
     grey = colour()[..., 0]
     as_colour = read(grey, Form(channels=3)).rows
     assert np.array_equal(as_colour.numpy(), np.repeat(grey[:, None], 3, axis=1))
-    with pytest.raises(InputError, match="3 channels, and the classifier learned 1"):
+    with pytest.raises(InputError, match="has 3 channels where 1 are expected"):
         read(colour(), Form(channels=1))
 
 

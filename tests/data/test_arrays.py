@@ -179,10 +179,8 @@ def header(shape: tuple[int, ...]) -> bytes:
         b"{'descr': 'nonsense', 'fortran_order': False, 'shape': (2,)}",
     ],
 )
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (9, 9)])
-def test_headers_that_are_nonsense(tmp_path: Path, header: bytes, version: tuple[int, int]) -> None:
-    size = struct.pack("<H" if version == (1, 0) else "<I", len(header))
-    raw = b"\x93NUMPY" + bytes(version) + size + header + bytes(40)
+def test_headers_that_are_nonsense(tmp_path: Path, header: bytes) -> None:
+    raw = b"\x93NUMPY\x02\x00" + struct.pack("<I", len(header)) + header + bytes(40)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as zipped:
         zipped.writestr("x.npy", raw)
     (tmp_path / "d").mkdir()

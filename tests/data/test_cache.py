@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from linsep.data import cache
-from linsep.data.cache import Treatment, folder_of, prepared, verify
+from linsep.data.cache import Listing, Treatment, folder_of, prepared, verify
 from linsep.data.images import DuplicateWarning
 from linsep.data.listings import list_folder
 from linsep.data.reading import read_image
@@ -83,11 +83,29 @@ cache.prepared(list_folder(Path(sys.argv[1])), cache.Treatment(), progress)
 """
 
 
-@pytest.mark.parametrize("stop", [12, 32])
-def test_a_killed_prepare_goes_on(root: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(root), str(stop)])
-    assert killed.returncode == -9
+def stopped(listing: Listing, after: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin to prepare, four images at a time, and stop after so many."""
+
+    def progress(done: int, total: int) -> None:
+        if done >= after:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cache, "STEP", 12 * 12 * 3 * 4)
+        with pytest.raises(KeyboardInterrupt):
+            prepared(listing, HOW, progress)
+
+
+@pytest.mark.parametrize(("stop", "kill"), [(12, True), (32, False)])
+def test_a_stopped_prepare_goes_on(
+    root: Path, monkeypatch: pytest.MonkeyPatch, stop: int, kill: bool
+) -> None:
     listing = list_folder(root)
+    if kill:
+        killed = subprocess.run([sys.executable, "-c", KILLED, str(root), str(stop)])
+        assert killed.returncode == -9
+    else:
+        stopped(listing, stop, monkeypatch)
     target = folder_of(listing, HOW)
     assert not target.exists()
     assert target.with_name(target.name + ".part").exists()
@@ -105,10 +123,10 @@ def test_a_killed_prepare_goes_on(root: Path, monkeypatch: pytest.MonkeyPatch, s
     assert verify(target) == 32
 
 
-def test_what_a_kill_left_behind_is_verified(root: Path) -> None:
+def test_what_was_left_behind_is_verified(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that were never flushed, or flipped since, are decoded again."""
-    subprocess.run([sys.executable, "-c", KILLED, str(root), "12"])
     listing = list_folder(root)
+    stopped(listing, 12, monkeypatch)
     part = folder_of(listing, HOW).with_name(folder_of(listing, HOW).name + ".part")
     raw = bytearray((part / "pixels.u8").read_bytes())
     raw[5 * 432] ^= 1  # in the sixth image

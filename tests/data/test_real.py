@@ -1,21 +1,17 @@
 """The real images, where LINSEP_TEST_DATA names the folder that holds them."""
 
 import os
-import tarfile
 from pathlib import Path
 
 import pytest
-import torch
 
-from benchmarks.data import load
 from linsep.data.images import Dataset, duplicates, pixel_statistics
 from linsep.data.listings import folder
 from linsep.data.registry import SOURCES
-from linsep.data.scenarios import load as load_scenario
+from linsep.data.scenarios import load
 from linsep.settings.sections import Scenario
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
-DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +33,7 @@ def _cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def read(name: str, root: Path) -> Dataset:
-    return load_scenario(Scenario(name=name, data=str(root)))
+    return load(Scenario(name=name, data=str(root)))
 
 
 def expect(
@@ -72,14 +68,6 @@ def test_cifar100(root: Path) -> None:
     assert duplicates(data) == 10  # as published
 
 
-def test_cifar10_from_its_archive(root: Path, tmp_path: Path) -> None:
-    needs(root / "cifar-10-batches-py")
-    with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz", compresslevel=1) as tar:
-        tar.add((root / "cifar-10-batches-py").resolve(), "cifar-10-batches-py")
-    one, two = (read("split-cifar10", place) for place in (tmp_path, root))
-    assert torch.equal(one.test.pixels(), two.test.pixels())
-
-
 def test_tinyimagenet(root: Path) -> None:
     needs(root / "tiny-imagenet-200")
     data = read("split-tinyimagenet", root)
@@ -97,10 +85,3 @@ def test_photographs_in_folders(root: Path) -> None:
     assert len(data.names) == 20
     assert len(data.train) + len(data.test) == 280
     assert folder(root / "imagenet20", size=256).train.shape == (3, 256, 256)
-
-
-def test_loading_cifar10_is_quick_and_lean(root: Path) -> None:
-    needs(root / "cifar-10-batches-py")
-    best = min((load(root) for _ in range(2)), key=lambda found: found.seconds)
-    assert best.seconds < 3
-    assert best.peak < 2.5

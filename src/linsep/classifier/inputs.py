@@ -16,24 +16,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from ..data import reading
 from ..data.arrays import pictures_of, undecoded
 from ..data.augment import as_bytes
-from ..data.reading import (
-    SUFFIXES,
-    Array,
-    Pixels,
-    class_folders,
-    image_of,
-    images_below,
-    parts_of,
-    picture_of,
-    pixels_of,
-    read_all,
-    reading,
-)
 from ..errors import DataError
 
-CHANNELS = (1, 3)
 SIZES = "bring them to one size, or make the model with image_size (linsep learn --image-size)"
 
 
@@ -76,13 +63,13 @@ def _read(given: Any, form: Form, what: str) -> Given:
         return Given(_stacked(given, len(given), form, what))
     if _is_dataset(given):
         labels: list[Any] = []
-        with reading(what):
+        with reading.reading(what):
             return Given(_stacked(pictures_of(given, labels), len(given), form, what), labels)
     array = given if isinstance(given, Tensor) else _array(given, what)
     if array.ndim == 2 or form.table:
         table = np.asarray(array).astype(np.float32)
         return Given(as_bytes(table), None, table)
-    return Given(_fitting(_images(array, what), form, what))
+    return Given(reading.images_of(array, what, form.side, form.channels))
 
 
 def is_table(given: Any) -> bool:
@@ -101,37 +88,6 @@ def _array(given: Any, what: str) -> NDArray[Any]:
         raise DataError(f"{what}: images of different sizes; set image_size, or {error}") from None
 
 
-def _images(array: Array, what: str) -> Tensor:
-    shape = tuple(array.shape)
-    if array.ndim == 3 and shape[2] in CHANNELS:
-        raise DataError(
-            f"{what} has shape {shape}: one image of {shape[0]}x{shape[1]} with {shape[2]} "
-            f"channels, or {shape[0]} grey images of {shape[1]}x{shape[2]}? Give X[None] for the "
-            "first, X[..., None] for the second"
-        )
-    if array.ndim == 4 and shape[1] in CHANNELS and shape[3] in CHANNELS:
-        raise DataError(
-            f"{what} has shape {shape}: channels first, images of {shape[2]}x{shape[3]}, or "
-            f"channels last, images of {shape[1]}x{shape[2]}? Such small images are ambiguous"
-        )
-    return pixels_of(array, what)
-
-
-def _fitting(rows: Tensor, form: Form, what: str) -> Tensor:
-    """Rows in the form that the classifier knows."""
-    if form.channels == 3 and rows.shape[1] == 1:
-        rows = rows.expand(-1, 3, -1, -1).contiguous()
-    if form.channels not in (None, rows.shape[1]):
-        found = f"{what} has {rows.shape[1]} channels"
-        raise DataError(f"{found}, and the classifier learned {form.channels}")
-    if form.side is None or rows.shape[2:] == (form.side, form.side):
-        return rows
-    pictures = map(picture_of, rows)
-    return read_all(
-        pictures, len(rows), what, lambda p, called: image_of(p, called, form.side, rows.shape[1])
-    )
-
-
 def _is_dataset(given: Any) -> bool:
     """Whether something is a torch Dataset: pairs by number, and neither a list nor an array."""
     plain = isinstance(given, list | tuple) or hasattr(given, "ndim")
@@ -148,21 +104,16 @@ def _pictures(given: Sequence[Any]) -> bool:
 
 
 def _stacked(pictures: Iterable[Any], count: int, form: Form, what: str) -> Tensor:
-    def one(picture: Any, called: str) -> Pixels:
-        if isinstance(picture, str | Path | bytes | Image.Image):
-            return image_of(picture, called, form.side, form.channels or 3)
-        array = np.asarray(picture)
-        array = array[None] if array.ndim == 2 else array
-        return _fitting(_images(array[None], called), form, called)[0].numpy()
-
-    return read_all(pictures, count, what, one, SIZES)
+    return reading.read_all(pictures, count, what, form.side, form.channels, SIZES)
 
 
 def _folder(path: Path, form: Form) -> Given:
-    train, _ = parts_of(path)
-    files = {file: name for name in class_folders(train) for file in images_below(train / name)}
+    train, _ = reading.parts_of(path)
+    names = reading.class_folders(train)
+    files = {file: name for name in names for file in reading.images_below(train / name)}
     if not files:
-        raise DataError(f"{train} has no class folders with images ({', '.join(SUFFIXES)}) in them")
+        known = ", ".join(reading.SUFFIXES)
+        raise DataError(f"{train} has no class folders with images ({known}) in them")
     return Given(_stacked(files, len(files), form, str(path)), list(files.values()))
 
 

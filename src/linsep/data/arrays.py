@@ -18,6 +18,7 @@ from torch import Tensor
 
 from .. import custom
 from ..errors import DataError
+from ..optional import needed
 from ..settings.sections import Count
 from .images import (
     Dataset,
@@ -29,7 +30,7 @@ from .images import (
     hold_out,
     warn_of_duplicates,
 )
-from .reading import Array, Channels, Pixels, image_of, pixels_of, read_all, reading
+from .reading import Array, Channels, pixels_of, read_all, reading
 
 IMAGES, LABELS = ("x", "images", "image", "data"), ("y", "labels", "label", "targets")
 PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}
@@ -171,14 +172,15 @@ def from_torch(
     *,
     names: Sequence[str] | None = None,
     size: int | None = None,
-    channels: int = 3,
+    channels: int | None = None,
     test_share: float = 0.2,
     split_seed: int = 0,
 ) -> Dataset:
     """Read a torch or torchvision Dataset of (image, label), and perhaps another to test on.
 
     Images are Pillow images, or tensors or arrays of bytes or of floats from 0 to 1; do not use a
-    transform that normalises or augments. `size` applies to Pillow images, as in a folder.
+    transform that normalises or augments. `size` works as for a folder. Without `channels`, Pillow
+    images are read in colour, and others keep what they have.
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset
@@ -193,7 +195,7 @@ def from_torch(
             if part is not None:
                 labels: list[Any] = []
                 pictures = pictures_of(part, labels)
-                parts += [_read(pictures, len(part), size, channels), labels]
+                parts += [read_all(pictures, len(part), "the Dataset", size, channels), labels]
     called = names if names is not None else getattr(train, "classes", None)
     return from_arrays(
         *parts, names=called, test_share=test_share, split_seed=split_seed, where="the Dataset"
@@ -223,10 +225,7 @@ def from_huggingface(
     >>> linsep.from_huggingface(datasets.Dataset.from_dict(columns, features=features))
     Dataset(16 training and 4 test images of 3x16x16, 2 classes: cat, dog)
     """
-    try:
-        import datasets
-    except ImportError as error:
-        raise DataError("this needs the package `datasets`: pip install datasets") from error
+    datasets = needed("datasets", "a Hugging Face data set")
     if isinstance(data, Path | str):
         with reading(data, "is not a data set on disk"):
             data = datasets.load_from_disk(str(data))
@@ -242,13 +241,16 @@ def from_huggingface(
     parts: list[Any] = []
     for part in (train, test):
         if part is not None:
-            parts += [_read(undecoded(part, image), len(part), size, channels), part[label]]
+            pictures = undecoded(part, image)
+            parts += [read_all(pictures, len(part), "the Dataset", size, channels), part[label]]
     return from_arrays(
         *parts, names=names, test_share=test_share, split_seed=split_seed, where="the Dataset"
     )
 
 
-def from_code(place: Path, *, size: Count | None = None, channels: Channels = 3) -> Dataset:
+def from_code(
+    place: Path, *, size: Count | None = None, channels: Channels | None = None
+) -> Dataset:
     """Call a function of yours, `file.py:function` or `module:function`, that returns a data set.
 
     It takes no arguments and returns a torch Dataset, a pair (train, test), or a `Dataset`.
@@ -269,7 +271,7 @@ def converting(function: Callable[..., Any], place: str) -> Callable[..., Datase
     return load
 
 
-def _converted(made: Any, size: int | None = None, channels: int = 3) -> Dataset:
+def _converted(made: Any, size: int | None = None, channels: int | None = None) -> Dataset:
     if isinstance(made, Dataset):
         return made
     pair = made if isinstance(made, tuple) else (made,)
@@ -291,10 +293,3 @@ def undecoded(data: Any, column: str) -> Iterable[Any]:
         return data[column]
     cells = data.cast_column(column, type(feature)(decode=False))[column]
     return (Path(c["path"]) if c["bytes"] is None else c["bytes"] for c in cells)
-
-
-def _read(pictures: Iterable[Any], count: int, size: int | None, channels: int) -> Tensor:
-    def one(picture: Any, called: str) -> Pixels:
-        return image_of(picture, called, size, channels)
-
-    return read_all(pictures, count, "the Dataset", one)

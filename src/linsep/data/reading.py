@@ -6,7 +6,7 @@ before it is decoded or resized, so a small file cannot demand a large amount of
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
@@ -127,32 +127,35 @@ def _check_size(size: tuple[int, int], called: str) -> None:
         raise DataError(f"{called} has {width}x{height} pixels; at most {MOST_PIXELS} are allowed")
 
 
-def image_of(picture: Any, called: str, side: int | None = None, channels: int = 3) -> Pixels:
+def image_of(
+    picture: Any, called: str, side: int | None = None, channels: int | None = None
+) -> Pixels:
     """Return any single image as bytes: a path, a file's bytes, a Pillow image, or an array.
 
-    An array keeps its size and its channels.
+    Without `channels`, files and pictures are read in colour and arrays keep what they have.
     """
     picture = Path(picture) if isinstance(picture, str) else picture
     if isinstance(picture, Path | bytes | Image.Image):
         turned = not isinstance(picture, Image.Image)
-        return read_image(picture, channels=channels, side=side, upright=turned, name=called)
+        return read_image(picture, channels=channels or 3, side=side, upright=turned, name=called)
     array = np.asarray(picture)
     array = array[None] if array.ndim == 2 else array
-    return pixels_of(array[None], called)[0].numpy()
+    return images_of(array[None], called, side, channels)[0].numpy()
 
 
 def read_all(
     pictures: Iterable[Any],
     count: int,
     where: str,
-    one: Callable[[Any, str], Pixels],
+    side: int | None = None,
+    channels: int | None = None,
     remedy: str = SIZES,
 ) -> Tensor:
-    """Read images of one size into one tensor; `one` gets each with its name for errors."""
+    """Read images of any form, which must have one size unless `side` is given, into one tensor."""
     out = torch.empty(0)
     for i, picture in enumerate(pictures):
         called = str(picture) if isinstance(picture, str | Path) else f"{where}[{i}]"
-        image = one(picture, called)
+        image = image_of(picture, called, side, channels)
         if not i:
             out = torch.empty(count, *image.shape, dtype=torch.uint8)
         check_shape(image.shape, tuple(out.shape[1:]), called, remedy)
@@ -170,18 +173,41 @@ def check_shape(
         raise DataError(f"{called} has {here} pixels where the first image has {there}; {remedy}")
 
 
+def images_of(
+    found: Array, where: str, side: int | None = None, channels: int | None = None
+) -> Tensor:
+    """Return an array of images as bytes, with as many channels and of the size that is wanted."""
+    rows = pixels_of(found, where)
+    if channels == 3 and rows.shape[1] == 1:
+        rows = rows.expand(-1, 3, -1, -1).contiguous()
+    if channels not in (None, rows.shape[1]):
+        raise DataError(f"{where} has {rows.shape[1]} channels where {channels} are expected")
+    if side is None or rows.shape[2:] == (side, side):
+        return rows
+    return read_all(map(picture_of, rows), len(rows), where, side, rows.shape[1])
+
+
 def pixels_of(found: Array, where: str) -> Tensor:
     """Return images of any usual form as (n, c, h, w) bytes, without a copy if they are that."""
     x = found if isinstance(found, Tensor) else _tensor(np.asarray(found), where)
-    if x.ndim == 3:
-        x = x.unsqueeze(1)
-    if x.ndim != 4 or not x.numel():
+    shape = tuple(x.shape)
+    if x.ndim not in (3, 4) or not x.numel():
+        raise DataError(f"{where}: images of shape {shape}; expected (n, h, w, c) or similar")
+    if x.ndim == 3 and shape[2] in MODES:
         raise DataError(
-            f"{where}: images of shape {tuple(x.shape)}; expected (n, h, w, c) or similar"
+            f"{where} has shape {shape}: one image of {shape[0]}x{shape[1]} with {shape[2]} "
+            f"channels, or {shape[0]} grey images of {shape[1]}x{shape[2]}? Give X[None] for the "
+            "first, X[..., None] for the second"
         )
-    if x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
+    if x.ndim == 4 and shape[1] in MODES and shape[3] in MODES:
+        raise DataError(
+            f"{where} has shape {shape}: channels first, images of {shape[2]}x{shape[3]}, or "
+            f"channels last, images of {shape[1]}x{shape[2]}? Such small images are ambiguous"
+        )
+    x = x.unsqueeze(1) if x.ndim == 3 else x
+    if x.shape[1] not in MODES and x.shape[3] in MODES:
         x = x.permute(0, 3, 1, 2)
-    if x.shape[1] not in (1, 3):
+    if x.shape[1] not in MODES:
         raise DataError(f"{where}: images of shape {tuple(x.shape)} must have 1 or 3 channels")
     if x.is_floating_point():
         low, high = float(x.min()), float(x.max())
