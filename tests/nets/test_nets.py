@@ -29,7 +29,7 @@ from linsep.nets.net import (
     untracked,
 )
 from linsep.prepare import prepare
-from linsep.settings.catalogue import LIBRARIES, NETS
+from linsep.settings.catalogue import LIBRARIES
 from linsep.settings.config import from_settings
 from tests.helpers.operators import OPERATORS
 
@@ -63,13 +63,16 @@ def test_the_stem_follows_the_size(side: int, sides: list[int]) -> None:
 
 
 SHAPES: list[Shape] = [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 8, 12)]
-MAKERS: list[tuple[str, Shape]] = [(name, shape) for name in NETS for shape in SHAPES]
+OPTIONS = {"efficientnet_lite0": {"pretrained": False}} | {
+    name: {"width": 2} for name in ("mlp", "cnn", "resnet18")
+}
+MAKERS: list[tuple[str, Shape]] = [(name, shape) for name in OPTIONS for shape in SHAPES]
 MAKERS.append(("resnet18", (3, 224, 224)))
 
 
 @pytest.mark.parametrize(("name", "shape"), MAKERS, ids=str)
 def test_outputs_and_taps_have_the_widths_of_the_spec(name: str, shape: Shape) -> None:
-    backbone = backbones.make(name, shape, {"width": 2}, ())
+    backbone = backbones.make(name, shape, OPTIONS[name], ())
     net = Net(backbone, LinearHead(backbone.widths["features"], 7), tuple(backbone.widths)).eval()
     with torch.no_grad():
         out = net(torch.rand(3, *shape))

@@ -24,6 +24,7 @@ from ..data.images import Images
 from ..data.tasks import Group
 from ..errors import StateError
 from ..learning.learner import Learner
+from ..resolve import without_weights
 from ..settings import sections
 from ..settings.config import Config
 from .course import Course, Frozen
@@ -226,5 +227,4 @@ def _lean(config: Config) -> Config:
 
 def _offline(config: Config) -> Config:
     """Weights come from the model's file: none are fetched."""
-    options = {k: v for k, v in config.net.options.items() if k != "pretrained"}
-    return config.model_copy(update={"net": config.net.model_copy(update={"options": options})})
+    return config.model_copy(update={"net": without_weights(config.net)})

@@ -28,6 +28,7 @@ from ..optional import needed
 from ..settings.catalogue import LIBRARIES, NETS
 from ..settings.sections import Custom, Net
 from ..settings.signature import complete, options_of
+from .efficientnet import SIZES
 from .net import Backbone, Shape, pooled
 
 ROWS = 3  # images in the trial pass
@@ -155,17 +156,18 @@ class Architecture:
 
     def reads(self, options: Mapping[str, Any]) -> Reads | None:
         """Return the images its pretrained weights expect; None if it starts without any."""
-        library, _, model = self.name.partition("/")
-        if not model or not options.get("pretrained"):
+        if not options.get("pretrained"):
             return None
-        return _timm_reads(model) if library == "timm" else _torchvision_reads(model)
+        library, _, model = self.name.partition("/")
+        if model:
+            return _LIBRARIES[library].reads(model)
+        return Reads(SIZES[self.name].side, (0.5,) * 3, (0.5,) * 3) if self.name in SIZES else None
 
     def build(self, shape: Shape, options: Mapping[str, Any], taps: Collection[str]) -> Backbone:
         """Build the backbone, freshly initialised from torch's global generator."""
-        library, _, model = self.name.partition("/")
+        model = self.name.partition("/")[2]
         if model:
-            make = _timm if library == "timm" else _torchvision
-            return Wrapped(make(model, shape[0], **options), shape, taps)
+            return Wrapped(self.maker(model, shape[0], **options), shape, taps)
         if self.custom is None:
             return self.maker(shape, **options)
         with custom.calling(self.custom.source, "net: "):
@@ -182,7 +184,7 @@ def find(
     """Look up a network; `known` and `objects` are the user's own parts in the configuration."""
     library, _, model = name.partition("/")
     if model and library in LIBRARIES:
-        return Architecture(name, _timm if library == "timm" else _torchvision)
+        return Architecture(name, _LIBRARIES[library].make)
     if name in NETS:
         return Architecture(name, NETS[name].recipe)
     there = [*NETS, *(f"{library}/<model>" for library in LIBRARIES)]
@@ -276,3 +278,14 @@ def _known_to_torchvision(model: str) -> Any:
     if model not in models.list_models():
         raise ConfigError(f"net.name: torchvision has no model {model!r}")
     return models
+
+
+class _Library(NamedTuple):
+    make: Callable[..., nn.Module]
+    reads: Callable[[str], Reads]
+
+
+_LIBRARIES = {
+    "timm": _Library(_timm, _timm_reads),
+    "torchvision": _Library(_torchvision, _torchvision_reads),
+}

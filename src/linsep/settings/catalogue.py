@@ -94,6 +94,21 @@ NETS: dict[str, Entry] = {
     "resnet18": Entry(
         "ResNet-18", "ResNet-18 with a width; 64 is the paper's", "nets.net:resnet18"
     ),
+    "efficientnet_lite0": Entry(
+        "EfficientNet-Lite0",
+        "for photographs: 1280 features, trained on ImageNet at 224x224",
+        "nets.efficientnet:efficientnet_lite0",
+    ),
+    "efficientnet_lite1": Entry(
+        "EfficientNet-Lite1",
+        "deeper than Lite0, trained on ImageNet at 240x240",
+        "nets.efficientnet:efficientnet_lite1",
+    ),
+    "efficientnet_lite2": Entry(
+        "EfficientNet-Lite2",
+        "deeper and wider than Lite0, trained on ImageNet at 260x260",
+        "nets.efficientnet:efficientnet_lite2",
+    ),
 }
 LIBRARIES = ("timm", "torchvision")  # of which any model can be chosen: timm/vit_tiny_patch16_224
 
