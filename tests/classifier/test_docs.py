@@ -59,15 +59,12 @@ def _write_photos(known: dict[str, Any]) -> None:
 
 
 def _run(words: tuple[str, ...], folder: Path) -> None:
-    """A command of the page; pretrained weights cannot be fetched here, only asked for."""
+    """A command of the page; those for photographs at 224x224 are only parsed."""
     program, *rest = words
     if program != "linsep":
         return
     if "catalogue" in rest:
-        if "timm/resnet18" in rest:
-            said = command(*rest, cwd=folder)
-            assert "timm" in said.stderr, said.stderr
-        return
+        rest = [*rest, "--help"]
     if "cnn" in rest:
         rest = [*rest, "--epochs", "2", "--quiet"]
     said = command(*rest, cwd=folder)

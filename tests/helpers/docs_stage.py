@@ -29,7 +29,7 @@ CONFIGS = next(f for f in (ROOT / "configs", ROOT / "src/linsep/configs") if f.i
 PUBLISHED = {  # classes and shape
     "split-mnist": (10, 1, 28, 28), "split-fashion-mnist": (10, 1, 28, 28),
     "split-cifar10": (10, 3, 32, 32), "split-cifar100": (100, 3, 32, 32),
-    "split-tinyimagenet": (200, 3, 64, 64),
+    "split-tinyimagenet": (200, 3, 64, 64), "grocery": (81, 3, 224, 224),
 }  # fmt: skip
 WEIGHTS = "resnet18.safetensors"
 CODE = """

@@ -26,7 +26,7 @@ from linsep.nets.net import (
 )
 from linsep.prepare import prepare
 
-KINDS = get_args(get_args(Norm)[0])
+KINDS = get_args(Norm)
 SHAPE = (3, 8, 8)
 EPS = 1e-5
 REESTIMATED = {"batchnorm": "recalibrated"}

@@ -108,12 +108,7 @@ def _stacked(pictures: Iterable[Any], count: int, form: Form, what: str) -> Tens
 
 
 def _folder(path: Path, form: Form) -> Given:
-    train, _ = reading.parts_of(path)
-    names = reading.class_folders(train)
-    files = {file: name for name in names for file in reading.images_below(train / name)}
-    if not files:
-        known = ", ".join(reading.SUFFIXES)
-        raise DataError(f"{train} has no class folders with images ({known}) in them")
+    files = reading.labelled_files(path)
     return Given(_stacked(files, len(files), form, str(path)), list(files.values()))
 
 

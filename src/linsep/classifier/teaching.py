@@ -8,6 +8,7 @@ settings) resumes it bit for bit, and does nothing if it was the model's last le
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -19,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from ..data.images import DuplicateWarning, digests, repeated
 from ..errors import DivergedError, StateError, printable
 from ..learning.run import Event, Run
 from ..storage import manifest
@@ -85,6 +87,9 @@ class Teaching(Resumable):
             raise StateError(f"{self.folder} was made of tables of numbers, and reads no images")
         images, labels = self.given
         given = read(images, form)
+        if twice := repeated(digests(given.rows)):
+            text = f"{self.about}: {len(twice)} images occur more than once"
+            warnings.warn(text, DuplicateWarning, stacklevel=2)
         labels = labels_of(given, labels)
         _check_names(np.unique(labels).tolist())
         params, lessons = (course.params, len(course.history)) if course else (self.new, 0)

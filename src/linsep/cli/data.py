@@ -29,6 +29,7 @@ Data = Annotated[
     Path | None,
     Option("--data", help="Where the images are (default: LINSEP_DATA, then the cache)."),
 ]
+SKIP = "Leave out files that cannot be read, with a warning that names them."
 HOLD_OUT = "Share of each class to hold out if there is no test split."
 
 
@@ -41,6 +42,7 @@ class Given:
     size: Annotated[int | None, Option(help="Resize your own images to squares.")] = None
     test_share: Annotated[float | None, Option(help=HOLD_OUT)] = None
     channels: Annotated[int | None, Option(help="1 for grey, 3 for colour images.")] = None
+    skip_unreadable: Annotated[bool | None, Option("--skip-unreadable", help=SKIP)] = None
     set_: Set = None
 
     def scenario(self, per_task: int | None = None) -> Scenario:

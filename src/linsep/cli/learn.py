@@ -38,6 +38,7 @@ FREEZE = "Train the head only, on features of a net that stays as it is."
 RATE = "Learning rate. Default: 0.2, scaled for methods that use momentum or another loss."
 AGAIN = "Repeat the last lesson even though the model has learned it."
 DISCARD = "Drop an interrupted lesson and start this one."
+SKIP = "Leave out files that cannot be read, with a warning that names them."
 EMPTY = "Let a model saved without its memory learn more, with an empty memory."
 
 
@@ -82,6 +83,7 @@ def learn(
     again: Annotated[bool, Option("--again", help=AGAIN)] = False,
     discard: Annotated[bool, Option("--discard", help=DISCARD)] = False,
     empty_memory: Annotated[bool, Option("--empty-memory", help=EMPTY)] = False,
+    skip_unreadable: Annotated[bool, Option("--skip-unreadable", help=SKIP)] = False,
     custom: Custom = None,
     save_every: Annotated[float, Option(min=0, help="Seconds between saves.")] = 30.0,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False,
@@ -103,7 +105,7 @@ def learn(
 
     from ..classifier.teaching import Teaching
 
-    rows, labels = _given(images)
+    rows, labels = _given(images, skip_unreadable)
     console = open_console(quiet)
     lesson = Teaching(
         model, rows, labels, new=new, classes=announced, about=str(images), again=again,
@@ -157,23 +159,37 @@ def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | N
     return known.params
 
 
-def _given(images: Path) -> tuple[Any, list[str] | None]:
+def _given(images: Path, skip: bool) -> tuple[Any, list[str] | None]:
     """What the classifier reads: a folder, or the files and labels of a CSV."""
-    if images.is_dir():
+    if images.is_dir() and not skip:
         return images, None
+    files = _labelled(images)
+    if skip:
+        from ..data.reading import readable
+
+        files = {file: files[file] for file in readable(files, images)}
+    return list(files), list(files.values())
+
+
+def _labelled(images: Path) -> dict[Path, str]:
+    """The files to learn from, each with its label."""
+    from ..data.listings import read_rows
+    from ..data.reading import check_case, labelled_files
+
+    if images.is_dir():
+        return labelled_files(images)
     if not images.exists():
         raise DataError(f"there is no folder or CSV of images at {images}")
     if images.suffix.lower() != ".csv":
         raise DataError(f"{images}: should be a folder of class folders, or a CSV (.csv)")
-    from ..data.listings import read_rows
-
     rows = read_rows(images)
     if len({row.task for row in rows}) > 1:
         raise DataError(f"{images} has several tasks; give a CSV for each lesson")
     train = [row for row in rows if row.split != "test"]
     if not train:
         raise DataError(f"{images} has test rows only")
-    return [row.path for row in train], [row.label for row in train]
+    check_case(sorted({row.label for row in train}), images)
+    return {row.path: row.label for row in train}
 
 
 def _teach(lesson: Teaching, console: Console) -> None:

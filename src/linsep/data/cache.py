@@ -5,7 +5,7 @@ how the images are processed, so a changed file or option gives another one:
 
     pixels.u8       every image, training then test, (channels, height, width) bytes each
     digests.bin     16 bytes of BLAKE2 per image
-    manifest.json   counts, shape, names, and the checksum of the digests
+    manifest.json   counts, shape, names, skipped files, duplicates, the checksum of the digests
 
 Until it is complete it is called `<name>.part` and has no manifest. Digests are written after their
 pixels have reached the disk, so whatever a killed process left behind is verified and kept, and
@@ -13,6 +13,7 @@ only the rest is decoded.
 """
 
 import json
+import math
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -30,7 +31,7 @@ from torch import Tensor
 from ..errors import DataError
 from .images import DIGEST, Dataset, Images, digest_of, warn_of_duplicates
 from .published import Progress, cache_home
-from .reading import check_shape, images_below, read_image, reading
+from .reading import Pixels, check_shape, images_below, read_image, reading, warn_of_skipped
 
 FORMAT = 1
 STEP = 1 << 24  # bytes that are decoded and flushed to disk at a time
@@ -62,6 +63,10 @@ class Treatment(NamedTuple):
     side: int | None = None  # None: keep the size, which must be the same for all
     channels: int = 3
     upright: bool = False
+    skip: bool = False  # leave out files that cannot be read
+
+    def read(self, path: Path) -> Pixels:
+        return read_image(path, side=self.side, channels=self.channels, upright=self.upright)
 
 
 def prepared(listing: Listing, how: Treatment, progress: Progress | None = None) -> Dataset:
@@ -110,7 +115,7 @@ def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress)
     part = folder.with_name(folder.name + ".part")
     part.mkdir(exist_ok=True)
     files = listing.train + listing.test
-    shape = read_image(files[0].path, **how._asdict()).shape
+    shape = _first_shape(files, how)
     size = int(np.prod(shape))
     with (part / "pixels.u8").open("a+b") as out, (part / "digests.bin").open("a+b") as log:
         out.seek(0)
@@ -124,18 +129,39 @@ def _prepare(listing: Listing, how: Treatment, folder: Path, progress: Progress)
             _written(out, b"".join(images))
             _written(log, b"".join(map(digest_of, images)))
             progress(first + len(images), len(files))
-    _finish(listing, part, shape)
+    _finish(listing, how, part, shape)
     os.replace(part, folder)
 
 
+def _first_shape(files: Sequence[File], how: Treatment) -> tuple[int, ...]:
+    for file in files:
+        if (image := _read(file.path, how)) is not None:
+            return image.shape
+    raise DataError(f"none of the {len(files)} images can be read")
+
+
+def _read(path: Path, how: Treatment) -> Pixels | None:
+    """Return the image in a file; None if it cannot be read and such files are to be skipped."""
+    try:
+        return how.read(path)
+    except DataError as error:
+        if how.skip:
+            return None
+        advice = "scenario.skip_unreadable=true (--skip-unreadable) leaves such files out"
+        raise DataError(f"{error}; {advice}") from error
+
+
 def _decode(files: Sequence[File], how: Treatment, shape: tuple[int, ...]) -> list[bytes]:
-    """Decode files in threads: Pillow releases the interpreter lock while decoding."""
-    read = partial(read_image, **how._asdict())
+    """Decode files in threads: Pillow releases the interpreter lock while decoding.
+
+    A file that is skipped is black.
+    """
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        images = list(pool.map(read, (file.path for file in files)))
+        images = list(pool.map(partial(_read, how=how), (file.path for file in files)))
     for file, image in zip(files, images, strict=True):
-        check_shape(image.shape, shape, str(file.path))
-    return [image.tobytes() for image in images]
+        if image is not None:
+            check_shape(image.shape, shape, str(file.path))
+    return [bytes(math.prod(shape)) if image is None else image.tobytes() for image in images]
 
 
 def _written(file: IO[bytes], content: bytes) -> None:
@@ -154,18 +180,25 @@ def _verified(pixels: IO[bytes], digests: bytes, size: int) -> int:
     return count
 
 
-def _finish(listing: Listing, part: Path, shape: tuple[int, ...]) -> None:
+def _finish(listing: Listing, how: Treatment, part: Path, shape: tuple[int, ...]) -> None:
     raw = (part / "digests.bin").read_bytes()
     each = [raw[i : i + DIGEST] for i in range(0, len(raw), DIGEST)]
-    known, tests = set(each[: len(listing.train)]), each[len(listing.train) :]
+    files, first = listing.train + listing.test, len(listing.train)
+    black = digest_of(bytes(math.prod(shape)))
+    dark = [i for i, digest in enumerate(each) if how.skip and digest == black]
+    skipped = {i for i in dark if _read(files[i].path, how) is None}
+    kept = {i: digest for i, digest in enumerate(each) if i not in skipped}
+    learned = {digest: i for i, digest in kept.items() if i < first}
+    pairs = [(i, learned[d]) for i, d in kept.items() if i >= first and d in learned]
     manifest = {
         "format": FORMAT,
         "name": listing.name,
         "shape": shape,
-        "train": len(listing.train),
+        "train": first,
         "test": len(listing.test),
         "names": listing.names,
-        "duplicates": sum(digest in known for digest in tests),
+        "skipped": sorted(skipped),
+        "duplicates": pairs,  # places of test images, and of the training images they equal
         "sha256": sha256(raw).hexdigest(),
     }
     with (part / "manifest.json").open("wb") as out:
@@ -184,14 +217,25 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def _open(folder: Path, listing: Listing) -> Dataset:
     manifest = _manifest(folder)
-    warn_of_duplicates(manifest["duplicates"], str(listing.root))
-    sizes = [manifest["train"], manifest["test"]]
-    shape = (sum(sizes), *manifest["shape"])
-    labels = [file.label for file in listing.train + listing.test]
-    x, y = _mapped(folder / "pixels.u8", shape), torch.tensor(labels)
-    train, test = map(Images.of, x.split(sizes), y.split(sizes))
-    digest = sha256(f"{manifest['sha256']} {shape} {labels} {listing.names}".encode())
+    files, first = listing.train + listing.test, len(listing.train)
+    if pairs := manifest["duplicates"]:
+        one, other = (_below(listing, files[i]) for i in pairs[0])
+        warn_of_duplicates(len(pairs), str(listing.root), f", such as {one} ({other})")
+    skipped = manifest["skipped"]
+    warn_of_skipped([_below(listing, files[i]) for i in skipped], listing.root)
+    shape = (len(files), *manifest["shape"])
+    labels = [file.label for file in files]
+    whole = Images.of(_mapped(folder / "pixels.u8", shape), torch.tensor(labels))
+    rows = torch.arange(len(files))
+    kept = rows[~torch.isin(rows, torch.tensor(skipped, dtype=torch.int64))]
+    train, test = (whole.take(kept[part]) for part in (kept < first, kept >= first))
+    content = f"{manifest['sha256']} {shape} {labels} {listing.names}{skipped or ''}"
+    digest = sha256(content.encode())
     return Dataset(train, test, listing.names, digest.hexdigest()[:32], cached=folder)
+
+
+def _below(listing: Listing, file: File) -> str:
+    return os.path.relpath(file.path, listing.root)
 
 
 def _mapped(path: Path, shape: tuple[int, ...]) -> Tensor:

@@ -232,16 +232,31 @@ def pixel_statistics(images: Images) -> PixelStatistics:
 def duplicates(data: Dataset) -> int:
     """Count the test images that are also training images, pixel for pixel."""
     train, test = (
-        [digest_of(row.tobytes()) for part in images.chunks(CHUNK) for row in part.pixels().numpy()]
+        [digest for part in images.chunks(CHUNK) for digest in digests(part.pixels())]
         for images in (data.train, data.test)
     )
     known = set(train)
     return sum(digest in known for digest in test)
 
 
-def warn_of_duplicates(count: int, where: str) -> None:
+def digests(rows: Tensor) -> list[bytes]:
+    """Return a digest of the pixels of each image, (n, c, h, w)."""
+    return [digest_of(row.tobytes()) for row in rows.numpy()]
+
+
+def repeated(found: Sequence[bytes], known: Iterable[bytes] = ()) -> list[int]:
+    """Return the places of digests that are known or were found before."""
+    seen, places = set(known), []
+    for i, digest in enumerate(found):
+        if digest in seen:
+            places.append(i)
+        seen.add(digest)
+    return places
+
+
+def warn_of_duplicates(count: int, where: str, example: str = "") -> None:
     if count:
-        message = f"{where}: {count} test images are also training images"
+        message = f"{where}: {count} test images are also training images{example}"
         warnings.warn(message, DuplicateWarning, stacklevel=3)
 
 

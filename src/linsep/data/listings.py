@@ -1,4 +1,4 @@
-"""Data sets of image files: your own in folders or a CSV, TinyImageNet and ImageNet-100.
+"""Data sets of image files: your own in folders or a CSV, and three published sets.
 
     DIR/train/<class>/*.jpg and DIR/test/<class>/*.jpg   (or val, valid, validation)
     DIR/<class>/*.jpg                                     a share of each class is held out
@@ -32,7 +32,7 @@ from ..settings.sections import Count
 from .cache import File, Listing, Treatment, labelled, prepared
 from .images import Dataset, Seed, Tasks, TestShare, hold_out
 from .published import Progress, Published
-from .reading import Channels, class_folders, images_below, parts_of, reading
+from .reading import Channels, check_case, class_folders, images_below, parts_of, reading
 
 COLUMNS = {name: name for name in ("file", "label", "task", "split")}  # what each is usually called
 NEEDED = ("file", "label")
@@ -47,14 +47,16 @@ def folder(
     test_share: TestShare = 0.2,
     split_seed: Seed = 0,
     channels: Channels = 3,
+    skip_unreadable: bool = False,
 ) -> Dataset:
     """Read images of your own, in folders named after their classes.
 
     `size`: resize the shorter side to this and crop the square in the middle (default: all images
     must already have the same size). `test_share` and `split_seed` only matter without a test
-    folder. Images are decoded once and then read from the cache.
+    folder. `skip_unreadable` leaves out files that cannot be read, with a warning that names them.
+    Images are decoded once and then read from the cache.
     """
-    how = Treatment(size, channels, upright=True)
+    how = Treatment(size, channels, upright=True, skip=skip_unreadable)
     return prepared(list_folder(root, test_share, split_seed), how, progress)
 
 
@@ -64,6 +66,7 @@ def list_folder(root: Path, test_share: float = 0.2, seed: int = 0) -> Listing:
     names = class_folders(train)
     if not names:
         raise DataError(f"{train} has no folders in it; expected one per class")
+    check_case(names, train)
     files = labelled(train / name for name in names)
     if test is None:
         rows = hold_out([names[file.label] for file in files], test_share, seed, str(root))
@@ -91,6 +94,7 @@ def table(
     test_share: TestShare = 0.2,
     split_seed: Seed = 0,
     channels: Channels = 3,
+    skip_unreadable: bool = False,
     file: str = "file",
     label: str = "label",
     task: str = "task",
@@ -103,6 +107,7 @@ def table(
     """
     rows = read_rows(path, {"file": file, "label": label, "task": task, "split": split})
     names = _in_order(sorted({r.label for r in rows}))
+    check_case(names, path)
     tasks = _in_order(r.task for r in rows)
     if rows[0].split:
         parts = [[i for i, r in enumerate(rows) if r.split == s] for s in SPLITS]
@@ -112,7 +117,8 @@ def table(
     number = {name: i for i, name in enumerate(names)}
     files = [tuple(File(rows[i].path, number[rows[i].label]) for i in part) for part in parts]
     listing = Listing("table", path.parent, names, files[0], files[1])
-    data = prepared(listing, Treatment(size, channels, upright=True), progress)
+    how = Treatment(size, channels, upright=True, skip=skip_unreadable)
+    data = prepared(listing, how, progress)
     if not rows[0].task:
         return data
     order = {name: i for i, name in enumerate(tasks)}
@@ -181,6 +187,23 @@ def _in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 # --- published sets ------------------------------------------------------------------------------
+
+
+def grocery(root: Path, published: Published, progress: Progress | None = None) -> Dataset:
+    """Read the Grocery Store Dataset, 224x224; the folder with an image is its class.
+
+    Klasson, Zhang and Kjellstroem, WACV 2019: 81 products photographed in shops with a phone. In
+    the original, folders of products are below others such as Fruit/Apple.
+    """
+    folder = published.find(root)
+    train, test = (images_below(folder / part) for part in published.files)
+    names = tuple(sorted({path.parent.name for path in train}))
+    number = {name: i for i, name in enumerate(names)}
+    if wrong := [path for path in test if path.parent.name not in number]:
+        raise DataError(f"{wrong[0]}: there is no training folder for that class")
+    parts = (tuple(File(path, number[path.parent.name]) for path in p) for p in (train, test))
+    listing = Listing("grocery", folder, names, *parts)
+    return prepared(listing, Treatment(side=224, upright=True), progress)
 
 
 def tinyimagenet(root: Path, published: Published, progress: Progress | None = None) -> Dataset:

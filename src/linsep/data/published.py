@@ -83,6 +83,7 @@ class Published(NamedTuple):
     limits: Limits | None = None  # if the first remote is an archive
     names: tuple[str, ...] = ()  # of the classes, where the files do not have them
     counts: tuple[tuple[int, ...], ...] = ()  # images per class: training, test
+    by_hand: str = ""  # how to get it, if nothing fetches it
 
     def find(self, root: Path) -> Path:
         """Return the folder that holds the files, unpacked from the archive if need be."""
@@ -108,7 +109,7 @@ class Published(NamedTuple):
     def advice(self, root: Path) -> str:
         """Say how to get the files, in one line."""
         if not self.remotes:
-            return "It cannot be fetched: its publisher requires an account"
+            return f"It cannot be fetched: {self.by_hand}"
         by_hand = self.remotes[0].advice(self._into(root))
         more = f"; likewise its other {len(self.remotes) - 1} files" if self.remotes[1:] else ""
         return f"`linsep data get {self.name}` fetches it. {by_hand}{more}"

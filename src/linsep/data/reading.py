@@ -6,7 +6,8 @@ before it is decoded or resized, so a small file cannot demand a large amount of
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
@@ -24,12 +25,18 @@ SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".webp")
 FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "WEBP")
 MOST_PIXELS = 50_000_000  # width x height; ImageNet's largest has 20 million
 MOST_BYTES = 200_000_000  # of the file
-TESTS = ("test", "val", "valid", "validation")
+ANIMATED = ("GIF", "PNG", "WEBP")  # a JPEG may hold several pictures too, the first as a preview
+TRAINS, TESTS = ("train", "training"), ("test", "val", "valid", "validation")
+SHOWN = 10  # skipped files that a warning names
 SIZES = "set `size` to bring all to one size"
 Array: TypeAlias = NDArray[Any] | Tensor
 Pixels: TypeAlias = NDArray[np.uint8]  # (channels, height, width)
 Channels = Literal[1, 3]
 MODES = {1: "L", 3: "RGB"}
+
+
+class UnreadableWarning(UserWarning):
+    """Files that were left out because they cannot be read."""
 
 
 @contextmanager
@@ -77,9 +84,11 @@ def read_image(
             raise DataError(f"{called} is larger than {MOST_BYTES} bytes")
         with _opened(source) as opened:
             _check_size(opened.size, called)
+            if opened.format in ANIMATED and getattr(opened, "is_animated", False):
+                warnings.warn("of animated images, the first frame is read", stacklevel=2)
             picture = ImageOps.exif_transpose(opened) if upright else opened
             if picture.mode.startswith(("I", "F")):
-                raise DataError(f"{called} has more than 8 bits a channel; save it with 8")
+                picture = _eight_bits(picture, called)
             if "transparency" in picture.info:  # which is dropped
                 picture = picture.convert("RGBA")
             if picture.mode != MODES[channels]:
@@ -91,6 +100,14 @@ def _opened(source: Path | bytes | Image.Image) -> Image.Image | nullcontext[Ima
     if isinstance(source, Image.Image):
         return nullcontext(source)
     return Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+
+
+def _eight_bits(picture: Image.Image, called: str) -> Image.Image:
+    """Return the upper bytes of a grey picture of 16 bits, as Pillow does with those in colour."""
+    values = np.asarray(picture)
+    if picture.mode == "F" or values.min() < 0 or values.max() >= 1 << 16:
+        raise DataError(f"{called} has more than 16 bits a channel; save it with 8 or 16")
+    return Image.fromarray((values >> 8).astype(np.uint8))
 
 
 def pixels(picture: Image.Image) -> Pixels:
@@ -230,21 +247,67 @@ def _tensor(array: NDArray[Any], where: str) -> Tensor:
 def parts_of(root: Path) -> tuple[Path, Path | None]:
     """Return the folder with the training classes, and the one with the test classes if any.
 
-    DIR/train/<class> and DIR/test/<class> (or val, valid, validation), or DIR/<class> alone. A
-    folder `train` that has images and no folders in it is a class.
+    DIR/train/<class> and DIR/test/<class> (or val, valid, validation, in any case), or DIR/<class>
+    alone. A folder `train` that has images and no folders in it is a class.
     """
     if not root.is_dir():
         raise DataError(f"{root} is not a folder; expected train/<class>/ or <class>/ in it")
-    train = root / "train"
-    if not train.is_dir() or (images_below(train) and not class_folders(train)):
+    there = {name.lower(): root / name for name in class_folders(root)}
+    train, test = (
+        next((there[name] for name in names if name in there), None) for names in (TRAINS, TESTS)
+    )
+    if train is None or (images_below(train) and not class_folders(train)):
         return root, None
-    return train, next((root / name for name in TESTS if (root / name).is_dir()), None)
+    return train, test
 
 
 def class_folders(root: Path) -> tuple[str, ...]:
     """Return the names of the folders in a folder; hidden ones are skipped."""
     with os.scandir(root) as entries:
         return tuple(sorted(e.name for e in entries if e.is_dir() and not e.name.startswith(".")))
+
+
+def labelled_files(root: Path) -> dict[Path, str]:
+    """Return the training images in folders named after their classes, each with its class."""
+    train, _ = parts_of(root)
+    names = class_folders(train)
+    check_case(names, train)
+    files = {file: name for name in names for file in images_below(train / name)}
+    if not files:
+        known = ", ".join(SUFFIXES)
+        raise DataError(f"{train} has no class folders with images ({known}) in them")
+    return files
+
+
+def readable(files: Iterable[Path], where: object) -> list[Path]:
+    """Return the files that can be read as images, and warn of the others."""
+    kept, skipped = [], []
+    for file in files:
+        try:
+            read_image(file)
+            kept.append(file)
+        except DataError:
+            skipped.append(str(file))
+    warn_of_skipped(skipped, where)
+    return kept
+
+
+def warn_of_skipped(files: Sequence[str], where: object) -> None:
+    if files:
+        more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+        text = f"{where}: skipped, as they cannot be read: {', '.join(files[:SHOWN])}{more}"
+        warnings.warn(text, UnreadableWarning, stacklevel=3)
+
+
+def check_case(names: Iterable[str], where: object) -> None:
+    """Refuse class names that differ only in case: one of them is most likely a slip."""
+    known: dict[str, str] = {}
+    for name in names:
+        other = known.setdefault(name.casefold(), name)
+        if other != name:
+            raise DataError(
+                f"{where}: the classes {other!r} and {name!r} differ only in case; rename one"
+            )
 
 
 def images_below(root: Path) -> list[Path]:

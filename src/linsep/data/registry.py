@@ -127,6 +127,7 @@ SOURCES: Mapping[str, Source] = {
             (".", "imagenet100", "imagenet", "ILSVRC/Data/CLS-LOC"),
             tuple(f"{p}/{wnid}" for p in ("train", "val") for wnid in listings.IMAGENET100),
             names=listings.IMAGENET100,
+            by_hand="its publisher requires an account",
         ),
         decodes=True,
         per_task=10,
@@ -189,6 +190,20 @@ SOURCES: Mapping[str, Source] = {
         augment=Augment((28, 28), (0.2860,), (0.3530,), pad=2),
         suggests=_usual("cnn", 5, schedule=_LATE),
     ),
+    "grocery": Source(
+        listings.grocery,
+        "grocery/ or GroceryStoreDataset/dataset/, with train/ and test/",
+        Published(
+            "grocery",
+            ("grocery", "GroceryStoreDataset/dataset", "dataset", "."),
+            ("train", "test"),
+            by_hand="clone https://github.com/marcusklasson/GroceryStoreDataset",
+        ),
+        decodes=True,
+        per_task=9,
+        augment=Augment((224, 224), (0.5287, 0.3971, 0.2597), (0.2413, 0.2196, 0.2043), pad=28),
+        suggests=_usual("efficientnet_lite0", 10, rows=500, lr=0.01),
+    ),
     "folder": Source(
         listings.folder, "DIR/train/<class>/ and DIR/test/<class>/, or DIR/<class>/", decodes=True
     ),
@@ -228,6 +243,6 @@ def get(name: str, root: Path, progress: Progress | None = None) -> tuple[Path, 
     if not wanted.layout:
         raise DataError(f"{name} needs no files: there is nothing to fetch")
     if wanted.published is None or not wanted.published.remotes:
-        how = "its publisher requires an account" if wanted.published else "it reads your own files"
+        how = wanted.published.by_hand if wanted.published else "it reads your own files"
         raise DataError(f"{name} cannot be fetched: {how}. Expected: {wanted.layout}")
     return wanted.published.get(root, progress)

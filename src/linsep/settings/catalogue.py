@@ -125,6 +125,8 @@ SCENARIOS: dict[str, Entry] = {
     "split-mnist": Entry("Split MNIST", "MNIST: 5 tasks of 2 classes, 28x28 grey"),
     "split-fashion-mnist": Entry("Split Fashion-MNIST",
         "Fashion-MNIST: 5 tasks of 2 classes, 28x28 grey"),
+    "grocery": Entry("Grocery Store",
+        "photographs of groceries: 9 tasks of 9 products, 224x224"),
     "folder": Entry("folder", "your images, in folders named after their classes"),
     "table": Entry("table", "your images, in a CSV of file, label and perhaps task"),
     "arrays": Entry("arrays", "your arrays: an .npz file, or a folder of .npy files"),
