@@ -37,7 +37,8 @@ def trained(runs: Path, train: int = 5000, test: int = 1000, width: int = 512) -
     """Five tasks of two classes with `train` and `test` images of each, and `width` features."""
     settings = {
         "scenario": {
-            "name": "blobs", "classes": 10, "train": train, "test": test, "size": 16, "noise": 1.5,
+            "name": "blobs", "classes": 10, "train": train, "test": test, "image_size": 16,
+            "noise": 1.5,
         },
         "net": {"name": "mlp", "width": width},
         "method": "derpp+bfp",

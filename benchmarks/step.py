@@ -97,7 +97,7 @@ def _warm_run(
 ) -> Run:
     """A run in its second task, where every term is active, with a full memory."""
     config = linsep.Config(
-        scenario={"name": "blobs", "classes": 4, "train": 320, "size": 32, "channels": 3},
+        scenario={"name": "blobs", "classes": 4, "train": 320, "image_size": 32, "channels": 3},
         net={"name": net, "width": width}, training={"epochs": 1000, "lr": 1e-4},
         method="derpp+bfp", preset="authors",
         memory={"size": rows, "replay_batches": replay_batches},

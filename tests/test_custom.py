@@ -123,7 +123,6 @@ def test_files_beside_it_can_be_imported_and_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from helper.losses import W",
         "import helper.losses\nW = helper.losses.W",
         "from helper import losses\nW = losses.W",
         "from helper import W",  # through its __init__
@@ -317,7 +316,7 @@ def test_looking_at_a_foreign_run_executes_nothing(tmp_path: Path) -> None:
             assert done.returncode == 0, (words, done.stderr)
         analysed = command("analyse", folder.name, cwd=tmp_path)
         assert analysed.returncode == 2
-        assert "not executed unasked; name the file with --custom" in analysed.stderr
+        assert "not executed without your consent; name the file with --custom" in analysed.stderr
         assert not mark.exists()
 
 

@@ -224,8 +224,8 @@ def trusted(config: Config, files: Sequence[str], what: str) -> dict[str, sectio
             unasked.append(part.source)
     if unasked:
         raise ConfigError(
-            f"{what}: it is made with a user's code, {unasked[0]}, which is not executed unasked; "
-            "name the file with --custom if you trust it"
+            f"{what}: it uses custom code, {unasked[0]}, which is not executed without your "
+            "consent; name the file with --custom if you trust it"
         )
     return found
 

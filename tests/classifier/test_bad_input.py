@@ -99,7 +99,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Path], object], str]] = {
     "no memory to replay from": (
         ("learn", "new", "january", "--memory", "0", "--method", "er"), nothing, "memory.size",
     ),
-    "all held out": (("learn", "new", "january", "--holdout", "1"), nothing, "holdout"),
+    "all held out": (("learn", "new", "january", "--test-share", "1"), nothing, "test_share"),
     "negative seed": (("learn", "new", "january", "--seed", "-1"), nothing, "random_state"),
     "huge size": (("learn", "new", "january", "--image-size", "99999999"), nothing, "image_size"),
     "a model that is a file": (("learn", "text.txt", "january"), nothing, "cannot use text.txt"),
@@ -318,7 +318,7 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
         told("config", "compute", "threads", value=10_000), "compute.threads"),
     "a net that does not exist": (told("config", "net", "name", value="rm"), "unknown net"),
     "a method that does not exist": (told("config", "method", value="rm"), "unknown method"),
-    "a file as a method": (told("config", "method", value="/tmp/x.py:run"), "not executed unasked"),
+    "a file as a method": (told("config", "method", value="/tmp/x.py:run"), "without your consent"),
     "a file as a net": (told("config", "net", "name", value="/tmp/x.py:run"), "not executed"),
     "another format": (spoiled("format", value="x"), "format: should be 'linsep 1'"),
     "a deviation of 0": (told("augment", "std", value=[0.0] * 3), "augment.std"),
@@ -328,8 +328,8 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
     "labels of two kinds": (told("labels", value=["ant", 1]), "all text or all numbers"),
     "a class too many": (told("history", 0, "groups", 0, "classes", value=["ant", "x"]), "among"),
     "an unknown parameter": (
-        told("params", value={"holdout": 0.1, "device": "cpu", "shell": "rm"}), "params"),
-    "a holdout of text": (told("params", "holdout", value="x"), "params.holdout"),
+        told("params", value={"test_share": 0.1, "device": "cpu", "shell": "rm"}), "params"),
+    "a test_share of text": (told("params", "test_share", value="x"), "params.test_share"),
 }  # fmt: skip
 
 

@@ -38,8 +38,8 @@ def run_folder(method: str, runs: Path) -> Path:
 def classifier(method: str) -> IncrementalClassifier:
     """The same settings; its lessons are the scenario's tasks."""
     clf = IncrementalClassifier(
-        method, "cnn", memory=MEMORY, holdout=0.0, like="fashion-mini", random_state=3, **TRAINING,
-        settings={"net": {"width": 8}, "options": options(method)},
+        method, "cnn", memory=MEMORY, test_share=0.0, like="fashion-mini", random_state=3,
+        **TRAINING, settings={"net": {"width": 8}, "options": options(method)},
     )  # fmt: skip
     tasks = prepare(Config(scenario=SCENARIO, method="ft")).data.scenario.tasks
     for task in tasks:

@@ -148,7 +148,7 @@ def test_unusual_lessons(method: str, lessons: list[list[str]]) -> None:
 def test_more_of_a_known_class_is_learned() -> None:
     """Rows of a class that differ from those before it are recognised after they were shown."""
     x, y = fashion((0, 1, 8), 60)
-    clf = IncrementalClassifier("er", "mlp", memory=60, epochs=8, holdout=0.0)
+    clf = IncrementalClassifier("er", "mlp", memory=60, epochs=8, test_share=0.0)
     clf.fit(x[:120], y[:120])
     bags = x[120:]  # called 1 from now on
     before = float(np.mean(clf.predict(bags) == 1))
@@ -234,7 +234,7 @@ def test_a_refused_first_call_leaves_nothing_behind() -> None:
 
 def test_the_report() -> None:
     x, y = fashion((0, 1, 8, 9), 60)
-    clf = small("er", memory=40, epochs=4, holdout=0.2)
+    clf = small("er", memory=40, epochs=4, test_share=0.2)
     clf.fit(x[:120], y[:120])
     first = clf.report_["groups"][0]["after"]
     clf.partial_fit(x[120:], y[120:])

@@ -74,8 +74,8 @@ def test_onnx_equals_the_classifier(tmp_path: Path) -> None:
         {"method": "derpp+refit"},  # one that was fitted anew
         {"method": "bic", "settings": {"evaluation": {"rule": "logits"}}},
         {"net": OWN},
-        {"freeze": "backbone"},
-        {"freeze": "backbone", "method": "icarl"},
+        {"train": "head"},
+        {"train": "head", "method": "icarl"},
         {"image_size": 9},
         {"settings": {"net": {"options": {"width": 8, "norm": "group"}}}},
         {"settings": {"net": {"options": {"width": 8, "norm": "continual"}}}},

@@ -38,7 +38,7 @@ def test_a_module_of_your_own_learns_and_stays_as_it_was() -> None:
 
 @pytest.mark.parametrize("method", ["er", "ewc", "icarl", "bic"])
 def test_a_frozen_backbone_never_changes(method: str) -> None:
-    clf = small(method, freeze="backbone").fit(images(20), ["a", "b"] * 10)
+    clf = small(method, train="head").fit(images(20), ["a", "b"] * 10)
     before = state(clf)
     clf.partial_fit(images(10, 1), ["c", "a"] * 5)
     for name, value in state(clf).items():
@@ -59,7 +59,7 @@ def test_a_frozen_backbone_is_asked_once_for_each_image() -> None:
             seen.append(len(x))
             return self.inner(x)
 
-    clf = IncrementalClassifier("er", Counting(), freeze="backbone", memory=12, epochs=5)
+    clf = IncrementalClassifier("er", Counting(), train="head", memory=12, epochs=5)
     clf.fit(images(20), ["a", "b"] * 10)
     # Before the 20 images, three of zeros: what the net returns is looked up.
     assert seen == [3, 20]
@@ -67,7 +67,7 @@ def test_a_frozen_backbone_is_asked_once_for_each_image() -> None:
 
 def test_frozen_predictions_are_those_of_the_head_on_the_features() -> None:
     """By hand: features of the frozen net, standardised, times the head's weights."""
-    clf = small("er", freeze="backbone").fit(images(20), ["a", "b"] * 10)
+    clf = small("er", train="head").fit(images(20), ["a", "b"] * 10)
     course = clf.course_
     assert course.front is not None
     assert course.learner is not None
@@ -83,7 +83,7 @@ def test_frozen_predictions_are_those_of_the_head_on_the_features() -> None:
 @pytest.mark.parametrize(
     ("chosen", "reason"),
     [
-        ({"freeze": "head"}, "freeze: should be 'backbone', not 'head'"),
+        ({"train": "backbone"}, "train: should be 'head', not 'backbone'"),
         ({"net": "resnet19"}, "unknown net 'resnet19'"),
         ({"net": nn.Identity}, "net"),
         ({"net": nn.Sequential(nn.Flatten(0))}, "must return features"),
@@ -97,4 +97,4 @@ def test_what_is_refused(chosen: dict[str, Any], reason: str) -> None:
 
 def test_a_table_has_no_backbone_to_freeze() -> None:
     with pytest.raises(LinsepError, match="is for images"):
-        IncrementalClassifier(freeze="backbone").fit(np.eye(4), [0, 1, 0, 1])
+        IncrementalClassifier(train="head").fit(np.eye(4), [0, 1, 0, 1])

@@ -42,7 +42,7 @@ def test_clothes_that_were_never_shown_are_stranger() -> None:
 
 
 def test_what_is_refused() -> None:
-    clf = small("ft", holdout=0.0).fit(images(20), ["a", "b"] * 10)
+    clf = small("ft", test_share=0.0).fit(images(20), ["a", "b"] * 10)
     with pytest.raises(LinsepError, match=r"none is kept of 2 of them; use by='energy'"):
         clf.novelty(images(2), by="distance")
     assert np.array_equal(clf.novelty(images(2)), clf.novelty(images(2), by="energy"))

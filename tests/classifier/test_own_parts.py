@@ -24,15 +24,15 @@ def tiny(shape, *, width: int = 8):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("freeze", [(), ("--freeze", "backbone")])
-def test_every_command_asks_before_it_executes(freeze: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("trained", [(), ("--train", "head")])
+def test_every_command_asks_before_it_executes(trained: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE)
     for name in ("ant", "bee"):
         (tmp_path / "photos" / name).mkdir(parents=True)
         for i, image in enumerate(noise(len(name), 6, 12, 12, 3)):
             Image.fromarray(image).save(tmp_path / "photos" / name / f"{i}.png")
     made = ("--net", "mine.py:tiny", "--method", "er", "--memory", "4", "--epochs", "1", "-q")
-    assert command("learn", "m", "photos", *made, *freeze, cwd=tmp_path).returncode == 0
+    assert command("learn", "m", "photos", *made, *trained, cwd=tmp_path).returncode == 0
     (tmp_path / "executed").unlink()
     uses = [
         ("learn", "m", "photos", "--again"),
@@ -45,7 +45,7 @@ def test_every_command_asks_before_it_executes(freeze: tuple[str, ...], tmp_path
         done = subprocess.run([*start, *words], cwd=tmp_path, capture_output=True, text=True)
         if words[0] != "model":
             assert done.returncode == 2
-            assert "not executed unasked; name the file with --custom" in done.stderr
+            assert "not executed without your consent; name the file with --custom" in done.stderr
         assert not (tmp_path / "executed").exists(), words
     for words in uses[:3]:
         said = command(*words, "--custom", "mine.py", cwd=tmp_path)

@@ -17,7 +17,7 @@ from linsep import IncrementalClassifier, SavedClassifier
 rng = np.random.default_rng(0)
 x = rng.integers(0, 256, (24, 40, 40, 3), dtype=np.uint8)
 y = np.array(["ant", "bee"] * 6 + ["cow", "ant"] * 6)
-how = {"memory": 8, "epochs": 1, "freeze": "backbone", "image_size": 32}
+how = {"memory": 8, "epochs": 1, "train": "head", "image_size": 32}
 
 def whole(clf, net=None):
     clf.fit(x[:12], y[:12]).save("model")

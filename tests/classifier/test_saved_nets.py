@@ -45,10 +45,10 @@ def first(net: Any = "cnn", method: str = "derpp+bfp", **more: Any) -> Increment
 
 
 KINDS: dict[str, dict[str, Any]] = {
-    "frozen": {"freeze": "backbone"},
-    "frozen, by the nearest mean": {"freeze": "backbone", "method": "icarl"},
+    "frozen": {"train": "head"},
+    "frozen, by the nearest mean": {"train": "head", "method": "icarl"},
     "own": {"net": Tied()},
-    "own and frozen": {"net": Tied(), "freeze": "backbone"},
+    "own and frozen": {"net": Tied(), "train": "head"},
 }
 
 
@@ -78,7 +78,7 @@ def test_weights_of_a_file_are_needed_once(tmp_path: Path) -> None:
     assert start.course_.learner is not None
     torch.save(start.course_.learner.net.backbone.state_dict(), tmp_path / "start.pt")
     settings = {"net": {"width": 8, "weights": str(tmp_path / "start.pt")}}
-    clf = IncrementalClassifier("er", "cnn", freeze="backbone", settings=settings, **SMALL)
+    clf = IncrementalClassifier("er", "cnn", train="head", settings=settings, **SMALL)
     clf.fit(X[:20], Y[:20])
     assert clf.course_.front is not None
     for name, value in start.course_.learner.net.backbone.state_dict().items():
@@ -120,7 +120,7 @@ def test_a_module_that_is_missing_or_another_is_one_line(
     ],
 )
 def test_a_hostile_front_is_refused(damage: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    first(freeze="backbone").save(tmp_path)
+    first(train="head").save(tmp_path)
     told = json.loads((tmp_path / "manifest.json").read_text())
     for place, value in damage.items():
         *outer, name = place.split(".")
@@ -135,7 +135,7 @@ def test_a_hostile_front_is_refused(damage: dict[str, Any], reason: str, tmp_pat
 
 
 def test_an_interrupted_lesson_on_features_resumes_bit_for_bit(tmp_path: Path) -> None:
-    whole = first(freeze="backbone")
+    whole = first(train="head")
     whole.save(tmp_path)
     whole.partial_fit(X[20:], Y[20:])
     how: dict[str, Any] = {"new": Params(), "save_every": 0.0}

@@ -110,7 +110,7 @@ def test_a_frozen_backbone_is_streaming_discriminant_analysis() -> None:
     x, _ = photographs([0, 1, 2, 3], seed=1)
     answers = []
     for lessons in ([[0, 1], [2, 3]], [[0, 1], [3], [2]]):
-        made = IncrementalClassifier(net="cnn", memory=0, epochs=1, freeze="backbone", holdout=0)
+        made = IncrementalClassifier(net="cnn", memory=0, epochs=1, train="head", test_share=0)
         for classes in lessons:
             made.partial_fit(*photographs(classes))
         assert made.course_.config.method == "ft+transport"

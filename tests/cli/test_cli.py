@@ -52,19 +52,20 @@ def test_the_second_time_it_is_finished_already(finished: tuple[Path, str]) -> N
     assert again.stdout.splitlines()[-4:] == said.splitlines()[-4:]
 
 
-def test_quiet_says_only_the_result(finished: tuple[Path, str]) -> None:
-    where, _ = finished
-    quiet = command(*TINY, "--quiet", "--seed", "1", cwd=where)
-    assert "after task" not in quiet.stdout
-    assert "FAA" in quiet.stdout
+def test_quiet_says_only_the_result_and_names_are_no_markup(tmp_path: Path) -> None:
+    done = command(*TINY, "--quiet", "--runs", "a[/b] [bold]", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "after task" not in done.stdout
+    assert "FAA" in done.stdout
+    assert "Everything is in a[/b] [bold]/blobs" in done.stdout
 
 
 def test_show_and_list(finished: tuple[Path, str]) -> None:
     where, _ = finished
     (folder,) = (where / "runs").glob("*-s0-*")
-    shown = command("show", folder.name, cwd=where)
-    assert "Class-IL accuracy, %" in shown.stdout
-    assert 'method = "derpp+bfp"' in shown.stdout
+    shown = command("show", folder.name, cwd=where).stdout
+    order = ("FAA", "Class-IL accuracy, %", "Settings:", 'method = "derpp+bfp"')
+    assert sorted(order, key=shown.index) == list(order), "results come before settings"
     listed = command("list", cwd=where).stdout
     for name in ("derpp", "+bfp", "fashion-mini", "resnet18", "'linsep[timm]'"):
         assert name in listed
@@ -79,15 +80,10 @@ def test_the_same_from_a_file_is_the_same_run(finished: tuple[Path, str]) -> Non
 
 WRONG = {
     "a method": (["run", "--method", "derp"], "Did you mean 'derpp'?"),
-    "a field": (["run", "--set", "training.epoch=3"], "Did you mean 'epochs'?"),
-    "an assignment": (["run", "--set", "epochs"], "should look like"),
     "a file": (["run", "nothing.toml"], "nothing.toml: No such file"),
     "a run": (["show", "nothing"], "nothing is not a run"),
     "a kind": (["list", "metods"], "Did you mean 'methods'?"),
-    "a grid": (["grid", "nothing.toml"], "nothing.toml"),
-    "a nested value": (["run", "--set", f"seed={'[' * 3000}{']' * 3000}"], "nested too deeply"),
     "superscripts": (["grid", "--over", "seed=0..²"], "seed"),
-    "a long name": (["run", f"{'x' * 300}.toml"], "File name too long"),
     "a long folder": ([*TINY, "--runs", "x" * 300], "File name too long"),
     "an odd place": ([*TINY, "--runs", "/proc/runs"], "/proc/runs"),
     "no UTF-8": (["run", "--set", "method=\udcff"], "method"),
@@ -114,13 +110,6 @@ def test_bad_input_is_one_line_and_exit_code_2(what: str, tmp_path: Path) -> Non
     assert not (tmp_path / "runs").exists()
 
 
-def test_names_with_markup_are_printed_as_they_are(tmp_path: Path) -> None:
-    for name in ("a[/b]", "exp[bold]1"):
-        done = command(*TINY, "--quiet", "--runs", name, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert f"Everything is in {name}/blobs" in done.stdout
-
-
 def test_errors_that_are_not_ours_are_explained() -> None:
     missing = ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib.pyplot")
     assert explained(missing) == "matplotlib is not installed: pip install 'linsep[plot]'"
@@ -143,7 +132,7 @@ def test_a_progress_bar_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("moment", [0.05, 0.15, 0.3])
+@pytest.mark.parametrize("moment", [0.05, 0.3])
 def test_ctrl_c_in_the_first_second_prints_no_traceback(moment: float, tmp_path: Path) -> None:
     # A shell's background jobs ignore Ctrl-C, and so would their children.
     listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -199,10 +188,7 @@ def test_help_lists_and_imports_stay_light() -> None:
     assert set(linsep.__all__) <= set(dir(linsep)) | set(linsep._HOMES)
 
 
-@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_finishes_the_step_saves_and_tells_how_to_resume(
-    kind: signal.Signals, tmp_path: Path, finished: tuple[Path, str]
-) -> None:
+def test_a_signal_finishes_the_step_saves_and_tells_how_to_resume(tmp_path: Path) -> None:
     program = "import sys; from linsep.cli import main; sys.argv[0] = 'linsep'; main()"
     longer = ["200" if word == "1" else word for word in TINY]  # epochs
     process = subprocess.Popen(
@@ -217,9 +203,9 @@ def test_a_signal_finishes_the_step_saves_and_tells_how_to_resume(
         if "epoch 2/" in line:
             break
     time.sleep(0.05)
-    process.send_signal(kind)
+    process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
-    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[kind]
+    assert process.returncode == 143
     assert "Repeat the command to resume" in said
     (folder,) = (tmp_path / "runs").iterdir()
     assert (folder / "state.safetensors").exists()

@@ -104,7 +104,7 @@ def test_testing_that_outweighs_training_is_said_in_advance() -> None:
     """500 images for 2 epochs, and 30 000 tested: 3 passes for a trained one make 91 %."""
     (line,) = cost_of_testing([_workload(1000, 30_000)])
     assert "30000 images" in line
-    assert "training 1000" in line
+    assert "training on 1000" in line
     assert "91%" in line
     assert "--test-per-class" in line
     assert cost_of_testing([_workload(30_000, 1000)]) == []

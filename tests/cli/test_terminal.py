@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 from rich.markup import render
 
-from linsep.cli import look
+from linsep.cli import reference, run, terminal
 from linsep.cli.commands import app
+from linsep.cli.flags import unwrapped
 from linsep.cli.terminal import Spinner
 from linsep.storage.store import open_record
 from tests.helpers.command import command
@@ -78,8 +79,8 @@ def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> t
     """A terminal of some width, to which commands print their tables."""
     width, shown = request.param, Terminal()
     console = Console(file=shown, width=width, color_system=None, force_terminal=True)
-    monkeypatch.setattr("linsep.cli.store.wide_console", lambda: console)
-    monkeypatch.setattr(look, "open_console", lambda: console)
+    monkeypatch.setattr(terminal, "wide_console", lambda: console)
+    monkeypatch.setattr(reference, "open_console", lambda: console)
     return width, shown
 
 
@@ -115,7 +116,7 @@ def test_a_list_of_runs_fits_and_can_be_copied(
 def test_accuracies_of_many_tasks_fit(tasks: int, screen: tuple[int, Terminal]) -> None:
     width, shown = screen
     matrix = [[(100 * i + j) / 1e4 if j <= i else None for j in range(tasks)] for i in range(tasks)]
-    for table in look._matrix(matrix, "Class-IL accuracy, %", width):
+    for table in run._matrix(matrix, "Class-IL accuracy, %", width):
         Console(file=shown, width=width, color_system=None).print(table.to_rich())
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines)) <= width
@@ -137,18 +138,27 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(_commands(typer.main.get_command(app), "linsep"))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_markup_takes_nothing_from_a_help_text(name: str) -> None:
+def test_markup_takes_nothing_from_a_help_text() -> None:
     """'linsep[timm]' would be printed as 'linsep'."""
-    texts = [COMMANDS[name].help or "", *(p.help or "" for p in COMMANDS[name].params)]
-    for text in texts:
-        plain = re.sub(r"\[/?bold\]", "", text).replace("\\[", "[")
-        assert render(text).plain == plain
+    for found in COMMANDS.values():
+        for text in (found.help or "", *(p.help or "" for p in found.params)):
+            plain = re.sub(r"\[/?bold\]", "", text).replace("\\[", "[")
+            assert render(text).plain == plain
 
 
-@pytest.mark.parametrize("name", ["linsep run", "linsep data show"])
-def test_help_has_no_types_of_flags_and_single_brackets(name: str, tmp_path: Path) -> None:
-    said = command(*name.split()[1:], "--help", cwd=tmp_path).stdout
+def test_help_is_wrapped_once_at_80_columns() -> None:
+    """A summary has a line of the list of commands, a paragraph no breaks, an example its line."""
+    for name, found in COMMANDS.items():
+        paragraphs = unwrapped(found.help or "").split("\n\n")
+        assert len(paragraphs[0]) <= 66, name
+        for paragraph in paragraphs:
+            head, *examples = paragraph.splitlines()
+            assert all(line.startswith("  ") and len(line) <= 78 for line in examples), name
+            assert not examples or head in ("Example:", "Examples:"), name
+
+
+def test_help_has_no_types_of_flags_and_single_brackets(tmp_path: Path) -> None:
+    said = command("data", "draw", "--help", cwd=tmp_path).stdout
     assert "Usage: " in said
     assert "<bool>" not in said
     assert "[[" not in said

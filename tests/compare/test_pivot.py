@@ -135,7 +135,7 @@ def test_an_option_may_make_columns(tmp_path: Path) -> None:
         (("--columns", "seed"), "--columns: 'seed' makes no columns"),
         (("--columns", "method"), "--columns: 'method' makes no columns"),
         (("--spread", "sd"), "--spread: unknown spread 'sd'. Did you mean 'std'?"),
-        (("--label", "a}b"), "--label 'a}b': should be letters, digits and"),
+        (("--latex-label", "a}b"), "--latex-label 'a}b': should be letters, digits and"),
     ],
 )
 def test_mistakes_are_one_line(kept: Path, words: tuple[str, ...], problem: str) -> None:

@@ -233,9 +233,9 @@ def test_torch_datasets_of_pictures_arrays_and_tensors(make: Callable[[int], Any
 
 def test_torch_pictures_of_many_sizes_need_one() -> None:
     pairs = Pairs(lambda i: Image.fromarray(noise(i, 8 + i, 10, 3)))
-    with pytest.raises(DataError, match=r"Dataset\[1\] has 9x10 pixels .*8x10; set `size`"):
+    with pytest.raises(DataError, match=r"Dataset\[1\] has 9x10 pixels .*8x10; set `image_size`"):
         from_torch(pairs)
-    assert from_torch(pairs, size=8, channels=1).train.shape == (1, 8, 8)
+    assert from_torch(pairs, image_size=8, channels=1).train.shape == (1, 8, 8)
     with pytest.raises(DataError, match="no images"):
         from_torch(Pairs(lambda i: X[i], 0))
 
@@ -278,7 +278,7 @@ def test_hugging_face_in_memory_and_on_disk(tmp_path: Path) -> None:
     assert data.test.y.tolist() == [0, 1, 2]
     assert data.names == ("a", "b", "c")
     both.save_to_disk(str(tmp_path / "hf"))
-    again = from_huggingface(tmp_path / "hf", label="kind", size=5)
+    again = from_huggingface(tmp_path / "hf", label="kind", image_size=5)
     assert again.train.shape == (3, 5, 5)
     train.save_to_disk(str(tmp_path / "one"))
     assert len(from_huggingface(tmp_path / "one", label="kind").test) == 3

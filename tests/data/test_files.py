@@ -154,9 +154,9 @@ def test_folder_split_by_share(tmp_path: Path) -> None:
 def test_folder_sizes(tmp_path: Path) -> None:
     root = write_folder(tmp_path / "d")
     write_image(root / "train" / "bee" / "x.png", 7, (30, 20))
-    with pytest.raises(DataError, match=r"x\.png has 30x20 .*first image has 12x12; set `size`"):
+    with pytest.raises(DataError, match=r"x\.png has 30x20 .*first .* 12x12; set `image_size`"):
         folder(root)
-    assert folder(root, size=16, channels=1).train.shape == (1, 16, 16)
+    assert folder(root, image_size=16, channels=1).train.shape == (1, 16, 16)
 
 
 def _emptied(root: Path) -> None:

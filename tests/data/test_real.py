@@ -84,4 +84,4 @@ def test_photographs_in_folders(root: Path) -> None:
     assert data.train.shape == (3, 224, 224)
     assert len(data.names) == 20
     assert len(data.train) + len(data.test) == 280
-    assert folder(root / "imagenet20", size=256).train.shape == (3, 256, 256)
+    assert folder(root / "imagenet20", image_size=256).train.shape == (3, 256, 256)

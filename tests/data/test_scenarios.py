@@ -341,7 +341,7 @@ def test_fashion_mini_is_what_it_says() -> None:
 def test_blobs_are_the_same_every_time_and_learnable() -> None:
     a, b = blobs(), blobs()
     assert fingerprint(a) == fingerprint(b)
-    other = blobs(classes=4, train=3, test=2, size=5, channels=3)
+    other = blobs(classes=4, train=3, test=2, image_size=5, channels=3)
     assert (len(other.train), len(other.test), other.train.shape) == (12, 8, (3, 5, 5))
     # The nearest class mean of the training images knows nearly every test image.
     x, held = (images.pixels().flatten(1).double() for images in (a.train, a.test))

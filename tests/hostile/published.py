@@ -25,7 +25,7 @@ def commands(source: str, path: str) -> list[tuple[str, ...]]:
     return [
         ("data", "check", source, *data),
         ("data", "prepare", source, *data),
-        ("data", "show", source, *data, "-o", "x.png", "--per-task", "1"),
+        ("data", "draw", source, *data, "-o", "x.png", "--per-task", "1"),
         ("run", "--scenario", source, *data, "--set", "scenario.per_task=1", "--method", "ft",
          "--net", "mlp", "--epochs", "1", "--set", "training.batch_size=4", "-q"),
     ]  # fmt: skip

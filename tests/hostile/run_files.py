@@ -45,7 +45,7 @@ RESUME: dict[str, Command] = {
 }
 DRAW: dict[str, Command] = {
     "report": (("report",), "Report of"),
-    "figures": (("figures", "--format", "svg"), "figures of"),
+    "figures": (("report", "--figures", "figures", "--format", "svg"), "figures of"),
     "report one": (("report", DRAWN), ""),
 }
 

@@ -65,9 +65,9 @@ def test_escapes_in_a_path_are_not_printed(tmp_path: Path) -> None:
     make_full_run(tmp_path / "runs", "er", 0, tasks=2, classes=4, parts=())
     evil = "\x1b[31mred"
     for words in (
-        ("report", "-o", evil), ("figures", "--format", "svg", "-o", f"{evil}-figures"),
+        ("report", "-o", evil), ("report", "--format", "svg", "--figures", f"{evil}-figures"),
         ("compare", "--format", "csv", "-o", f"{evil}.csv"), ("runs", "--runs", evil),
-        ("data", "show", "blobs", "-o", f"{evil}.png"), ("list", "settings", evil),
+        ("data", "draw", "blobs", "-o", f"{evil}.png"), ("list", "settings", evil),
     ):  # fmt: skip
         with undrawn():
             said = command(*words, cwd=tmp_path)

@@ -73,7 +73,7 @@ def test_settings_by_hand() -> None:
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors"])
-@pytest.mark.parametrize("size", ["paper", "small"])
+@pytest.mark.parametrize("size", ["full", "small"])
 def test_every_experiment_resolves_to_what_its_cell_expects(size: str, preset: str) -> None:
     """So a run made from the settings fills its cell, and only small things stay unchecked."""
     unchecked = set()
@@ -104,7 +104,7 @@ def test_the_configs_of_table_1_are_the_papers_protocol(name: str) -> None:
         method, memory = str(fields["method"]), fields["memory.size"] or None
         assert memory is None or isinstance(memory, int)
         place = Place("split-cifar10", memory, method, "faa", "class_il")
-        needed = expected(place, scale("paper"), "authors")
+        needed = expected(place, scale("full"), "authors")
         assert {n: fields.get(n) for n in needed} == needed, place
 
 
@@ -147,13 +147,13 @@ def test_run_paper_resolves_to_the_papers_hyperparameters(
         raise ConfigError("seen")
 
     monkeypatch.setattr("linsep.prepare.prepare", stop)
-    command("run", "--paper", "split-cifar100/500/lucir", cwd=tmp_path)
-    command("run", "--paper", "split-cifar100/500/derpp+bfp", "--preset", "authors", "--lr", "1",
+    command("run", "--cell", "split-cifar100/500/lucir", cwd=tmp_path)
+    command("run", "--cell", "split-cifar100/500/derpp+bfp", "--preset", "authors", "--lr", "1",
             cwd=tmp_path)  # fmt: skip
     assert seen[0] == from_settings(settings("split-cifar100", 500, "lucir"))
     assert seen[1].training.lr == 1.0
     assert (seen[1].preset, seen[1].options["derpp"]["replay_logits"]) == ("authors", 0.1)
-    said = command("run", "--paper", "split-cifar100/500/luci", cwd=tmp_path)
+    said = command("run", "--cell", "split-cifar100/500/luci", cwd=tmp_path)
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
 
 
@@ -171,11 +171,11 @@ def record(
 def test_differences_and_sigmas_by_hand() -> None:
     """Ours 71, 72, 73: mean 72, std 1. se = sqrt(.22^2/5 + 1/3) = .5857; -.21 / .5857 = -.3586."""
     passed = {"cost.compute": 4.5}
-    records = [record(CELL, "paper", seed, passed, faa=71.0 + seed) for seed in range(3)]
+    records = [record(CELL, "full", seed, passed, faa=71.0 + seed) for seed in range(3)]
     base = replace(CELL, method="derpp")  # 65.41
-    records += [record(base, "paper", seed, faa=66.0) for seed in (1, 2)]
-    found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
-    row = next(r for r in beside(found, cells, records, scale("paper")) if r.place == CELL)
+    records += [record(base, "full", seed, faa=66.0) for seed in (1, 2)]
+    found, cells = chosen("faa", "split-cifar10", 200, "derpp+bfp")
+    row = next(r for r in beside(found, cells, records, scale("full")) if r.place == CELL)
     assert row.ours == {0: 71.0, 1: 72.0, 2: 73.0}
     assert row.wanted == 5
     assert row.difference == pytest.approx(-0.21)
@@ -183,7 +183,7 @@ def test_differences_and_sigmas_by_hand() -> None:
     assert row.sigmas == pytest.approx(-0.3586, abs=1e-4)
     assert row.printed_gain == pytest.approx(6.80)
     assert row.gain == pytest.approx((72 + 73) / 2 - 66)
-    drawn = laid_out(found, [row], scale("paper"), whole=False).rows[0]
+    drawn = laid_out(found, [row], scale("full"), whole=False).rows[0]
     assert drawn[1:] == [
         "derpp+bfp", Spread(72.21, 0.22), Spread(72.0, 1.0), "3/5", "-0.21", "-0.36", "+6.80",
         "+6.50", 4.5,
@@ -191,15 +191,15 @@ def test_differences_and_sigmas_by_hand() -> None:
 
 
 def test_one_seed_borrows_the_papers_spread() -> None:
-    found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
-    (row, _) = beside(found, cells, [record(CELL, "paper", 4, faa=73.21)], scale("paper"))
+    found, cells = chosen("faa", "split-cifar10", 200, "derpp+bfp")
+    (row, _) = beside(found, cells, [record(CELL, "full", 4, faa=73.21)], scale("full"))
     assert row.sigmas == pytest.approx(1.0 / math.sqrt(0.22**2 / 5 + 0.22**2))
 
 
 def test_without_a_printed_spread_there_are_no_sigmas() -> None:
     place = Place("split-cifar10", 500, "derpp+bfp", "faa", "class_il", 3.0)
-    found, cells = chosen("table6")
-    rows = beside(found, cells, [record(place, "paper", 0, faa=77.0)], scale("paper"))
+    found, cells = chosen("gamma")
+    rows = beside(found, cells, [record(place, "full", 0, faa=77.0)], scale("full"))
     (row,) = [r for r in rows if r.place == place]
     assert row.difference == pytest.approx(1.0)
     assert row.sigmas is None
@@ -219,27 +219,27 @@ CHANGES = {
 
 
 def test_a_run_with_another_setting_fills_no_cell() -> None:
-    found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
+    found, cells = chosen("faa", "split-cifar10", 200, "derpp+bfp")
     for field, value in CHANGES.items():
-        changed = record(CELL, "paper", 0, {field: value}, faa=70.0)
-        assert not any(row.ours for row in beside(found, cells, [changed], scale("paper"))), field
+        changed = record(CELL, "full", 0, {field: value}, faa=70.0)
+        assert not any(row.ours for row in beside(found, cells, [changed], scale("full"))), field
 
 
 def test_scales_and_presets_do_not_mix() -> None:
-    found, cells = chosen("table1", "split-cifar10", 200, "derpp+bfp")
+    found, cells = chosen("faa", "split-cifar10", 200, "derpp+bfp")
     small = [record(CELL, "small", 2, faa=40.0)]
     assert beside(found, cells, small, scale("small"))[0].ours == {2: 40.0}
-    assert not beside(found, cells, small, scale("paper"))[0].ours
+    assert not beside(found, cells, small, scale("full"))[0].ours
     assert not beside(found, cells, small, scale("small"), "paper")[0].ours
 
 
 def test_the_grid_of_a_table() -> None:
-    found, cells = chosen("table1")
-    wanted = grid(cells, scale("paper"), "authors", found.runs)
+    found, cells = chosen("faa")
+    wanted = grid(cells, scale("full"), "authors", found.runs)
     assert len(wanted) == (9 * 5 + 2 * 3) * 5
     assert len({json.dumps(s, sort_keys=True) for s in wanted}) == len(wanted)
-    found, cells = chosen("table5")
-    assert len(grid(cells, scale("paper"), "authors", found.runs)) == 4 * 3, "the paper has 3 runs"
+    found, cells = chosen("imagenet100")
+    assert len(grid(cells, scale("full"), "authors", found.runs)) == 4 * 3, "the paper has 3 runs"
     with pytest.raises(ConfigError, match="leaves split-imagenet100 out: training at 224x224"):
         grid(cells, scale("small"), "authors", found.runs)
 
@@ -254,7 +254,7 @@ def test_the_grid_of_a_table() -> None:
 )
 def test_wrong_filters_are_refused(asked: dict[str, Any], hint: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"Did you mean '{hint}")):
-        chosen("table1", **asked)
+        chosen("faa", **asked)
 
 
 # --- the commands --------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ def write(runs: Path, place: Place, size: str, seed: int, faa: float) -> None:
 def test_the_table_shows_ours_and_dashes(tmp_path: Path) -> None:
     for seed in (2, 3):
         write(tmp_path / "runs", CELL, "small", seed, 38.0 + seed)
-    words = ["paper", "table1", "--scenario", "split-cifar10", "--memory", "200"]
+    words = ["paper", "table", "1", "--scenario", "split-cifar10", "--memory", "200"]
     words += ["--scale", "small"]
     said = command(*words, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
@@ -287,27 +287,26 @@ def test_the_table_shows_ours_and_dashes(tmp_path: Path) -> None:
         "+6.80", "-", "-",
     ]  # fmt: skip
     assert next(line for line in lines if "er" in line)[-6:] == ["0/5", "-", "-", "-", "-", "-"]
-    assert command("paper", "faa", *words[2:], cwd=tmp_path).stdout == said.stdout
-    assert "0 of 18 cells" in command(*words[:-1], "paper", cwd=tmp_path).stdout
+    assert "0 of 18 cells" in command(*words[:-1], "full", cwd=tmp_path).stdout
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "latex", "json"])
 def test_small_numbers_never_go_without_a_warning(form: str, tmp_path: Path) -> None:
     write(tmp_path / "runs", CELL, "small", 0, 40.0)
-    words = ("paper", "table1", "--scale", "small", "--format", form)
+    words = ("paper", "table", "1", "--scale", "small", "--format", form)
     assert "comparable" in command(*words, cwd=tmp_path).stdout
     command(*words, "-o", "out", cwd=tmp_path)
     assert "comparable" in (tmp_path / "out").read_text()
     if form == "csv":
         rows = list(csv.DictReader(io.StringIO((tmp_path / "out").read_text())))
         assert {row["scale"] for row in rows} == {"small (levels not comparable)"}
-        assert len(rows) == len(table("table1").cells)
+        assert len(rows) == len(table("faa").cells)
 
 
 def test_every_table_and_the_audit_can_be_shown(tmp_path: Path) -> None:
     assert "15 findings" in command("paper", "audit", cwd=tmp_path).stdout
     for number, name in enumerate(TABLES, start=1):
-        said = command("paper", f"table{number}", "--format", "json", cwd=tmp_path)
+        said = command("paper", "table", str(number), "--format", "json", cwd=tmp_path)
         assert len(json.loads(said.stdout)["rows"]) == len(table(name).cells), name
 
 
@@ -315,7 +314,7 @@ def test_looking_at_the_paper_needs_no_torch(tmp_path: Path) -> None:
     program = """
 import sys
 from linsep.cli import app
-for words in (["paper", "table1"], ["paper", "audit"], ["paper", "run", "table1", "--dry-run"]):
+for words in (["paper", "table", "1"], ["paper", "audit"], ["paper", "run", "1", "--dry-run"]):
     try:
         app(words)
     except SystemExit as end:
@@ -331,7 +330,7 @@ sys.exit("torch" in sys.modules)
 def test_paper_run_fills_the_table(tmp_path: Path) -> None:
     """The whole path on real images: settings, plan, workers, table."""
     tiny = ["--epochs", "1", "--per-class", "4", "--test-per-class", "2"]
-    words = ["paper", "run", "table1", "--scale", "small", "--scenario", "split-cifar10",
+    words = ["paper", "run", "1", "--scale", "small", "--scenario", "split-cifar10",
              "--memory", "200", "--method", "derpp", "--data", DATA, "--workers", "1"]  # fmt: skip
     said = command(*words, *tiny, cwd=tmp_path)
     assert said.returncode == 0, said.stderr + said.stdout
@@ -342,11 +341,11 @@ def test_paper_run_fills_the_table(tmp_path: Path) -> None:
 
 def test_refusals_of_paper_run(tmp_path: Path) -> None:
     wrong = {
-        "Did you mean 'table1'": ("paper", "run", "tabel1"),
-        "unknown scale": ("paper", "run", "table1", "--scale", "tiny"),
-        "needs a GPU": ("paper", "run", "table5", "--scale", "small"),
-        "unknown preset": ("paper", "run", "table1", "--preset", "mine"),
-        "Did you mean 'csv'": ("paper", "table1", "--format", "csw"),
+        "unknown table '7'": ("paper", "run", "7"),
+        "unknown scale": ("paper", "run", "1", "--scale", "tiny"),
+        "needs a GPU": ("paper", "run", "5", "--scale", "small"),
+        "unknown preset": ("paper", "run", "1", "--preset", "mine"),
+        "Did you mean 'csv'": ("paper", "table", "1", "--format", "csw"),
     }
     for reason, words in wrong.items():
         said = command(*words, cwd=tmp_path)

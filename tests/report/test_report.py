@@ -484,7 +484,7 @@ def test_the_commands_write_what_they_say(tmp_path: Path) -> None:
     assert "Report of 4 runs: out/page.html" in said.stdout
     whole = (tmp_path / "out/page.html").read_text(encoding="utf-8")
     assert whole == page(loaded_runs(tmp_path / "runs"))
-    words = ("figures", "--where", "method='er'", "-o", "pictures", "--format", "svg,png,pdf")
+    words = ("report", "--where", "method='er'", "--figures", "pictures", "--format", "svg,png,pdf")
     said = command(*words, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     names = {path.name for path in (tmp_path / "pictures").iterdir()}
@@ -519,8 +519,8 @@ def test_the_page_is_opened_on_request(tmp_path: Path, monkeypatch: pytest.Monke
         (("report", "--runs", "unfinished"), "no finished run among the 1 asked for"),
         (("report", "nowhere"), "nowhere is not a run"),
         (("report", "--runs", "good", "-o", "a-file/page.html"), "cannot write"),
-        (("figures", "--runs", "good", "--format", "svg,gif"), "unknown format 'gif'"),
-        (("figures", "--runs", "good", "--format", ","), "at least one of svg, pdf, png"),
+        (("report", "--runs", "good", "--format", "svg,gif"), "unknown format 'gif'"),
+        (("report", "--runs", "good", "--format", ","), "at least one of svg, pdf, png"),
     ],
 )
 def test_what_cannot_be_is_one_line(words: tuple[str, ...], why: str, tmp_path: Path) -> None:

@@ -104,19 +104,19 @@ def test_a_file_gives_a_setting_once(text: str, names: str, tmp_path: Path) -> N
 
 
 CONTRADICTIONS = {
-    "--paper and --scenario": (
-        ["run", "--paper", "split-cifar10/200/er", "--scenario", "blobs"],
+    "--cell and --scenario": (
+        ["run", "--cell", "split-cifar10/200/er", "--scenario", "blobs"],
         "has scenario split-cifar10, not blobs",
     ),
-    "--paper and a memory": (
-        ["grid", "--paper", "split-cifar10/ft", "--memory", "300", "--over", "seed=0,1"],
+    "--cell and a memory": (
+        ["grid", "--cell", "split-cifar10/ft", "--memory", "300", "--over", "seed=0,1"],
         "has no memory, not 300",
     ),
-    "--paper and a list": (
-        ["grid", "--paper", "split-cifar10/200/er", "--over", "method=er,der"], "has method er"
+    "--cell and a list": (
+        ["grid", "--cell", "split-cifar10/200/er", "--over", "method=er,der"], "has method er"
     ),
-    "--paper and a config": (
-        ["run", "example", "--paper", "split-cifar10/200/er"], "not fashion-mini"
+    "--cell and a config": (
+        ["run", "example", "--cell", "split-cifar10/200/er"], "not fashion-mini"
     ),
     "a flag twice": (
         ["run", "--preset", "paper", "--preset", "authors"], "--preset is given twice"
@@ -129,7 +129,7 @@ CONTRADICTIONS = {
     "a list and a range": (
         ["search", "--over", "lr=1,2", "--over-range", "training.lr=0.1..1"], "both set training.lr"
     ),
-    "a table and --set": (["paper", "run", "table1", "--set", "method=er"], "the table decides it"),
+    "a table and --set": (["paper", "run", "1", "--set", "method=er"], "the table decides it"),
 }  # fmt: skip
 
 
@@ -170,8 +170,8 @@ def test_a_misspelt_setting_is_answered_with_a_setting(typed: str, meant: str) -
 
 
 def test_errors_name_every_field_of_a_section_and_its_options(tmp_path: Path) -> None:
-    said = command("run", "--scenario", "folder", "--set", "scenario.sise=3", cwd=tmp_path)
-    assert "Did you mean 'size'?" in said.stderr
+    said = command("run", "--scenario", "folder", "--set", "scenario.image_sise=3", cwd=tmp_path)
+    assert "Did you mean 'image_size'?" in said.stderr
     for name in ("per_task", "per_class", "order", "data", "test_share"):
         assert name in said.stderr
     said = command("run", "--net", "cnn", "--set", "net.depth=3", cwd=tmp_path)

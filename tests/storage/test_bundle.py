@@ -197,7 +197,7 @@ def test_what_is_no_bundle_is_refused(content: bytes, tmp_path: Path) -> None:
 def refused(bundle: Path, tmp_path: Path, problem: str) -> None:
     """One clear line, exit code 2, and nothing anywhere."""
     before = set(tmp_path.rglob("*"))
-    said = command("add", bundle.name, "--runs", "other", cwd=tmp_path)
+    said = command("import", bundle.name, "--runs", "other", cwd=tmp_path)
     assert said.returncode == 2, said
     assert problem in said.stderr
     assert said.stderr.count("\n") == 1
@@ -211,7 +211,8 @@ def refused(bundle: Path, tmp_path: Path, problem: str) -> None:
 def test_a_run_is_sent_added_and_verified(tmp_path: Path) -> None:
     command(*TINY, cwd=tmp_path)
     assert command("bundle", "-o", "b.zip", "--weights", cwd=tmp_path).returncode == 0
-    assert "1 of 1 runs added" in command("add", "b.zip", "--runs", "other", cwd=tmp_path).stdout
+    said = command("import", "b.zip", "--runs", "other", cwd=tmp_path)
+    assert "Imported 1 of 1 runs" in said.stdout
     name = next((tmp_path / "runs").glob("blobs*")).name
     for runs in ("runs", "other"):
         said = command("verify", name, "--runs", runs, "-q", cwd=tmp_path)
@@ -238,11 +239,11 @@ def test_a_foreign_run_executes_no_code(tmp_path: Path) -> None:
     folder = make_run(tmp_path / "mine", "er", 0, 60.0, settings=settings, label=KEY)
     (folder / "events.jsonl").write_bytes(b"")
     written(pack([folder]), tmp_path / "b.zip")
-    assert command("add", "b.zip", cwd=tmp_path).returncode == 0
+    assert command("import", "b.zip", cwd=tmp_path).returncode == 0
     assert "finished, from b.zip" in command("runs", cwd=tmp_path).stdout
     said = command("verify", folder.name, cwd=tmp_path)
     assert said.returncode == 2
-    assert "not executed unasked" in said.stderr
+    assert "not executed without your consent" in said.stderr
 
 
 def test_two_processes_may_add_at_once(made: Path, tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
         tmp_path / "runs", "er", 0, 50.0, label="\x1b[2J", settings={"net": {"name": "\x9b1m"}}
     )
     for words in (
-        ("runs", "--show", "net"),
+        ("runs", "--fields", "net"),
         ("runs", "--format", "json"),
         ("show", "er-200-s0\x1b[2J"),
     ):

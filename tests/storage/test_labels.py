@@ -114,9 +114,9 @@ def test_one_tag_may_be_a_word() -> None:
 def test_the_label_command(tmp_path: Path) -> None:
     for seed in range(2):
         make_run(tmp_path / "runs", "er", seed, 50.0)
-    said = command("label", "er-200-s1", "--name", "ours", "--tag", "a", cwd=tmp_path)
+    said = command("runs", "label", "er-200-s1", "--name", "ours", "--tag", "a", cwd=tmp_path)
     assert (said.returncode, said.stdout) == (0, "1 of 1 runs changed.\n")
-    said = command("label", "--where", "memory=200", "--tag", "a", cwd=tmp_path)
+    said = command("runs", "label", "--where", "memory=200", "--tag", "a", cwd=tmp_path)
     assert said.stdout == "1 of 2 runs changed.\n"
     assert [r.tags for r in Store(tmp_path / "runs").records()] == [["a"], ["a"]]
     for words, problem in (
@@ -124,6 +124,6 @@ def test_the_label_command(tmp_path: Path) -> None:
         (("er-200-s1",), "error: nothing to change"),
         (("er-200-s1", "--tag", "a,b"), "error: tags.0: should have no comma, not 'a,b'"),
     ):
-        said = command("label", *words, cwd=tmp_path)
+        said = command("runs", "label", *words, cwd=tmp_path)
         assert said.returncode == 2
         assert said.stderr.startswith(problem)

@@ -248,7 +248,7 @@ def test_no_runs_at_all(tmp_path: Path) -> None:
 
 def test_runs_lists_what_there_is(tmp_path: Path) -> None:
     made(tmp_path / "runs")
-    said = command("runs", "--where", "memory=200", "--show", "training.lr", cwd=tmp_path)
+    said = command("runs", "--where", "memory=200", "--fields", "training.lr", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert "7 runs, 6 finished" in said.stdout
     line = next(s for s in said.stdout.splitlines() if "derpp+bfp-200-s1" in s)

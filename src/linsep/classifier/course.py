@@ -115,7 +115,7 @@ class Course:
         place = {label: column for column, label in enumerate(columns)}
         images = Images.of(rows, torch.tensor([place[label] for label in labels.tolist()]))
         seed = [self.config.seed, len(self.groups)]
-        train, test = held_out(images, self.params.holdout, seed)
+        train, test = held_out(images, self.params.test_share, seed)
         return self.run_for(train, test, len(columns)), columns
 
     def run_for(self, train: Images, test: Images, columns: int) -> Run:

@@ -59,16 +59,16 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         distillation, and class statistics that are carried from call to call predict.
     net : the network: a name, as for `linsep run`, or a module of your own that turns images into
         features; by default a ResNet-18 for images and a small MLP for tables of numbers.
-    freeze : "backbone" trains the head only, on features that are computed once for each image.
+    train : "head" trains the head only, on features that are computed once for each image.
         The memory then holds features instead of images, and nothing is augmented.
     memory : images that are kept for replay; methods without a memory keep none. With 0, no image
-        is kept at all: those of `holdout` are dropped when a call ends, and `report_` has the
+        is kept at all: those of `test_share` are dropped when a call ends, and `report_` has the
         accuracy on the newest classes alone.
     epochs, batch_size, lr : of training, in each call. The rate is by default 0.2 for SGD without
         momentum on a cross-entropy, and in proportion for methods that train otherwise; it falls to
         a tenth for the last fifth of the epochs.
     image_size : side to which images are brought; by default that of the first images.
-    holdout : share of each class's images that are kept from training to measure `report_` and to
+    test_share : share of each class's images kept from training to measure `report_` and to
         calibrate `predict_proba`.
     like : a scenario whose settings, normalisation and augmentation to use.
     settings : any further settings, as in a config file.
@@ -80,13 +80,13 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         method: str | None = None,
         net: str | nn.Module | None = None,
         *,
-        freeze: str | None = None,
+        train: str | None = None,
         memory: int = 200,
         epochs: int = 20,
         batch_size: int = 32,
         lr: float | None = None,
         image_size: int | None = None,
-        holdout: float = 0.1,
+        test_share: float = 0.1,
         like: str | None = None,
         settings: Mapping[str, Any] | None = None,
         device: str = "auto",
@@ -94,8 +94,8 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
     ) -> None:
         self.method, self.net, self.memory, self.epochs = method, net, memory, epochs
         self.batch_size, self.lr, self.image_size = batch_size, lr, image_size
-        self.holdout, self.like, self.settings = holdout, like, settings
-        self.device, self.random_state, self.freeze = device, random_state, freeze
+        self.test_share, self.like, self.settings = test_share, like, settings
+        self.device, self.random_state, self.train = device, random_state, train
 
     # --- learning --------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ def begin(
     more: dict[str, Any] = {
         "params": params, "labels": named, "announced": classes is not None, "handed_in": handed_in,
     }  # fmt: skip
-    if params.freeze is None:
+    if params.train is None:
         return Course(config, augment, shape, module=module, **more), given.rows
     front = Frozen.of(backbone_only(config, augment, shape, module).learner_for(2))
     rows = front(given.rows)
@@ -269,8 +269,8 @@ def begin(
 
 def resolved(params: Params, table: bool = False, seed: int = 0) -> Config:
     """Every value that decides how a classifier with these parameters learns."""
-    if params.freeze and table:
-        raise ConfigError("freeze: is for images; a table of numbers has no features to keep")
+    if params.train and table:
+        raise ConfigError("train: 'head' is for images; a table of numbers has no features to keep")
     chosen = {} if params.lr is None else {"lr": params.lr}
     settings = merged(
         {"scenario": {"name": params.like or "arrays"}},
@@ -295,4 +295,4 @@ def _method(params: Params) -> dict[str, Any]:
         return {"method": params.method}
     if params.memory:
         return DEFAULT
-    return WITHOUT_IMAGES if params.freeze is None else STILL
+    return WITHOUT_IMAGES if params.train is None else STILL

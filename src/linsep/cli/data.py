@@ -1,4 +1,4 @@
-"""`linsep data`: list data sets, fetch, check, prepare and draw them.
+"""`linsep data`: list data sets; download, check, prepare and draw them.
 
 linsep.data is imported when a command runs, so that help appears at once.
 """
@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from ..errors import ConfigError, printable
 from ..settings.layers import assignment, merged
-from .flags import grouped
+from .flags import Command, grouped
 from .overrides import Set
 from .terminal import open_console
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..data.images import Dataset
     from ..settings.sections import Scenario
 
-app = typer.Typer(help="List, fetch, check, prepare and draw data sets.", no_args_is_help=True)
+app = typer.Typer(help="List, download, check, prepare and draw data sets.", no_args_is_help=True)
 
 Name = Annotated[str, Argument(help="A data set, such as cifar100, or a scenario.")]
 Data = Annotated[
@@ -39,7 +39,7 @@ class Given:
 
     name: Name
     data: Data = None
-    size: Annotated[int | None, Option(help="Resize your own images to squares.")] = None
+    image_size: Annotated[int | None, Option(help="Resize your own images to squares.")] = None
     test_share: Annotated[float | None, Option(help=HOLD_OUT)] = None
     channels: Annotated[int | None, Option(help="1 for grey, 3 for colour images.")] = None
     skip_unreadable: Annotated[bool | None, Option("--skip-unreadable", help=SKIP)] = None
@@ -62,7 +62,7 @@ class Given:
         return validate(Scenario, {k: v for k, v in given.items() if v is not None}, "scenario")
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def list_(data: Data = None) -> None:
     """List every data set, and whether it is on this machine."""
     from rich.markup import escape
@@ -83,9 +83,9 @@ def list_(data: Data = None) -> None:
     typer.echo(f"data folder: {printable(str(root))}")
 
 
-@app.command()
+@app.command(cls=Command)
 def get(name: Name, data: Data = None) -> None:
-    """Fetch a published data set over https, check it, and unpack it."""
+    """Download a published data set, check it, and unpack it."""
     from ..data import registry
     from ..data.published import data_folder
     from ..data.reading import reading
@@ -101,19 +101,22 @@ def get(name: Name, data: Data = None) -> None:
         typer.echo(f"{printable(str(file))}: checksum right")
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 def prepare(given: Given) -> None:
-    """Decode the images into the cache, so that runs start at once. Repeat to resume."""
+    """Decode the images into the cache, so that runs start at once.
+
+    Repeat the command to resume.
+    """
     found = _load(given.scenario())
     where = f", in {printable(str(found.cached))}" if found.cached else " (nothing to decode)"
     typer.echo(f"{given.name}: {_counts(found)}{where}")
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 def check(given: Given) -> None:
-    """Read all images and report counts, balance, pixel statistics and duplicates."""
+    """Read all images; report counts, balance, pixels and duplicates."""
     from ..data.cache import verify
     from ..data.images import duplicates, pixel_statistics
     from ..data.registry import source
@@ -123,7 +126,8 @@ def check(given: Given) -> None:
     typer.echo(f"{given.name}: {_counts(found)}")
     for part, images in (("training", found.train), ("test", found.test)):
         counts = images.counts(len(found.names))
-        typer.echo(f"{part} images per class: {min(counts)} to {max(counts)}")
+        some = " to ".join(map(str, sorted({min(counts), max(counts)})))
+        typer.echo(f"{part} images per class: {some}")
     for what, values in pixel_statistics(found.train)._asdict().items():
         against = f" (used: {_row(getattr(used, what))})" if used else ""
         typer.echo(f"{what} of the training pixels: {_row(values)}{against}")
@@ -132,9 +136,9 @@ def check(given: Given) -> None:
         typer.echo(f"{printable(str(found.cached))}: {verify(found.cached)} images, unchanged")
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
-def show(
+def draw(
     given: Given,
     output: Annotated[
         Path, Option("--output", "-o", metavar="FILE", help="The PNG file to write.")
@@ -142,17 +146,17 @@ def show(
     per_task: Annotated[int | None, Option(help="Classes per task.")] = None,
     images: Annotated[int, Option(min=1, max=100, help="Images of each class.")] = 3,
 ) -> None:
-    """Draw a scenario as `linsep run` opens it: a column for every task, a row for every class."""
+    """Draw a scenario: a column for each task, a row for each class."""
     from ..data.reading import reading
     from ..data.scenarios import open_scenario
-    from ..data.tasks import draw
+    from ..data.tasks import draw as drawn
 
     if output.suffix.lower() != ".png":
         named = output.parent / f"{output.stem or 'picture'}.png"
         raise ConfigError(f"--output {output}: the picture is a PNG; call it {named}")
     wanted = given.scenario(per_task)
     scenario = open_scenario(wanted, _load(wanted)).scenario
-    picture = draw(scenario, images)
+    picture = drawn(scenario, images)
     with reading(output, "cannot be written"):
         output.parent.mkdir(parents=True, exist_ok=True)
         picture.save(output, "PNG")

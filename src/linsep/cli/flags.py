@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, Option
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ..errors import ConfigError, StateError, unknown
 from ..optional import needed
 from ..settings import sections
 from ..settings.layers import parsed, read_config, split
 from .overrides import FILE, SettingFlags
+from .terminal import FORMATS
 
 if TYPE_CHECKING:
     from ..grids.engines import Engine
@@ -72,19 +73,22 @@ def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]
     return parse
 
 
-def typeless(options: list[Any]) -> list[Any]:
-    """The same options, of which those that take no value show no type in the help."""
-    for option in options:
-        if getattr(option, "is_flag", False) and option.metavar is None:
-            option.metavar = ""
-    return options
+class _Polite:
+    """Refuses a flag given twice, where the last would silently win.
 
+    Its help is wrapped once, whatever the width.
+    """
 
-class Command(TyperCommand):
-    """A command that refuses a flag given twice, where the last would silently win."""
+    help: str | None
+    params: list[Any]
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return typeless(super().get_params(ctx))
+        self.help = unwrapped(self.help or "")
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for option in found:
+            if getattr(option, "is_flag", False):
+                option.metavar = ""
+        return found
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = [word.partition("=")[0] for word in args if word.startswith("-")]
@@ -92,16 +96,49 @@ class Command(TyperCommand):
             single = not getattr(option, "multiple", True) and not getattr(option, "is_flag", True)
             if single and sum(word in option.opts for word in words) > 1:
                 raise ConfigError(f"{option.opts[0]} is given twice: give it once")
-        return super().parse_args(ctx, args)
+        left: list[str] = super().parse_args(ctx, args)  # type: ignore[misc]
+        return left
+
+
+def unwrapped(text: str) -> str:
+    """The text with a line for each paragraph; one with indented lines stays as it is."""
+    paragraphs = [p.splitlines() for p in text.split("\n\n")]
+    several = [any(line.startswith(" ") for line in lines) for lines in paragraphs]
+    joined = [("\n" if kept else " ").join(p) for p, kept in zip(paragraphs, several, strict=True)]
+    return "\n\n".join(joined)
+
+
+class Group(_Polite, TyperGroup):
+    pass
+
+
+class Command(_Polite, TyperCommand):
+    pass
 
 
 PLACE = "Where to run"  # a panel of the help
 ConfigFile = Annotated[str | None, Argument(metavar="CONFIG", help=FILE)]
 LOGGERS = "Log to tensorboard, wandb or mlflow; needs 'linsep\\[tensorboard]' and so on."
 Runs = Annotated[Path, Option(help="Folder that holds the runs.")]
-Parts = Annotated[
-    list[str] | None, Option("--part", metavar="NAME", help="Run only this part of the file.")
+Where = Annotated[
+    str | None, Option(metavar="CONDITION", help="Filter: 'memory in (200, 500) and faa>60'")
 ]
+Format = Annotated[
+    str,
+    Option(
+        "--format",
+        parser=one_of("--format: ", "format", FORMATS),
+        metavar="TEXT",
+        help="terminal, markdown, csv, latex or json.",
+    ),
+]
+Output = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="File to write.")]
+RunNames = Annotated[list[Path] | None, Argument(metavar="RUNS", help="Keys, names or folders.")]
+RunName = Annotated[Path, Argument(help="A run's key, name or folder.")]
+Data = Annotated[str | None, Option(help="Where the images are, if they have moved.")]
+OWN = "Your own file that the method or the net comes from; its code is executed."
+Custom = Annotated[list[str] | None, Option(metavar="FILE.py", help=OWN)]
+Parts = Annotated[list[str] | None, Option("--part", metavar="NAME", help="Run only this part.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop.")]
 ALSO = "Folder of finished runs that need not be repeated; nothing is written there."
 Also = Annotated[list[Path] | None, Option("--also", metavar="DIR", help=ALSO)]

@@ -19,8 +19,8 @@ from ..optional import needed
 from ..settings.layers import flat
 from . import flags
 from .overrides import PANEL, RANGE, Given, Over, Settings, settings_from, varied
-from .store import publish, show_variants
-from .terminal import FAILED, INTERRUPTED, Stop, open_console, say
+from .store import show_variants
+from .terminal import FAILED, INTERRUPTED, Stop, open_console, publish, say
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -35,8 +35,7 @@ STATES = ("done", "running", "waiting", "elsewhere", "stopped", "failed")
 TRIALS, VALIDATION = 20, "scenario.validation"
 RANGES = f"A range: {RANGE}, bfp.weight=1..5, method=er,der"
 OverRange = Annotated[
-    list[str] | None,
-    Option(metavar="PROTOCOL=RANGE", help=RANGES, rich_help_panel=PANEL),
+    list[str] | None, Option(metavar="SETTING=RANGE", help=RANGES, rich_help_panel=PANEL)
 ]
 METRIC = flags.one_of("--metric: ", "metric", tuple(REPORTED))
 PROTOCOL = flags.one_of("--protocol: ", "protocol", tuple(PROTOCOLS))
@@ -56,15 +55,13 @@ def grid(
     keep: flags.Keep = None,
     also: flags.Also = None,
 ) -> None:
-    """Run every combination of the given values. Repeat the command to resume.
+    """Run every combination of the given values.
 
-    Finished runs are skipped, unfinished ones resume from their last save, and crashed ones
-    are retried. Ctrl-C saves and stops.
+    Ctrl-C saves and stops; repeat the command to resume. Finished runs are skipped, unfinished
+    ones continue from their last save, and crashed ones are retried.
 
-    [bold]Examples[/bold]
-
+    Examples:
       linsep grid fashion-mini --over seed=0..4
-
       linsep grid --over method=er,er+bfp --over seed=0..2 --epochs 2
     """
     from ..grids.plan import in_parts, plan
@@ -97,7 +94,8 @@ def make(
         say(console, text)
     if dry_run:
         for cell in cells:
-            say(console, f"{standing(cell):13}  {cell.name}")
+            why = f": {cell.reason}" if cell.status == "failed" else ""
+            say(console, f"{standing(cell):13}  {cell.name}{why}")
         return
     for cell in cells:
         if cell.status == "done":  # it will not be opened
@@ -218,14 +216,14 @@ def search(
     saving: flags.Saving,
     keep: flags.Keep = None,
 ) -> None:
-    """Search for good settings on a validation split. Test images are not used.
+    """Search for good settings on a validation split.
 
-    It needs optuna: pip install 'linsep\\[search]'.
+    Trials are scored on a tenth of the training images, or on the share scenario.validation; test
+    images are not used. A trial's score is its mean over the lists of --over, usually seeds.
+    Repeat the command to resume, or with more --trials to extend the search. It needs optuna:
+    pip install 'linsep\\[search]'.
 
-    It validates on a tenth of the training images, or on the share scenario.validation. A trial's
-    score is its mean over the lists of --over, usually seeds. Repeat the command to resume, or
-    with more --trials to extend the search.
-
+    Example:
       linsep search --over-range "bfp.weight=0.1..10 log" --over seed=0..2
     """
     from ..grids.grid import Grid, Search, check, on_validation, ranges

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Exit, Option
+from typer import Argument, Option
 
 from ..errors import ConfigError, DataError, printable, shortened
+from .flags import Custom
 from .overrides import Set, assigned, settings_from
-from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
+from .run import followed
+from .terminal import open_console, publish, say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,17 +25,10 @@ if TYPE_CHECKING:
     from ..storage.manifest import Params
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
-Custom = Annotated[
-    list[str] | None,
-    Option(
-        metavar="FILE.py",
-        help="Your own file that the model's method or net comes from; its code is executed.",
-    ),
-]
 SHOWN = 4  # classes that a cell names
 WHERE = "Folder of class folders, or a CSV with the columns file and label."
 ANNOUNCED = "All classes the model will ever learn: cat,dog,fox. Default: any lesson may add some."
-FREEZE = "Train the head only, on features of a net that stays as it is."
+TRAIN = "Train only the head, on features of a frozen backbone. Default: everything."
 RATE = "Learning rate. Default: 0.2, scaled for methods that use momentum or another loss."
 AGAIN = "Repeat the last lesson even though the model has learned it."
 DISCARD = "Drop an interrupted lesson and start this one."
@@ -48,7 +42,7 @@ class ModelFlags:
 
     method: Annotated[str | None, Option(help="How to learn: er, derpp+bfp, icarl, ...")] = None
     net: Annotated[str | None, Option(help="cnn, mlp, resnet18, timm/..., and more.")] = None
-    freeze: Annotated[str | None, Option(metavar="backbone", help=FREEZE)] = None
+    train: Annotated[str | None, Option(metavar="head", help=TRAIN)] = None
     memory: Annotated[
         int | None, Option(help="Images to keep for replay; 0 keeps none at all. Default: 200.")
     ] = None
@@ -58,7 +52,7 @@ class ModelFlags:
     image_size: Annotated[
         int | None, Option(help="Side that images are brought to. Default: that of the first.")
     ] = None
-    holdout: Annotated[
+    test_share: Annotated[
         float | None, Option(help="Share of the images to test and calibrate on. Default: 0.1.")
     ] = None
     seed: Annotated[int | None, Option(help="Seed of all random numbers. Default: 0.")] = None
@@ -88,15 +82,13 @@ def learn(
     save_every: Annotated[float, Option(min=0, help="Seconds between saves.")] = 30.0,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False,
 ) -> None:
-    """Teach a model new classes, or more of those it knows. A folder without a model gets one.
+    """Teach a model new classes, or more of those it knows.
 
-    Stop at any time, and repeat the command to resume. How to learn is chosen when the model is
-    made, and stays with it.
+    A folder without a model gets one. How it learns is chosen then, and stays with it. Stop at any
+    time, and repeat the command to resume.
 
-    [bold]Examples[/bold]
-
-      linsep learn shop/ photos/january --net resnet18 --image-size 64 --memory 500
-
+    Examples:
+      linsep learn shop/ photos/january --image-size 64 --memory 500
       linsep learn shop/ photos/february
     """
     announced = _announced(classes)
@@ -193,9 +185,6 @@ def _labelled(images: Path) -> dict[Path, str]:
 
 
 def _teach(lesson: Teaching, console: Console) -> None:
-    from ..learning.run import TaskEnd
-    from .progress import Watcher
-
     run = lesson.run
     assert run is not None
     task, held = run.scenario.tasks[-1], len(run.scenario.groups[-1].test)
@@ -204,24 +193,11 @@ def _teach(lesson: Teaching, console: Console) -> None:
     say(console, f"{len(task.train)} images to learn from and {held} to test on; new: {named(new)}")
     if lesson.resumed:
         say(console, f"resuming from step {done} of {total}")
-    stopping = Stop()
-    with stopping:
-        watcher = Watcher(run, console)
-        with watcher.bar:
-            for event in lesson:
-                if not isinstance(event, TaskEnd):
-                    watcher.see(event)
-                if stopping.signal is not None and not run.finished:
-                    lesson.save()
-                    break
-    if not lesson.finished:
-        say(open_console(), f"Stopped and saved in {lesson.folder}. Repeat the command to resume.")
-        raise Exit(INTERRUPTED if stopping.signal == signal.SIGINT else TERMINATED)
+    for _ in followed(lesson, console, accuracies=False):
+        pass
 
 
 def _conclude(course: Course, model: Path) -> None:
-    from .store import publish
-
     report, console = course.history[-1], open_console()
     publish([known_table(report)], [], "terminal", None)
     ece = report["ece"]

@@ -27,9 +27,9 @@ from ..settings.layers import (
 )
 
 PANEL = "Settings"  # of the help
-PAPER = "--paper"  # the one flag among the settings' that is none
+CELL = "--cell"  # the one flag among the settings' that is none
 RANGE = "'lr=0.001..1 log'"  # an example of --over-range
-CELL = "The paper's hyper-parameters for a cell of its tables: split-cifar100/500/lucir"
+TUNED = "Start from the BFP paper's hyper-parameters: split-cifar100/500/lucir, ..."
 WIDTH = "Width of the net, for nets that have one; ResNet-18's own is 64."
 ANY = "Set anything: training.momentum=0.9, bfp.weight=3, ...; see `linsep list settings`."
 LISTS = "Values to try: seed=0..4, lr=0.03,0.1, method=er,er+bfp, ..."
@@ -42,7 +42,7 @@ Over = Annotated[
 ]
 # Flags that stand for no single field of a config.
 OTHERS = {
-    "paper": Annotated[str | None, Option(metavar="CELL", help=CELL, rich_help_panel=PANEL)],
+    "cell": Annotated[str | None, Option(metavar="CELL", help=TUNED, rich_help_panel=PANEL)],
     "width": Annotated[int | None, Option(help=WIDTH, rich_help_panel=PANEL)],
     "set_": Set,
 }
@@ -90,7 +90,7 @@ class SettingFlags:
             if name == "set_":
                 found += assigned(value)
             elif value is not None:
-                own = {} if flag == PAPER else nested(full_name(name), value)
+                own = {} if flag == CELL else nested(full_name(name), value)
                 found.append(Typed(flag, list(map(str, value if several else [value])), own))
         return found
 
@@ -100,8 +100,8 @@ DETAILS = (
     "seed", "epochs", "lr", "batch_size", "net", "width", "data", "per_task", "per_class",
     "test_per_class", "device", "threads", "set_",
 )  # fmt: skip
-EXPERIMENT = ("scenario", "method", "memory", "preset", "paper")
-FLAGGED = {*EXPERIMENT, *DETAILS, *LABELS} - {"paper", "set_"}
+EXPERIMENT = ("scenario", "method", "memory", "preset", "cell")
+FLAGGED = {*EXPERIMENT, *DETAILS, *LABELS} - {"cell", "set_"}
 Given = list[Typed]
 Settings = Annotated[Given, SettingFlags((*EXPERIMENT, *DETAILS, *LABELS))]
 Details = Annotated[Given, SettingFlags((*DETAILS, *LABELS))]  # where a table decides the rest
@@ -120,7 +120,7 @@ def settings_from(config: str | None, words: Given) -> dict[str, Any]:
     if isinstance(parts := settings.get("parts"), list):  # of a grid, each of which it replaces too
         settings["parts"] = [merged(_without(part, replaced), *given) for part in parts]
     for one in words:
-        if one.flag == PAPER:
+        if one.flag == CELL:
             from ..paper.reproduction import with_cell
 
             return with_cell(one.values[0], settings)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,61 +12,62 @@ from ..errors import ConfigError
 from ..paper.tables import TABLES
 from . import flags
 from .overrides import Details, settings_from
-from .store import Format, Output, publish
+from .terminal import publish
 
-app = typer.Typer(no_args_is_help=True, help="Compare runs with the BFP paper's tables.")
+app = typer.Typer(no_args_is_help=True, help="Repeat the BFP paper's tables, and compare.")
+NUMBERS = dict(zip("123456", TABLES, strict=True))
+Number = Annotated[
+    str,
+    Argument(
+        metavar="N",
+        parser=flags.one_of("", "table", tuple(NUMBERS)),
+        help="1 final average accuracy; 2, 3 kinds of projection on DER++, on ER; 4 final "
+        "forgetting; 5 ImageNet-100; 6 the weight of BFP.",
+    ),
+]
 
 
 @dataclass(frozen=True)
 class Part:
     """The part of a table that is asked for, and what its runs are made with."""
 
-    scale: Annotated[str, Option(help="paper (for GPUs) or small (for CPUs).")] = "paper"
+    scale: Annotated[str, Option(help="full (for GPUs) or small (for CPUs).")] = "full"
     scenario: Annotated[str | None, Option(help="Only this scenario: split-cifar10, ...")] = None
     memory: Annotated[int | None, Option(help="Only this memory size of the paper.")] = None
     method: Annotated[str | None, Option(help="Only these methods: derpp,derpp+bfp")] = None
     preset: Annotated[str, Option(help="authors (their code) or paper (its text).")] = "authors"
 
 
-LINES = {
-    "faa": "Table 1: final average accuracy",
-    "ablation_derpp": "Table 2: kinds of projection on DER++",
-    "ablation_er": "Table 3: kinds of projection on ER",
-    "ff": "Table 4: final forgetting",
-    "imagenet100": "Table 5: ImageNet-100",
-    "gamma": "Table 6: the weight of BFP",
-}
-
-
 def show(
-    name: str,
+    number: Number,
     part: Part,
     runs: flags.Runs = Path("runs"),
-    format_: Format = "terminal",
-    output: Output = None,
+    format_: flags.Format = "terminal",
+    output: flags.Output = None,
 ) -> None:
+    """Show a table of the paper: its numbers, ours, and the differences.
+
+    Example:
+      linsep paper table 1 --scenario split-cifar10 --memory 200
+    """
     from ..paper.reproduction import beside, chosen, laid_out, notes
     from ..paper.tables import scale
     from ..storage.store import Store
 
     size = scale(part.scale)
-    found, cells = chosen(name, part.scenario, part.memory, part.method)
+    found, cells = chosen(NUMBERS[number], part.scenario, part.memory, part.method)
     rows = beside(found, cells, Store(runs).records(), size, part.preset)
     drawn = laid_out(found, rows, size, whole=format_ in ("csv", "json"))
     publish([drawn], notes(size, part.preset, rows), format_, output)
 
 
-for _number, _name in enumerate(TABLES, start=1):
-    _help = f"{LINES[_name]}. The paper's numbers, ours, and the differences."
-    _show = flags.grouped(partial(show, _name))
-    app.command(f"table{_number}", help=_help)(_show)
-    app.command(_name, help=_help, hidden=True)(_show)
+app.command("table", cls=flags.Command)(flags.grouped(show))
 
 
-@app.command("run")
+@app.command("run", cls=flags.Command)
 @flags.grouped
 def run(
-    table: Annotated[str, Argument(help="table1 ... table6.")],
+    number: Number,
     part: Part,
     *,
     given: Details,
@@ -77,33 +77,34 @@ def run(
     keep: flags.Keep = None,
     also: flags.Also = None,
 ) -> None:
-    """Run what a table is missing. Repeat the command to resume.
+    """Run what a table is missing.
 
-    [bold]Examples[/bold]
+    Repeat the command to resume.
 
-      linsep paper run table1 --scale small --scenario split-cifar10 --method derpp,derpp+bfp
+    Example:
+      linsep paper run 1 --scale small --scenario split-cifar10 --method derpp
     """
     from ..grids.plan import plan
     from .grid import conclude, make
 
     place.check()
-    wanted = _wanted(table, part, settings_from(None, given), saving.quiet)
+    wanted = _wanted(number, part, settings_from(None, given), saving.quiet)
     if dry_run:
         typer.echo("\n".join(map(_experiment, wanted)))
         return
     cells = plan(wanted, saving.runs, here=place.here, also=also or ())
     make(cells, place, saving, keep, dry_run)
-    show(table, part, saving.runs)
+    show(number, part, saving.runs)
     conclude(cells, saving.runs)
 
 
-def _wanted(table: str, part: Part, own: dict[str, Any], quiet: bool) -> list[dict[str, Any]]:
+def _wanted(number: str, part: Part, own: dict[str, Any], quiet: bool) -> list[dict[str, Any]]:
     """The settings of every run that the table needs, with one's own; announces them."""
     from ..paper.reproduction import chosen, grid
     from ..paper.tables import scale
 
     size = scale(part.scale)
-    found, cells = chosen(table, part.scenario, part.memory, part.method)
+    found, cells = chosen(NUMBERS[number], part.scenario, part.memory, part.method)
     possible = [place for place in cells if place.scenario not in size.absent]
     if not possible:
         reasons = "; ".join(f"{name}: {why}" for name, why in size.absent.items())
@@ -121,9 +122,9 @@ def _experiment(settings: Mapping[str, Any]) -> str:
     return f"{'/'.join(parts)} seed {settings['seed']}"
 
 
-@app.command("audit")
-def audit(format_: Format = "terminal", output: Output = None) -> None:
-    """List printed numbers of the paper that are impossible or contradict each other."""
+@app.command("audit", cls=flags.Command)
+def audit(format_: flags.Format = "terminal", output: flags.Output = None) -> None:
+    """List printed numbers that are impossible or contradict each other."""
     from ..compare.tables import Table
     from ..paper.tables import audit as findings
 

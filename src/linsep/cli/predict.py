@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ..errors import ConfigError, DataError, StateError, printable
-from .learn import Custom, Model, named
-from .store import Format, Output, check_format, publish
-from .terminal import open_console, say
+from .flags import Custom, Format, Output
+from .learn import Model, named
+from .terminal import open_console, publish, say
 
 if TYPE_CHECKING:
     from ..classifier.predictive import SavedClassifier
@@ -27,22 +27,21 @@ UNSURE = "Leave the class open where its probability is lower."
 
 def predict(
     model: Model,
-    images: Annotated[list[str], Argument(metavar="IMAGES...", help=WHICH)],
+    images: Annotated[list[str], Argument(metavar="IMAGES", help=WHICH)],
     *,
     unknown_below: Annotated[float | None, Option(metavar="P", help=UNSURE)] = None,
     custom: Custom = None,
     format_: Format = "terminal",
     output: Output = None,
 ) -> None:
-    """Classify images: the class, its probability, and how novel the image looks.
+    """Classify images, with probabilities and novelty.
 
-    [bold]Examples[/bold]
+    Novelty is how unlike the images learned so far an image looks.
 
+    Examples:
       linsep predict shop/ new-photos
-
       find . -name "*.jpg" | linsep predict shop/ - --format csv
     """
-    check_format(format_)
     if unknown_below is not None and not 0 <= unknown_below <= 1:
         raise ConfigError(f"--unknown-below: should be from 0 to 1, not {unknown_below}")
     from ..storage import manifest
@@ -114,11 +113,11 @@ def _classified(
 
 
 def model(model: Model, format_: Format = "terminal", output: Output = None) -> None:
-    """Show what a model knows: its classes, what it learned when, and how it was made.
+    """Show what a model knows and how it was made.
 
-    linsep model shop/
+    Example:
+      linsep model shop/
     """
-    check_format(format_)
     from ..storage import manifest
 
     under_way = manifest.read(model).lesson
@@ -186,10 +185,11 @@ def export(
     ],
     custom: Custom = None,
 ) -> None:
-    """Write a model to a file that other programs can run: ONNX, or torch's .pt2.
+    """Write a model as ONNX or as torch's .pt2, for other programs.
 
     ONNX needs onnx: pip install 'linsep\\[onnx]'.
 
+    Example:
       linsep export shop/ -o shop.onnx
     """
     from ..classifier.predictive import SavedClassifier

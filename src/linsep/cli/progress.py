@@ -1,4 +1,7 @@
-"""Progress of runs, grids and downloads: bars in a terminal or notebook, plain lines elsewhere."""
+"""Progress of runs, grids and downloads: bars in a terminal or notebook, plain lines elsewhere.
+
+`watched` is the loop that every command and notebook trains in.
+"""
 
 import sys
 import time
@@ -16,7 +19,8 @@ from rich.table import Column
 
 from ..learning.cost import TRAINED, Workload
 from ..learning.run import ChunkEnd, EpochEnd, Event, Run, StepEnd, TaskEnd
-from .terminal import say
+from ..storage.resumable import Resumable
+from .terminal import Stop, say
 
 REFRESH = 0.2  # seconds between looks at the losses: reading one waits for the device
 
@@ -57,8 +61,8 @@ def in_notebook() -> bool:
 class Watcher:
     """`with watcher.bar: for event in ...: watcher.see(event)`."""
 
-    def __init__(self, run: Run, console: Console) -> None:
-        self.run, self.console = run, console
+    def __init__(self, run: Run, console: Console, accuracies: bool = True) -> None:
+        self.run, self.console, self.accuracies = run, console, accuracies
         self._images, self._seen, self._last = 0, 0.0, time.monotonic()
         self._first = self._counts()
         self._seconds = [0.0, 0.0]  # training and testing
@@ -88,7 +92,7 @@ class Watcher:
                 rate, left = self._pace()
                 place, terms = self.run.place(event.cursor), "  ".join(spelled(event.losses))
                 say(self.console, f"{place}  {terms}  {rate:.0f} images/s  {clock(left)} left")
-            case TaskEnd():
+            case TaskEnd() if self.accuracies:
                 class_il, task_il = (100 * fmean(a) for a in (event.class_il, event.task_il))
                 text = f"Class-IL {class_il:.2f} %  Task-IL {task_il:.2f} %"
                 if self._draw and in_notebook():
@@ -126,6 +130,21 @@ class Watcher:
         return self._images / max(self._seconds[0], 1e-9), left
 
 
+def watched(
+    session: Resumable, console: Console, stopping: Stop, accuracies: bool = True
+) -> Iterator[Event]:
+    """Yield a session's events and show its progress; a signal saves it and ends the loop."""
+    assert session.run is not None
+    watcher = Watcher(session.run, console, accuracies)
+    with watcher.bar:
+        for event in session:
+            watcher.see(event)
+            yield event
+            if stopping.signal is not None and not session.run.finished:
+                session.save()
+                break
+
+
 def cost_of_testing(work: Sequence[Workload]) -> list[str]:
     """A line on what testing costs, if it passes more images through the net than training."""
     trained, tested = sum(w.trained() for w in work), sum(w.tested() for w in work)
@@ -133,8 +152,8 @@ def cost_of_testing(work: Sequence[Workload]) -> list[str]:
         return []
     share = tested / (tested + TRAINED * trained)
     return [
-        f"Testing passes {tested} images through the net, training {trained}: up to {share:.0%} "
-        "of the time. --test-per-class N tests on fewer."
+        f"Testing on {tested} images may take up to {share:.0%} of the time, beside training on "
+        f"{trained}. --test-per-class N tests on fewer."
     ]
 
 

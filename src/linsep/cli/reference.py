@@ -1,7 +1,7 @@
-"""`linsep list settings`: every setting and option, and docs/settings.md, which is the same page.
+"""`linsep list`: names to choose from, and every setting, which is also docs/settings.md.
 
-All of it is read off sections, presets, scenarios, methods and networks, so a new field or option
-is here as soon as it exists.
+All of it is read off the catalogue, the sections of a config and the recipes, so a new field or
+option is here as soon as it exists.
 """
 
 from __future__ import annotations
@@ -10,22 +10,107 @@ import inspect
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from ..settings.catalogue import ADDONS, LIBRARIES, METHODS, NETS, PRESETS
-from ..settings.config import Config, all_settings
-from ..settings.layers import SHORT, flat, short_name
+from typer import Argument
+
+from ..custom import Group, offered, package_of
+from ..errors import ConfigError
+from ..settings.catalogue import ADDONS, LIBRARIES, METHODS, NETS, PRESETS, SCENARIOS
+from ..settings.config import Config, all_settings, unknown_setting
+from ..settings.layers import SHORT, flat, shipped, short_name
 from ..settings.signature import Setting, options, tables_of
+from . import flags
 from .overrides import FLAGGED
+from .terminal import open_console, publish, write
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..compare.tables import Table
 
+KINDS = ("methods", "addons", "scenarios", "nets", "configs", "settings")
+COMPUTE = (
+    "1.00x is fine-tuning: images through the nets, over a run of Split CIFAR-10 with 50 epochs "
+    "and 200 stored images"
+)
+KIND = flags.one_of("", "kind", KINDS)
+Kind = Annotated[
+    str | None,
+    Argument(parser=KIND, metavar="KIND", help=f"{', '.join(KINDS)}; default: all names."),
+]
+Part = Annotated[str, Argument(metavar="TEXT", help="Only what has this in its name.")]
 COLUMNS = ("setting", "short name", "flag", "type", "default", "what it does", "set by")
 Row = tuple[str, ...]  # of these columns
 Givers = Mapping[str, Mapping[str, Mapping[str, Any]]]  # kind -> name -> setting -> value
+
+
+def list_(
+    kind: Kind = None,
+    text: Part = "",
+    format_: flags.Format = "terminal",
+    output: flags.Output = None,
+) -> None:
+    """List methods, add-ons, scenarios, nets, configs or settings.
+
+    Add-ons extend methods: derpp+bfp, er+fd, ft+bfp2.
+
+    Examples:
+      linsep list methods
+      linsep list settings bfp
+    """
+    if kind == "settings":
+        _list_settings(text, format_, output)
+        return
+    if kind is None and (format_ != "terminal" or output):
+        raise ConfigError(f"--format and --output are for one kind: {', '.join(KINDS)}")
+    from ..compare.tables import Table
+
+    tables = []
+    for one in [kind] if kind else KINDS[:-1]:
+        rows = [row for row in _choices(one) if text in row[0]]
+        columns = ("name", "what it is", "source", "compute")[: len(rows[0])] if rows else ("name",)
+        caption, spare = one.replace("addons", "add-ons"), [["source"]] * ("source" in columns)
+        tables.append(Table(columns, rows, caption, spare=spare))
+    notes = [COMPUTE] if kind in (None, "methods", "addons") else []
+    if kind is None:
+        notes.append("All settings, their defaults and what they do: linsep list settings")
+    publish(tables, notes, format_, output)
+
+
+def _list_settings(text: str, format_: str, output: Path | None) -> None:
+    found = blocks(text)
+    if not found:
+        raise ConfigError(unknown_setting(text))
+    if format_ == "markdown":
+        write(page(found), output)
+    elif format_ == "terminal" and output is None:
+        show(found, open_console())
+    else:
+        publish([table(found)], [], format_, output)
+
+
+def _choices(kind: str) -> list[tuple[str, ...]]:
+    """What a config may name: the name, a line about it, where it is from, its cost."""
+    if kind == "configs":
+        return list(shipped().items())
+    line = "any model of {0}, if installed: pip install 'linsep[{0}]'"
+    group: Group = kind  # type: ignore[assignment]
+    packages = [(name, f"of {package_of(point)}") for name, point in offered(group).items()]
+    if kind == "scenarios":
+        return [*((name, entry.line) for name, entry in SCENARIOS.items()), *packages]
+    if kind == "nets":
+        nets = [(name, entry.line) for name, entry in NETS.items()]
+        return [*nets, *((f"{name}/<model>", line.format(name)) for name in LIBRARIES), *packages]
+    plus, entries = ("+", ADDONS) if kind == "addons" else ("", METHODS)
+    return [
+        *((plus + n, e.line, e.source, f"{e.compute:{plus}.2f}x") for n, e in entries.items()),
+        *((plus + name, words, "-", "-") for name, words in packages),
+    ]
+
+
+# --- settings ------------------------------------------------------------------------------------
 
 
 class Block(NamedTuple):

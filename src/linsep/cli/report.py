@@ -1,62 +1,110 @@
-"""`linsep report` and `linsep figures`: finished runs as a page, and as files of figures."""
+"""`linsep report` and `analyse`: finished runs as a page, as figures, and as tables of analyses."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
-from ..errors import ConfigError, StateError, unknown
+from ..analysis import ANALYSES
+from ..errors import ConfigError, LinsepError, StateError, unknown
 from ..optional import needed
-from .flags import selected
-from .store import Runs, Where, wide_console
-from .terminal import say
+from . import flags
+from .terminal import INTERRUPTED, publish, say, wide_console
 
 if TYPE_CHECKING:
-    from ..report.gather import LoadedRuns
+    from rich.console import Console
 
-Chosen = Annotated[
-    list[Path] | None, typer.Argument(metavar="RUNS", help="Keys, names or folders of runs.")
+    from ..compare.tables import Table
+    from ..report.gather import LoadedRuns
+    from ..storage.store import Record
+
+PAGE = Path("report.html")
+FIGURES = "Write the figures to this folder, each with its data as CSV; no page unless -o is given."
+GridFile = Annotated[str | None, Option(metavar="CONFIG", help="Only the runs of this grid.")]
+Page = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help=f"Default: {PAGE}.")]
+Open = Annotated[bool, Option("--open", help="Open the page in the browser.")]
+Figures = Annotated[Path | None, Option("--figures", metavar="DIR", help=FIGURES)]
+Only = Annotated[str | None, Option(metavar="NAMES", help="Only these figures: forgetting,cka")]
+Formats = Annotated[str, Option("--format", metavar="FORMATS", help="Of figures: svg, pdf, png.")]
+ENGINES = ("opentsne", "sklearn", "pca")
+What = Annotated[
+    str | None,
+    Option(help=f"{', '.join((*ANALYSES, 'gamma'))}. Default: all that the runs allow."),
 ]
-GridFile = Annotated[
-    str | None, typer.Option("--grid", metavar="CONFIG", help="Only the runs of this grid.")
+Centred = Annotated[bool, Option("--centred", help="spectrum: centre the features.")]
+Draws = Annotated[int, Option(min=1, max=1000, help="probe: random samples of each portion.")]
+Task = Annotated[int, Option(min=2, help="tsne: the task to show features before and after.")]
+Points = Annotated[int, Option(min=4, help="tsne: maximum number of images.")]
+Engine = Annotated[
+    str | None,
+    Option(
+        parser=flags.one_of("--engine: ", "engine", ENGINES),
+        metavar="TEXT",
+        help=f"tsne: {', '.join(ENGINES)}. Default: the best one installed.",
+    ),
 ]
-Page = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
-]
-Open = Annotated[bool, typer.Option("--open", help="Open the page in the browser.")]
-Folder = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to write to.")]
-Formats = Annotated[
-    str, typer.Option("--format", metavar="FORMATS", help="svg, pdf or png, separated by commas.")
-]
+Seed = Annotated[int, Option(min=0, help="probe, tsne: random seed.")]
 
 
 def report(
-    run: Chosen = None,
-    output: Page = Path("report.html"),
-    where: Where = None,
+    run: flags.RunNames = None,
+    output: Page = None,
+    where: flags.Where = None,
     grid: GridFile = None,
-    runs: Runs = Path("runs"),
+    runs: flags.Runs = Path("runs"),
     open_: Open = False,
+    figures: Figures = None,
+    only: Only = None,
+    format_: Formats = "svg,pdf",
 ) -> None:
-    """Write an HTML report on finished runs: results, figures, and how to repeat them.
+    """Write a report on finished runs, or its figures as files.
 
-    The page needs no network and no other file. Sections without data are left out;
-    `linsep analyse` adds spectra, probes and more. It needs pip install 'linsep\\[plot]'.
+    The report is one HTML page that needs no network and no other file. Sections without data are
+    left out; `linsep analyse` adds spectra, probes and more. It needs pip install 'linsep\\[plot]'.
 
-    [bold]Examples[/bold]
-
-      linsep report --where "scenario=fashion-mini" -o report.html
-
-      linsep report --grid fashion-mini --open
+    Examples:
+      linsep report --where "scenario=fashion-mini" --open
+      linsep report --grid fashion-mini --figures figures --format png
     """
+    formats = _formats(format_)
+    if only and not figures:
+        raise ConfigError("--only chooses among the figures: give --figures DIR too")
     needed("matplotlib", "a report")
-    found = _chosen(run, where, grid, runs)
+    from ..report.gather import load_runs
+
+    found = load_runs(flags.selected(run, where, runs, grid))
+    if figures:
+        _write_figures(found, figures, formats, _listed(only))
+    if output or open_ or not figures:
+        _write_page(found, output or PAGE, open_)
+
+
+def _listed(text: str | None) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
+
+
+def _formats(text: str) -> list[str]:
+    from ..report.canvas import FORMATS
+
+    formats = _listed(text)
+    for name in formats:
+        if name not in FORMATS:
+            raise ConfigError(f"--format: {unknown('format', name, FORMATS)}")
+    if not formats:
+        raise ConfigError(f"--format: name at least one of {', '.join(FORMATS)}")
+    return formats
+
+
+def _write_page(found: LoadedRuns, output: Path, open_: bool) -> None:
     from ..report.page import page
 
-    with _drawing(found):
+    with wide_console().status(f"drawing figures of {_runs(found)}"):
         content = page(found).encode()
     _write(output, content)
     for name, why in found.left_out:
@@ -69,63 +117,30 @@ def report(
             _say(f"No browser was found here; open {output} yourself.")
 
 
-def figures(
-    run: Chosen = None,
-    output: Folder = Path("figures"),
-    format_: Formats = "svg,pdf",
-    where: Where = None,
-    grid: GridFile = None,
-    runs: Runs = Path("runs"),
+def _write_figures(
+    found: LoadedRuns, folder: Path, formats: Sequence[str], only: Sequence[str]
 ) -> None:
-    """Write every figure of the report to files, each with its data as CSV.
+    from ..report.page import figures
 
-    It needs pip install 'linsep\\[plot]'.
-
-    [bold]Example[/bold]
-
-      linsep figures --where "scenario=fashion-mini" -o figures --format svg,pdf,png
-    """
-    from ..report.canvas import FORMATS
-
-    formats = list(dict.fromkeys(name.strip() for name in format_.split(",") if name.strip()))
-    for name in formats:
-        if name not in FORMATS:
-            raise ConfigError(f"--format: {unknown('format', name, FORMATS)}")
-    if not formats:
-        raise ConfigError(f"--format: name at least one of {', '.join(FORMATS)}")
-    needed("matplotlib", "figures")
-    found = _chosen(run, where, grid, runs)
-    from ..report.page import figures as drawn
-
-    with _drawing(found):
-        made = drawn(found)
-        for figure in made:
-            for name in formats:
-                _write(output / f"{figure.name}.{name}", figure.file(name))
-            _write(output / f"{figure.name}.csv", figure.data.to_csv().encode())
-    _say(f"{len(made)} figures of {_runs(found)} in {output}")
-
-
-def _chosen(run: list[Path] | None, where: str | None, grid: str | None, runs: Path) -> LoadedRuns:
-    """Return the runs chosen by name, by condition or by grid, or else all."""
-    from ..report.gather import load_runs
-
-    return load_runs(selected(run, where, runs, grid))
+    with wide_console().status(f"drawing figures of {_runs(found)}"):
+        drawn = {figure.name: figure for figure in figures(found)}
+        for name in only:
+            if name not in drawn:
+                raise ConfigError(f"--only: {unknown('figure', name, drawn)}")
+        for name in only or drawn:
+            for kind in formats:
+                _write(folder / f"{name}.{kind}", drawn[name].file(kind))
+            _write(folder / f"{name}.csv", drawn[name].data.to_csv().encode())
+    count = len(only or drawn)
+    _say(f"{count} figure{'s' * (count != 1)} of {_runs(found)} in {folder}")
 
 
 def _write(path: Path, content: bytes) -> None:
     from ..storage import files
 
-    try:
+    with files.reporting(f"cannot write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StateError(f"cannot write {path}: {error.strerror or error}") from None
     files.write(path, content)
-
-
-def _drawing(found: LoadedRuns) -> AbstractContextManager[object]:
-    """A spinner on a terminal, since drawing takes a second or two for each run."""
-    return wide_console().status(f"drawing figures of {_runs(found)}")
 
 
 def _runs(found: LoadedRuns) -> str:
@@ -134,3 +149,121 @@ def _runs(found: LoadedRuns) -> str:
 
 def _say(line: str) -> None:
     say(wide_console(), line)
+
+
+def analyse(
+    run: flags.RunNames = None,
+    what: What = None,
+    where: flags.Where = None,
+    runs: flags.Runs = Path("runs"),
+    data: flags.Data = None,
+    custom: flags.Custom = None,
+    centred: Centred = False,
+    draws: Draws = 3,
+    task: Task = 2,
+    points: Points = 1000,
+    engine: Engine = None,
+    seed: Seed = 0,
+    format_: flags.Format = "terminal",
+    output: flags.Output = None,
+) -> None:
+    """Analyse features of finished runs: spectra, probes, CKA, t-SNE ...
+
+    Results are kept with each run, where `linsep report` finds them. Repeat the command to resume
+    after a stop. It needs snapshots at the ends of tasks, which `linsep run` keeps for small nets,
+    and for others with --keep tasks.
+
+    Examples:
+      linsep analyse RUN --what spectrum,probe
+      linsep analyse --where "method in (derpp, derpp+bfp)"
+    """
+    names = _listed(what)
+    for name in names:
+        if name not in (*ANALYSES, "gamma"):
+            raise ConfigError(f"--what: {unknown('analysis', name, (*ANALYSES, 'gamma'))}")
+    options = {
+        "centred": centred, "draws": draws, "task": task - 1, "points": points, "engine": engine,
+        "seed": seed,
+    }  # fmt: skip
+    records = flags.selected(run, where, runs, finished=True)
+    places = {"data": data, "custom": custom or []}
+    chosen = [name for name in names if name != "gamma"]
+    tables: list[Table] = []
+    notes: list[str] = []
+    if chosen or not names:
+        tables, notes = _analysed(records, chosen, options, places)
+        notes.append("`linsep report` draws the figures of these analyses")
+    publish(tables + (_gamma(records) if "gamma" in names else []), notes, format_, output)
+
+
+def _gamma(records: Sequence[Record]) -> list[Table]:
+    from ..compare.tradeoffs import curve_table, tradeoff
+    from ..compare.variants import compare
+
+    curves = tradeoff(compare(records))
+    if not curves:
+        raise ConfigError(
+            "gamma needs runs of one method with several weights of its backward term: "
+            "linsep grid --over method=derpp+bfp --over bfp.weight=0.1,1,10"
+        )
+    return [curve_table(curves)]
+
+
+def _analysed(
+    records: Sequence[Record],
+    names: Sequence[str],
+    options: Mapping[str, Any],
+    places: Mapping[str, Any],
+) -> tuple[list[Table], list[str]]:
+    """Analyse run after run: the tables, and what their columns are. A run that does not allow an
+    analysis is named and skipped."""
+    from rich.console import Console
+
+    from ..analysis.analyse import analyse as made
+    from ..analysis.analyse import find, lacking, table
+    from ..analysis.features import Features, reopen
+    from ..compare.variants import compare
+
+    opened: dict[str, Any] = {}
+    found: dict[str, dict[Path, dict[str, Any]]] = {name: {} for name in ANALYSES}
+    skipping = partial(_skipping, alone=len(records) == 1)
+    console = Console(stderr=True)
+    try:
+        for number, record in enumerate(records, start=1):
+            told = partial(_tell, console, f"[{number}/{len(records)}] {record.name}")
+            with skipping("all"):
+                prepared = reopen(record.folder, opened=opened, **places)
+                run = Features(record.folder, prepared, told)
+                for name in names or [name for name in ANALYSES if not lacking(run, name)]:
+                    with skipping(name):
+                        given = {n: v for n, v in options.items() if v is not None}
+                        chosen = {n: given[n] for n in find(name).options if n in given}
+                        found[name][record.folder] = made(run, name, chosen)
+    except KeyboardInterrupt:
+        typer.echo("Stopped; what was done is kept. Repeat the command to resume.", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    done = {name: results for name, results in found.items() if results}
+    if not done:
+        what = " or ".join(names) or "analysis"
+        raise StateError(
+            f"no {what} is possible: no run has kept what it needs (--keep tasks), or its method "
+            "has no such thing"
+        )
+    variants = compare(records).variants
+    tables = [table(name, variants, results) for name, results in done.items()]
+    return tables, [find(name).note for name in done if find(name).note]
+
+
+@contextmanager
+def _skipping(what: str, alone: bool) -> Iterator[None]:
+    """What is wrong with one run among many leaves out that run alone."""
+    try:
+        yield
+    except LinsepError as error:
+        if alone:
+            raise
+        typer.echo(f"left out of {what}: {error}", err=True)
+
+
+def _tell(console: Console, which: str, line: str) -> None:
+    say(console, f"{which}: {line}")

@@ -1,15 +1,18 @@
-"""`linsep run`: train one method, with a progress bar."""
+"""`linsep run`, `show`, `log` and `verify`: train one run, look at it, log it, repeat it."""
 
 from __future__ import annotations
 
+import shutil
 import signal
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Exit, Option
 
+from ..errors import StateError
+from ..learning.metrics import PROTOCOLS
 from . import flags
 from .overrides import Settings, no_lists, settings_from
 from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
@@ -17,8 +20,13 @@ from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..compare.tables import Table
+    from ..learning.run import Event
     from ..prepare import Prepared
+    from ..storage.resumable import Resumable
     from ..storage.session import Session
+
+DIFFERS = 1  # exit code
 
 
 def run(
@@ -30,12 +38,12 @@ def run(
     keep: flags.Keep = None,
     log: Annotated[list[str] | None, Option(metavar="LOGGER", help=flags.LOGGERS)] = None,
 ) -> None:
-    """Train one method on one scenario. Stop at any time, and repeat the command to resume.
+    """Train one method on one scenario.
 
-    [bold]Examples[/bold]
+    Stop at any time, and repeat the command to resume.
 
+    Examples:
       linsep run --method derpp+bfp --seed 0
-
       linsep run example --epochs 2 --set bfp.weight=3
     """
     from ..storage.loggers import check
@@ -88,11 +96,11 @@ def _train(prepared: Prepared, saving: flags.Saving, keep: flags.Keep, log: list
 
 
 def watch(session: Session, console: Console, log: Sequence[str]) -> None:
-    """Train with a progress bar; a signal saves the run and ends the command."""
+    """Train with a progress bar, and write the logs."""
     from ..learning.run import Recorded
     from ..storage.loggers import start
     from ..storage.session import event_record
-    from .progress import Watcher, cost_of_testing
+    from .progress import cost_of_testing
 
     assert session.run is not None
     done, total = session.run.steps()
@@ -101,22 +109,25 @@ def watch(session: Session, console: Console, log: Sequence[str]) -> None:
     if not (chosen.test_per_class or chosen.validation):
         for line in cost_of_testing([session.run.workload]):
             say(console, line)
-    stopping = Stop()
-    with ExitStack() as opened, stopping:
+    with ExitStack() as opened:
         logs = [opened.enter_context(start(kind, session.folder)) for kind in log]
-        watcher = Watcher(session.run, console)
-        with watcher.bar:
-            for event in session:
-                watcher.see(event)
-                if isinstance(event, Recorded):
-                    for written in logs:
-                        written.see(event_record(event))
-                if stopping.signal is not None and not session.run.finished:
-                    session.save()
-                    break
-        for written in logs if session.finished else ():
+        for event in followed(session, console):
+            if isinstance(event, Recorded):
+                for written in logs:
+                    written.see(event_record(event))
+        for written in logs:
             written.finish(session.results())
-    if not session.finished:
+
+
+def followed(session: Resumable, console: Console, accuracies: bool = True) -> Iterator[Event]:
+    """Yield the events to the end; a signal saves and ends the command."""
+    from .progress import watched
+
+    assert session.run is not None
+    stopping = Stop()
+    with stopping:
+        yield from watched(session, console, stopping, accuracies)
+    if not session.run.finished:
         say(open_console(), f"Stopped and saved in {session.folder}. Repeat the command to resume.")
         raise Exit(INTERRUPTED if stopping.signal == signal.SIGINT else TERMINATED)
 
@@ -128,3 +139,105 @@ def show_result(console: Console, results: dict[str, Any], folder: Path) -> None
     for flaw in results.get("audit", ()):
         say(console, f"audit: {flaw}")
     say(console, f"Everything is in {folder}")
+
+
+def show(run: flags.RunName, runs: flags.Runs = Path("runs")) -> None:
+    """Show a run: its results first, then its settings."""
+    from ..storage.folder import RunFolder
+    from ..storage.store import open_record
+
+    record, console = open_record(run, runs), open_console()
+    found = RunFolder(record.folder)
+    settings = found.config_text().splitlines()
+    if record["status"] == "damaged":
+        raise StateError(f"{record.folder} is damaged: {record['progress']}")
+    if found.finished:
+        results = found.results()
+        show_result(console, results, record.folder)
+        for protocol, matrix in results.get("matrices", {}).items():
+            for table in _matrix(matrix, f"{PROTOCOLS[protocol]} accuracy, %", console.width):
+                console.print(table.to_rich())
+        if origin := found.manifest().origin:
+            say(console, f"Made elsewhere and imported from the bundle {origin.bundle}.")
+    else:
+        say(console, f"Not finished: {record['progress']}.")
+    for line in ("Settings:", *settings):
+        say(console, line)
+
+
+def _matrix(matrix: Sequence[Sequence[float | None]], caption: str, width: int) -> list[Table]:
+    """The accuracies after each task, in as many tables as the width asks for."""
+    from ..compare.tables import Table
+
+    across = max(1, (width - len(" task 100  ")) // len("on task 10  "))
+    tables = []
+    for first in range(0, len(matrix), across):
+        shown = range(first, min(first + across, len(matrix)))
+        shares = [[row[i] for i in shown] for row in matrix]
+        percent = [[None if share is None else 100 * share for share in row] for row in shares]
+        rows = [(f"task {task}", *row) for task, row in enumerate(percent, start=1)]
+        columns = ("after", *(f"on task {i + 1}" for i in shown))
+        tables.append(Table(columns, rows[first:], caption=caption, digits=1))
+    return tables
+
+
+def log(
+    run: flags.RunName,
+    to: Annotated[str, Option(metavar="LOGGER", help=flags.LOGGERS)],
+    runs: flags.Runs = Path("runs"),
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="DIR", help="Folder. Default: the run's own."),
+    ] = None,
+) -> None:
+    """Write a run's records to TensorBoard, Weights & Biases or MLflow.
+
+    Example:
+      linsep log RUN --to tensorboard -o logs
+    """
+    from ..storage.loggers import replay
+    from ..storage.store import open_record
+
+    folder = open_record(run, runs).folder
+    replay(to, folder, output)
+    say(open_console(), f"Written to {output or folder}")
+
+
+def verify(
+    run: flags.RunName,
+    runs: flags.Runs = Path("runs"),
+    data: flags.Data = None,
+    custom: flags.Custom = None,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> None:
+    """Repeat a finished run and report whether it agrees bit for bit.
+
+    Repeat the command to resume it after a stop. It exits with 1 if the runs differ.
+
+    Example:
+      linsep verify RUN --data DIR
+    """
+    from ..analysis.features import reopen
+    from ..storage.folder import RunFolder, compared, difference, surroundings
+    from ..storage.session import Session
+    from ..storage.store import open_record
+
+    record, console = open_record(run, runs), open_console()
+    first = RunFolder(record.folder)
+    prepared = reopen(record.folder, data=data, custom=custom or (), to_train=True)
+    with Session(prepared, runs / ".verify", keep="end") as session:
+        if not session.finished:
+            watch(session, open_console(quiet), [])
+    second = RunFolder(session.folder)
+    found = difference(first, second)
+    if found is None:
+        shutil.rmtree(session.folder)
+        with suppress(OSError):  # other repeated runs are in it
+            session.folder.parent.rmdir()
+        say(console, f"{record.name} repeats bit for bit: {', '.join(compared(first))}.")
+        return
+    say(console, f"{record.name} does not repeat: {found}.")
+    for line in surroundings(first, second) or ["No difference between the machines is on record."]:
+        say(console, f"  {line}")
+    say(console, f"The repeated run is in {session.folder}.")
+    raise Exit(DIFFERS)

@@ -1,4 +1,4 @@
-"""`linsep runs`, `compare` and `label`: list, compare and name runs, without importing torch."""
+"""`linsep runs`, `compare`, `bundle` and `import`: many runs, without importing torch."""
 
 from __future__ import annotations
 
@@ -11,78 +11,60 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from ..errors import ConfigError, shortened, unknown
-from ..storage.files import reporting
+from ..errors import ConfigError, shortened
 from . import flags
 from .overrides import Labels
-from .terminal import open_console, say
+from .terminal import open_console, publish, say, write
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..compare.tables import Table
     from ..compare.variants import Comparison
 
-Runs = Annotated[Path, typer.Option(help="Folder that holds the runs.")]
-Where = Annotated[
-    str | None, typer.Option(metavar="CONDITION", help="Filter: 'memory in (200, 500) and faa>60'")
-]
-Format = Annotated[str, typer.Option("--format", help="terminal, markdown, csv, latex or json.")]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file.")
-]
-RunNames = Annotated[
-    list[Path] | None, typer.Argument(metavar="RUNS", help="Keys, names or folders of runs.")
-]
-Against = Annotated[
-    str | None, typer.Option(metavar="METHOD", help="Compare every method with this one.")
-]
-Metrics = Annotated[
-    str | None, typer.Option(metavar="NAMES", help="Only these metrics: faa,ff,task_il.faa")
-]
-Columns = Annotated[
-    str | None,
-    typer.Option(metavar="FIELDS", help="Columns for each value of a setting: memory,seeds"),
-]
-Spread = Annotated[
-    str | None, typer.Option(metavar="KIND", help="Beside the mean: std, interval or none.")
-]
-AtEqual = Annotated[
-    str | None, typer.Option(metavar="COST", help="Methods of equal compute, seconds or bytes.")
-]
-Sort = Annotated[
-    str | None, typer.Option(metavar="FIELDS", help="method,-faa; a minus sorts highest first.")
-]
-Caption = Annotated[str | None, typer.Option(help="Caption of the table.")]
-Label = Annotated[str | None, typer.Option(help="Label of the table in LaTeX: tab:main")]
-FORMATS = ("terminal", "markdown", "csv", "latex", "json")
+Against = Annotated[str | None, Option(metavar="METHOD", help="Compare with this method.")]
+Metrics = Annotated[str | None, Option(metavar="NAMES", help="Only these: faa,ff,task_il.faa")]
+Columns = Annotated[str | None, Option(metavar="FIELDS", help="Columns by setting: memory,seeds")]
+Spread = Annotated[str | None, Option(metavar="KIND", help="std, interval or none.")]
+AtEqual = Annotated[str | None, Option(metavar="COST", help="compute, seconds or bytes.")]
+Sort = Annotated[str | None, Option(metavar="FIELDS", help="method,-faa; a minus: highest first.")]
+Caption = Annotated[str | None, Option(help="Caption of the table.")]
+LatexLabel = Annotated[str | None, Option(help="Label of the table in LaTeX: tab:main")]
+BundleFile = Annotated[Path, Option("--output", "-o", metavar="FILE", help="File to write.")]
+app = typer.Typer()
 
 
+@app.callback(invoke_without_command=True)
 def runs(
-    where: Where = None,
-    runs: Runs = Path("runs"),
+    ctx: typer.Context,
+    where: flags.Where = None,
+    runs: flags.Runs = Path("runs"),
     sort: Sort = None,
-    show: Annotated[
-        str | None, typer.Option(metavar="FIELDS", help="Add columns: training.lr,bfp.weight")
+    fields: Annotated[
+        str | None, Option(metavar="FIELDS", help="Add columns: training.lr,bfp.weight")
     ] = None,
-    format_: Format = "terminal",
-    output: Output = None,
+    format_: flags.Format = "terminal",
+    output: flags.Output = None,
 ) -> None:
-    """List the runs in a folder with their settings, status and results.
+    """List the runs in a folder, or name and tag them.
 
     The other formats have the same columns, except JSON, which has every field of every run.
 
-    [bold]Example[/bold]
-
-      linsep runs --where "scenario=split-cifar10 and memory=200" --sort method,seed
+    Examples:
+      linsep runs --where "scenario=split-cifar10" --sort method,seed
+      linsep runs label RUN --name ours
     """
+    if ctx.invoked_subcommand:
+        sources = filter(None, map(ctx.get_parameter_source, ctx.params))
+        if any(source.name == "COMMANDLINE" for source in sources):
+            raise ConfigError("the flags of `linsep runs label` come after the word label")
+        return
+
     from ..compare.summaries import listing
     from ..storage.store import Store, check_names, short_keys
 
-    check_format(format_)
     found = Store(runs).select(where, sort)
-    extra = [name.strip() for name in (show or "").split(",") if name.strip()]
+    extra = [name.strip() for name in (fields or "").split(",") if name.strip()]
     check_names(extra, found)
     if format_ == "json":
         whole = [{"folder": str(r.folder), "key": r.key, **r.facts} for r in found]
@@ -102,9 +84,9 @@ def runs(
 
 
 def compare(
-    run: RunNames = None,
-    where: Where = None,
-    runs: Runs = Path("runs"),
+    run: flags.RunNames = None,
+    where: flags.Where = None,
+    runs: flags.Runs = Path("runs"),
     against: Against = None,
     metrics: Metrics = None,
     columns: Columns = None,
@@ -112,30 +94,27 @@ def compare(
     at_equal: AtEqual = None,
     sort: Sort = None,
     caption: Caption = None,
-    label: Label = None,
-    format_: Format = "terminal",
-    output: Output = None,
+    latex_label: LatexLabel = None,
+    format_: flags.Format = "terminal",
+    output: flags.Output = None,
 ) -> None:
     """Compare methods seed by seed, with intervals and paired tests.
 
-    Without --against, a method with an added term is compared with the method alone: derpp+bfp
+    Without --against, a method with add-ons is compared with the method alone: derpp+bfp
     with derpp. With --metrics, --columns or --spread, there is one table of what you chose. With
     --at-equal, methods that cost the same are listed together; with --against too, what costs no
     more than that method.
 
-    [bold]Examples[/bold]
-
-      linsep compare --where "scenario=split-cifar10 and memory=200" --sort -faa
-
+    Examples:
+      linsep compare --where "scenario=split-cifar10" --sort -faa
       linsep compare --at-equal compute --against derpp+bfp
-
       linsep compare --metrics faa,ff --columns memory --format latex -o table.tex
     """
     from ..compare.pivot import choose, pivot
     from ..compare.tradeoffs import at_equal as budgeted
     from ..compare.variants import compare as compared
 
-    check_label(label)
+    check_label(latex_label)
     chosen = any(given is not None for given in (metrics, columns, spread))
     if chosen and at_equal is not None:
         raise ConfigError("--at-equal sets the columns: leave out --metrics, --columns, --spread")
@@ -150,7 +129,7 @@ def compare(
         tables, said = _usual_tables(comparison, format_)
     if caption is not None:
         tables[0] = replace(tables[0], caption=caption)
-    publish([table for table in tables if table.rows], said, format_, output, label)
+    publish([table for table in tables if table.rows], said, format_, output, latex_label)
 
 
 def _usual_tables(comparison: Comparison, format_: str) -> tuple[list[Table], list[str]]:
@@ -163,23 +142,25 @@ def _usual_tables(comparison: Comparison, format_: str) -> tuple[list[Table], li
     return [summary(comparison, intervals=wide), differences(comparison)], notes(comparison)
 
 
+@app.command(cls=flags.Command)
+@flags.grouped
 def label(
-    run: RunNames = None,
-    where: Where = None,
-    runs: Runs = Path("runs"),
+    run: flags.RunNames = None,
+    where: flags.Where = None,
+    runs: flags.Runs = Path("runs"),
     *,
     labels: Labels,
     untag: Annotated[
-        list[str] | None, typer.Option(metavar="TAG", help="Take this tag away. May be repeated.")
+        list[str] | None, Option(metavar="TAG", help="Remove this tag. May be repeated.")
     ] = None,
 ) -> None:
-    """Name and tag runs that were made before. Their results stay as they are.
+    """Name and tag runs.
 
-    [bold]Examples[/bold]
+    Their results stay as they are.
 
-      linsep label RUN --name ours
-
-      linsep label --where "bfp.weight=3" --tag ablation
+    Examples:
+      linsep runs label RUN --name ours
+      linsep runs label --where "bfp.weight=3" --tag ablation
     """
     from ..settings.config import from_settings
     from ..settings.layers import merged
@@ -211,76 +192,59 @@ def show_variants(folders: Sequence[Path]) -> None:
     publish([summary(comparison, intervals=False)], remarks(comparison), "terminal", None)
 
 
-def publish(
-    tables: Sequence[Table],
-    notes: Sequence[str],
-    format_: str,
-    output: Path | None,
-    label: str | None = None,
-) -> None:
-    """Print tables or write them to a file, with the notes where the format has room for them.
-
-    `label` is the first table's in LaTeX; the others have it with a number.
-    """
-    check_format(format_)
-    if format_ == "terminal" and output is None:
-        from ..compare.tables import show
-
-        console = wide_console()
-        for table in tables:
-            show(table, console)
-        for note in notes:
-            say(console, note, "dim")
-        return
-    text = _written(tables, notes, format_, label)
-    if format_ == "csv":
-        for note in notes:
-            typer.echo(note, err=True)
-    write(text, output)
-
-
-def write(text: str, output: Path | None) -> None:
-    """Print a text, or write it to a file."""
-    if output is None:
-        typer.echo(text, nl=False)
-        return
-    with reporting(f"cannot write {output}"):
-        output.write_text(text, encoding="utf-8")
-    say(open_console(), f"Written to {output}")
-
-
-def _written(tables: Sequence[Table], notes: Sequence[str], format_: str, label: str | None) -> str:
-    match format_:
-        case "terminal":
-            return "\n".join([*(t.to_text() for t in tables), *(f"{n}\n" for n in notes)])
-        case "markdown":
-            return "\n".join([*(t.to_markdown() for t in tables), *(f"- {n}\n" for n in notes)])
-        case "latex":
-            comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
-            labels = [f"{label}-{n}" if n > 1 else label for n, _ in enumerate(tables, start=1)]
-            drawn = zip(tables, labels if label else [""] * len(tables), strict=True)
-            return comments + "\n".join(table.to_latex(name or "") for table, name in drawn)
-        case "csv":
-            return "".join(table.to_csv() for table in tables)
-        case _:
-            whole = json.loads(tables[0].to_json()) | {"notes": list(notes)} if tables else {}
-            return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-
-
-def check_format(format_: str) -> None:
-    if format_ not in FORMATS:
-        raise ConfigError(f"--format: {unknown('format', format_, FORMATS)}")
-
-
 def check_label(label: str | None) -> None:
     if label is not None and not re.fullmatch(r"[\w:./+-]+", label, re.ASCII):
         problem = "should be letters, digits and : . / + - _"
-        raise ConfigError(f"--label {shortened(label)}: {problem}")
+        raise ConfigError(f"--latex-label {shortened(label)}: {problem}")
 
 
-def wide_console() -> Console:
-    """A console as wide as the terminal; where there is none, as wide as tables want to be."""
-    from rich.console import Console
+def bundle(
+    run: flags.RunNames = None,
+    where: flags.Where = None,
+    runs: flags.Runs = Path("runs"),
+    output: BundleFile = Path("runs.zip"),
+    weights: Annotated[bool, Option("--weights", help="Put the final weights in too.")] = False,
+) -> None:
+    """Put finished runs into one file to send to somebody.
 
-    console = Console()
-    return console if console.is_terminal else Console(width=240)
+    It holds configs, results, events and checksums; no images, paths or commands, and no weights
+    unless you ask for them.
+
+    Example:
+      linsep bundle --where "scenario=split-cifar10" -o mine.zip
+    """
+    from ..storage.bundle import pack
+    from ..storage.files import write
+
+    found = flags.selected(run, where, runs, finished=True)
+    content = pack([record.folder for record in found], weights=weights)
+    write(output, content)
+    count = f"{len(found)} run{'s' * (len(found) != 1)}"
+    say(open_console(), f"{output} has {count}, {len(content) / 1000:.0f} kB.")
+
+
+def import_(
+    file: Annotated[Path, Argument(metavar="BUNDLE", help="A file that `linsep bundle` wrote.")],
+    runs: flags.Runs = Path("runs"),
+) -> None:
+    """Put the runs of a bundle beside your own.
+
+    They are marked as made elsewhere. Every checksum is verified first, and nothing in a bundle is
+    executed.
+
+    Example:
+      linsep import theirs.zip
+    """
+    from ..storage.bundle import add as take_in
+
+    console, done = open_console(), take_in(file, runs)
+    for one in done:
+        if one.status == "differs":
+            say(
+                console,
+                f"{one.name}: skipped; your own run of this name has other results.",
+            )
+    added = sum(one.status == "added" for one in done)
+    there = sum(one.status == "there already" for one in done)
+    also = f" {there} with the same results were already there." if there else ""
+    say(console, f"Imported {added} of {len(done)} runs into {runs}.{also}")

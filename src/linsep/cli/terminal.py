@@ -1,14 +1,16 @@
-"""Terminal output, a sign of life until there is any, and stopping on Ctrl-C or SIGTERM.
+"""Terminal output and tables, a sign of life until there are any, and stopping on Ctrl-C.
 
 It is there before everything else, so it imports nothing heavy.
 """
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,7 +19,10 @@ from ..errors import printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..compare.tables import Table
+
 FAILED, INTERRUPTED, TERMINATED = 1, 130, 143  # exit codes
+FORMATS = ("terminal", "markdown", "csv", "latex", "json")
 
 SHOWN_AFTER, TURN_EVERY = 0.2, 0.1  # seconds
 TURNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -113,3 +118,68 @@ def open_console(quiet: bool = False) -> Console:
 def say(console: Console, text: str, style: str | None = None) -> None:
     """Print a line as it is: no markup, no wrapping, no control characters."""
     console.print(printable(text), style=style, highlight=False, soft_wrap=True, markup=False)
+
+
+def wide_console() -> Console:
+    """A console as wide as the terminal; where there is none, as wide as tables want to be."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=240)
+
+
+def publish(
+    tables: Sequence[Table],
+    notes: Sequence[str],
+    format_: str,
+    output: Path | None,
+    label: str | None = None,
+) -> None:
+    """Print tables or write them to a file, with the notes where the format has room for them.
+
+    `label` is the first table's in LaTeX; the others have it with a number.
+    """
+    if format_ == "terminal" and output is None:
+        from ..compare.tables import show
+
+        console = wide_console()
+        for table in tables:
+            show(table, console)
+        for note in notes:
+            say(console, note, "dim")
+        return
+    text = _written(tables, notes, format_, label)
+    if format_ == "csv":
+        for note in notes:
+            sys.stderr.write(f"{note}\n")
+    write(text, output)
+
+
+def write(text: str, output: Path | None) -> None:
+    """Print a text, or write it to a file."""
+    if output is None:
+        sys.stdout.write(text)
+        return
+    from ..storage.files import reporting
+
+    with reporting(f"cannot write {output}"):
+        output.write_text(text, encoding="utf-8")
+    say(open_console(), f"Written to {output}")
+
+
+def _written(tables: Sequence[Table], notes: Sequence[str], format_: str, label: str | None) -> str:
+    match format_:
+        case "terminal":
+            return "\n".join([*(t.to_text() for t in tables), *(f"{n}\n" for n in notes)])
+        case "markdown":
+            return "\n".join([*(t.to_markdown() for t in tables), *(f"- {n}\n" for n in notes)])
+        case "latex":
+            comments = "".join(f"% {' '.join(note.split())}\n" for note in notes)
+            labels = [f"{label}-{n}" if n > 1 else label for n, _ in enumerate(tables, start=1)]
+            drawn = zip(tables, labels if label else [""] * len(tables), strict=True)
+            return comments + "\n".join(table.to_latex(name or "") for table, name in drawn)
+        case "csv":
+            return "".join(table.to_csv() for table in tables)
+        case _:
+            whole = json.loads(tables[0].to_json()) | {"notes": list(notes)} if tables else {}
+            return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"

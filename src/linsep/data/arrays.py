@@ -171,7 +171,7 @@ def from_torch(
     test: Pairs | None = None,
     *,
     names: Sequence[str] | None = None,
-    size: int | None = None,
+    image_size: int | None = None,
     channels: int | None = None,
     test_share: float = 0.2,
     split_seed: int = 0,
@@ -179,8 +179,8 @@ def from_torch(
     """Read a torch or torchvision Dataset of (image, label), and perhaps another to test on.
 
     Images are Pillow images, or tensors or arrays of bytes or of floats from 0 to 1; do not use a
-    transform that normalises or augments. `size` works as for a folder. Without `channels`, Pillow
-    images are read in colour, and others keep what they have.
+    transform that normalises or augments. `image_size` works as for a folder. Without `channels`,
+    Pillow images are read in colour, and others keep what they have.
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset
@@ -195,7 +195,8 @@ def from_torch(
             if part is not None:
                 labels: list[Any] = []
                 pictures = pictures_of(part, labels)
-                parts += [read_all(pictures, len(part), "the Dataset", size, channels), labels]
+                read = read_all(pictures, len(part), "the Dataset", image_size, channels)
+                parts += [read, labels]
     called = names if names is not None else getattr(train, "classes", None)
     return from_arrays(
         *parts, names=called, test_share=test_share, split_seed=split_seed, where="the Dataset"
@@ -207,7 +208,7 @@ def from_huggingface(
     *,
     image: str = "image",
     label: str = "label",
-    size: Count | None = None,
+    image_size: Count | None = None,
     channels: Channels = 3,
     test_share: TestShare = 0.2,
     split_seed: Seed = 0,
@@ -242,14 +243,15 @@ def from_huggingface(
     for part in (train, test):
         if part is not None:
             pictures = undecoded(part, image)
-            parts += [read_all(pictures, len(part), "the Dataset", size, channels), part[label]]
+            read = read_all(pictures, len(part), "the Dataset", image_size, channels)
+            parts += [read, part[label]]
     return from_arrays(
         *parts, names=names, test_share=test_share, split_seed=split_seed, where="the Dataset"
     )
 
 
 def from_code(
-    place: Path, *, size: Count | None = None, channels: Channels | None = None
+    place: Path, *, image_size: Count | None = None, channels: Channels | None = None
 ) -> Dataset:
     """Call a function of yours, `file.py:function` or `module:function`, that returns a data set.
 
@@ -257,7 +259,7 @@ def from_code(
     """
     function = custom.load(str(place), "", DataError).make
     with reading(place, "failed"):
-        return _converted(function(), size, channels)
+        return _converted(function(), image_size, channels)
 
 
 def converting(function: Callable[..., Any], place: str) -> Callable[..., Dataset]:
@@ -271,11 +273,11 @@ def converting(function: Callable[..., Any], place: str) -> Callable[..., Datase
     return load
 
 
-def _converted(made: Any, size: int | None = None, channels: int | None = None) -> Dataset:
+def _converted(made: Any, image_size: int | None = None, channels: int | None = None) -> Dataset:
     if isinstance(made, Dataset):
         return made
     pair = made if isinstance(made, tuple) else (made,)
-    return from_torch(*pair, size=size, channels=channels)
+    return from_torch(*pair, image_size=image_size, channels=channels)
 
 
 def pictures_of(pairs: Pairs, labels: list[Any]) -> Iterator[Any]:

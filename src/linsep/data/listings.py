@@ -43,7 +43,7 @@ def folder(
     root: Path,
     progress: Progress | None = None,
     *,
-    size: Count | None = None,
+    image_size: Count | None = None,
     test_share: TestShare = 0.2,
     split_seed: Seed = 0,
     channels: Channels = 3,
@@ -51,12 +51,12 @@ def folder(
 ) -> Dataset:
     """Read images of your own, in folders named after their classes.
 
-    `size`: resize the shorter side to this and crop the square in the middle (default: all images
-    must already have the same size). `test_share` and `split_seed` only matter without a test
-    folder. `skip_unreadable` leaves out files that cannot be read, with a warning that names them.
-    Images are decoded once and then read from the cache.
+    `image_size`: resize the shorter side to this and crop the square in the middle (default: all
+    images must already have the same size). `test_share` and `split_seed` only matter without a
+    test folder. `skip_unreadable` leaves out files that cannot be read, with a warning that names
+    them. Images are decoded once and then read from the cache.
     """
-    how = Treatment(size, channels, upright=True, skip=skip_unreadable)
+    how = Treatment(image_size, channels, upright=True, skip=skip_unreadable)
     return prepared(list_folder(root, test_share, split_seed), how, progress)
 
 
@@ -90,7 +90,7 @@ def table(
     path: Path,
     progress: Progress | None = None,
     *,
-    size: Count | None = None,
+    image_size: Count | None = None,
     test_share: TestShare = 0.2,
     split_seed: Seed = 0,
     channels: Channels = 3,
@@ -103,7 +103,7 @@ def table(
     """Read images listed in a CSV with the columns file, label and perhaps task and split.
 
     `file`, `label`, `task` and `split` name the columns if they differ; "" ignores task or split.
-    Other columns are ignored. `size`, `test_share` and the rest work as for a folder of images.
+    Other columns are ignored. The other options work as for a folder of images.
     """
     rows = read_rows(path, {"file": file, "label": label, "task": task, "split": split})
     names = _in_order(sorted({r.label for r in rows}))
@@ -117,7 +117,7 @@ def table(
     number = {name: i for i, name in enumerate(names)}
     files = [tuple(File(rows[i].path, number[rows[i].label]) for i in part) for part in parts]
     listing = Listing("table", path.parent, names, files[0], files[1])
-    how = Treatment(size, channels, upright=True, skip=skip_unreadable)
+    how = Treatment(image_size, channels, upright=True, skip=skip_unreadable)
     data = prepared(listing, how, progress)
     if not rows[0].task:
         return data

@@ -181,7 +181,7 @@ def _counts(wanted: sections.Scenario, found: Source, classes: int) -> list[int]
     if per_task is None:
         raise ConfigError(
             f"scenario.per_task is missing: there are {classes} classes; how many per task? "
-            "(run: --set scenario.per_task=2; data show: --per-task 2)"
+            "(run: --set scenario.per_task=2; data draw: --per-task 2)"
         )
     first = wanted.first_task or per_task
     rest = classes - first

@@ -127,17 +127,17 @@ def blobs(
     classes: Count = 10,
     train: Count = 50,
     test: Count = 20,
-    size: Count = 8,
+    image_size: Count = 8,
     channels: Count = 1,
     noise: Weight = 0.15,
 ) -> Dataset:
     """Noisy copies of one random picture per class: `train` and `test` images of each."""
     rng = np.random.default_rng(0)
-    centres = rng.random((classes, channels, size, size))
+    centres = rng.random((classes, channels, image_size, image_size))
 
     def make(count: int) -> Images:
         y = np.repeat(np.arange(classes), count)
-        x = centres[y] + noise * rng.standard_normal((len(y), channels, size, size))
+        x = centres[y] + noise * rng.standard_normal((len(y), channels, image_size, image_size))
         pixels = (x.clip(0, 1) * 255).round().astype(np.uint8)
         return Images.of(torch.from_numpy(pixels), torch.from_numpy(y))
 

@@ -105,21 +105,15 @@ def configured(config: Settings) -> Config:
 
 def _follow(session: Session, progress: bool) -> None:
     """Train to the end; a signal saves first, and is then passed on."""
-    from ..cli.progress import Watcher
+    from ..cli.progress import watched
     from ..cli.terminal import Stop, open_console
 
-    assert session.run is not None
     stopping = Stop()
     with ExitStack() as opened:
         if threading.current_thread() is threading.main_thread():  # where signals arrive
             opened.enter_context(stopping)
-        watcher = Watcher(session.run, open_console(quiet=not progress))
-        opened.enter_context(watcher.bar)
-        for event in session:
-            watcher.see(event)
-            if stopping.signal is not None and not session.run.finished:
-                session.save()
-                break
+        for _ in watched(session, open_console(quiet=not progress), stopping):
+            pass
     if stopping.signal is not None:
         signal.raise_signal(stopping.signal)
 

@@ -115,9 +115,7 @@ def with_cell(text: str, given: Mapping[str, Any]) -> dict[str, Any]:
         others = [value for value in values if value != own.get(name)]
         if others:
             has = f"{short_name(name)} {own[name]}" if name in own else f"no {short_name(name)}"
-            raise ConfigError(
-                f"--paper {text} has {has}, not {others[0]}: leave out one of the two"
-            )
+            raise ConfigError(f"--cell {text} has {has}, not {others[0]}: leave out one of the two")
     return merged(found, given)
 
 
@@ -129,7 +127,7 @@ def named(text: str, preset: str = "paper") -> dict[str, Any]:
         case scenario, memory, method if memory.isdigit():
             return settings(scenario, int(memory), method, preset)
     raise ConfigError(
-        f"--paper {text!r}: should look like split-cifar100/500/lucir or split-cifar10/ft"
+        f"--cell {text!r}: should look like split-cifar100/500/lucir or split-cifar10/ft"
     )
 
 
@@ -193,7 +191,7 @@ def chosen(
         allowed = {str(getattr(place, part)) for place in kept} - {"None"}
         for one in values:
             if one not in allowed:
-                raise ConfigError(unknown(f"{part} in the paper's {name}", one, allowed))
+                raise ConfigError(unknown(f"{part} in Table {found.number}", one, allowed))
         kept = {p: c for p, c in kept.items() if str(getattr(p, part)) in values}
     return found, kept
 

@@ -71,15 +71,11 @@ class PaperTable:
 
 @cache
 def table(name: str) -> PaperTable:
-    """Return a table by name ("faa") or by its number in the paper ("table1")."""
-    numbered = {f"table{i}": found for i, found in enumerate(TABLES, start=1)}
-    found = numbered.get(name, name)
-    if found not in TABLES:
-        raise ConfigError(unknown("table of the paper", name, [*TABLES, *numbered]))
-    raw = read(f"{found}.toml")
+    """Return a table of the paper by its name here, such as "faa"."""
+    raw = read(f"{name}.toml")
     cells = {place: cell for block in raw["block"] for place, cell in _block(block)}
     number, label, caption = raw["number"], raw["label"], raw["caption"]
-    return PaperTable(found, number, label, caption, raw.get("runs"), MappingProxyType(cells))
+    return PaperTable(name, number, label, caption, raw.get("runs"), MappingProxyType(cells))
 
 
 def at(sought: Place) -> Cell:

@@ -164,11 +164,6 @@ def all_settings() -> tuple[Setting, ...]:
     return tuple(fields_of(Config))
 
 
-def described(name: str) -> str:
-    """The description of a config's setting."""
-    return next(setting.line for setting in all_settings() if setting.name == name)
-
-
 def unknown_setting(name: str) -> str:
     """'unknown setting 'momentum'. Did you mean 'training.momentum'? ...'."""
     full = [setting.name for setting in all_settings()]

@@ -95,13 +95,13 @@ class Params(_Strict):
 
     method: str | None = None
     net: str | None = None
-    freeze: Literal["backbone"] | None = None
+    train: Literal["head"] | None = None
     memory: int = 200
     epochs: int = 20
     batch_size: int = 32
     lr: float | None = None
     image_size: Side | None = None
-    holdout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    test_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
     like: str | None = None
     settings: dict[str, Any] | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
