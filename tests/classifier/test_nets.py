@@ -9,6 +9,8 @@ from sklearn.base import clone
 from torch import nn
 
 from linsep import IncrementalClassifier, LinsepError
+from linsep.classifier.course import centred
+from linsep.data.augment import as_bytes
 
 from .test_estimator import images, small
 
@@ -63,6 +65,14 @@ def test_a_frozen_backbone_is_asked_once_for_each_image() -> None:
     clf.fit(images(20), ["a", "b"] * 10)
     # Before the 20 images, three of zeros: what the net returns is looked up.
     assert seen == [3, 20]
+
+
+@pytest.mark.parametrize(("count", "squared"), [(16, 16), (64, 64), (1280, 64)])
+def test_many_features_are_no_longer_than_64(count: int, squared: float) -> None:
+    """A head's steps grow with the squared length; at 1280 the usual rate would diverge."""
+    z = np.random.default_rng(0).normal(3.0, 5.0, (400, count)).astype(np.float32)
+    rows = centred(as_bytes(z)).eval(as_bytes(z)).view(400, count)
+    assert rows.square().sum(1).mean().item() == pytest.approx(squared, rel=1e-4)
 
 
 def test_frozen_predictions_are_those_of_the_head_on_the_features() -> None:

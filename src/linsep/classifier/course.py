@@ -40,6 +40,8 @@ from ..storage.manifest import Params
 from .account import held_out, report
 from .inputs import Form, InputError
 
+WIDE = 64  # features whose length the usual learning rate suits
+
 
 @dataclass
 class Frozen:
@@ -241,9 +243,12 @@ def centred(features: Tensor) -> Columns:
     """Features by their own means and one deviation for all of them.
 
     A feature that hardly varies among the first classes may vary much among later ones: divided by
-    a deviation of its own it would outweigh all the others.
+    a deviation of its own it would outweigh all the others. The steps of a head grow with the
+    squared length of a row, so more features than `WIDE` are scaled to the length of so many;
+    otherwise the usual learning rate diverges on the 1280 features of a pretrained net.
     """
     rows = features.view(torch.float32).view(len(features), -1).numpy()
     each = Columns.of(rows)
     common = float(np.sqrt(np.mean(np.square(rows.std(axis=0, dtype=np.float64))))) or 1.0
-    return Columns(each.size, each.mean, (common,) * rows.shape[1], flip=False)
+    scale = common * max(1.0, rows.shape[1] / WIDE) ** 0.5
+    return Columns(each.size, each.mean, (scale,) * rows.shape[1], flip=False)
