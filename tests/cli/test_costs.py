@@ -16,7 +16,8 @@ from linsep.settings.config import Config
 
 CLASSES, PER_CLASS, EPOCHS = 10, 5000, 50
 LATER = 4 / 5  # of the tasks have a past
-SLOW = ("bic", "ewc", "gdumb", "lucir", "star", "transport")
+SLOW = ("bic", "ewc", "gdumb", "lucir", "star", "transport", "ranpac", "acil")
+NARROW = {name: {"width": 4} for name in ("ranpac", "acil")}
 
 
 def blank() -> Dataset:
@@ -55,7 +56,12 @@ class Apart(Meter):
 def counted(method: str, monkeypatch: pytest.MonkeyPatch) -> float:
     """Three steps of every stage, each as often as there are steps, and all that is between."""
     monkeypatch.setattr(running, "batches", lambda order, size: list(order.split(size))[:3])
-    settings: dict[str, Any] = {"scenario": {"per_task": 2}, "training": {"epochs": 1}}
+    options = {name: NARROW[name] for name in method.split("+") if name in NARROW}
+    settings: dict[str, Any] = {
+        "options": options,
+        "scenario": {"per_task": 2},
+        "training": {"epochs": 1},
+    }
     config = Config(
         method=method, net="mlp", memory={"size": 200}, compute={"device": "cpu"}, **settings
     )

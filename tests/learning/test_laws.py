@@ -61,6 +61,8 @@ STORED = {"target": "stored", "on": "replay"}
         ("ft+fd+transport", {"transport": {"map": "dpcr"}}, {}),
         ("derpp+bfp+transport", {"transport": {"covariance": "class"}}, {}),
         ("gdumb+transport", {"transport": {"covariance": "none"}}, {}),
+        ("er+ranpac", {"ranpac": {"width": 12}}, {}),
+        ("ft+acil", {"acil": {"width": 12}}, {"train": ("head",)}),
         ("lucir+transport", {"transport": {"map": "none", "prior": "counts"}}, {}),
     ],
 )

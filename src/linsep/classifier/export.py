@@ -25,6 +25,7 @@ from .. import __version__
 from ..data.augment import Augment, Columns
 from ..errors import ConfigError, unknown
 from ..learning.model import Aligned, LinearRule, NearestMean, Predictor
+from ..learning.statistics import RandomRidge
 from ..learning.transport import Transported
 from ..nets.backbones import Wrapped
 from ..nets.heads import CorrectedHead
@@ -239,10 +240,12 @@ class PredictorScores(nn.Module):
 def _rule(predictor: Predictor) -> nn.Module:
     if isinstance(predictor, NearestMean):
         return Nearness(predictor.means)
-    if isinstance(predictor, (Aligned, LinearRule)):
+    if isinstance(predictor, (Aligned, LinearRule, RandomRidge)):
         scores = PredictorScores(predictor)
         if isinstance(scores.predictor, Transported):
             del scores.predictor.statistics  # the rule was made of them
+        if isinstance(scores.predictor, RandomRidge):
+            del scores.predictor.products
         return scores
     if type(predictor) is not Predictor:
         raise ConfigError(f"cannot export the rule of prediction {type(predictor).__name__}")

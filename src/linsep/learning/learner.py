@@ -50,9 +50,8 @@ class Learner(Model):
     ) -> None:
         """`train` names the modules of the net that may learn; None: all."""
         self.method, self.randomness, self.training = method, randomness, training
-        self.replay_batch_size = memory.replay_batch_size
+        self._backbone, self.replay_batch_size = backbone, memory.replay_batch_size
         self.shares_replay = memory.replay_batches == "shared"
-        self._backbone = backbone
         with randomness.keyed("backbone"):
             body = backbone()
         raw, size = scenario.tasks[0].train.shape, augment.size
@@ -67,10 +66,11 @@ class Learner(Model):
                 self.terms[s.name] = s.build(self.spec)
         terms = self.terms.values()
         needs = frozenset(n for task in scenario.tasks for term in terms for n in term.needs(task))
-        taps = {tap for term in terms for tap in term.taps}
-        net = Net(body, head, sorted(taps), train)
-        super().__init__(net, method.predictor(self.spec), augment, evaluation, compute, self.spec)
-        for term in self.terms.values():
+        net = Net(body, head, sorted({tap for term in terms for tap in term.taps}), train)
+        with randomness.keyed("predictor"):
+            predictor = method.predictor(self.spec)
+        super().__init__(net, predictor, augment, evaluation, compute, self.spec)
+        for term in terms:
             term.to(self.device)
         stands_in = method.average is not None or evaluation.batchnorm == "recalibrated"
         self.eval_copy = EvalNet(self.net, method.average) if stands_in else None

@@ -1,17 +1,21 @@
-"""Class statistics that outlive their images: counts, means and covariances of features.
+"""Class statistics that outlive their images: sums over features, in float64 and on the host.
 
-They are sums in float64, and stay on the host. How they move from network to network and how they
-decide is in transport.py.
+`Statistics` has counts, means and covariances; how they move from network to network and how they
+decide is in transport.py. `RandomRidge` decides by a regression on randomly expanded features.
 """
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data.images import Images
-from .model import finite
+from ..errors import ConfigError
+from ..nets.heads import DecidesLinearly
+from ..nets.net import Output, Spec
+from .model import NEVER, Predictor, finite
 from .terms import TaskContext
 
 CHUNK = 512  # images whose features are held at once
@@ -128,3 +132,98 @@ def features_of(context: TaskContext, images: Images) -> Iterator[tuple[Images, 
     """The images chunk by chunk, with the present network's features."""
     for part in images.chunks(CHUNK) if len(images) else ():
         yield part, finite(context.evaluate(part).features, context.task)
+
+
+RIDGES = tuple(10.0**k for k in range(-8, 9))  # that RanPAC chooses from
+HELD_OUT = 5  # every fifth image of a task helps to choose
+
+
+class Products(nn.Module):
+    """Sums over images of h h' and h y', for expanded features h and one-hot labels y."""
+
+    gram: Tensor  # (M, M)
+    cross: Tensor  # (M, C)
+    count: Tensor  # (C,)
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__()
+        self.register_buffer("gram", torch.zeros(width, width, dtype=torch.float64))
+        self.register_buffer("cross", torch.zeros(width, classes, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros(classes, dtype=torch.float64))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        return self  # stays on the host, in float64
+
+    def add(self, h: Tensor, y: Tensor) -> None:
+        self.gram.addmm_(h.T, h)
+        self.cross.index_add_(1, y, h.T)
+        self.count += y.bincount(minlength=len(self.count))
+
+    def merge(self, other: "Products") -> None:
+        for mine, theirs in zip(self.buffers(), other.buffers(), strict=True):
+            mine += theirs
+
+    def solution(self, ridge: float) -> Tensor | None:
+        """(H'H + ridge I)^-1 H'Y, (M, C); None where rounding leaves no solution."""
+        eye = torch.eye(len(self.gram), dtype=torch.float64)
+        lower, failed = torch.linalg.cholesky_ex(self.gram + ridge * eye)
+        return None if failed else torch.cholesky_solve(self.cross, lower)
+
+    def error(self, weight: Tensor | None) -> float:
+        """The sum of squares of Y - H W over these images."""
+        if weight is None:
+            return float("inf")
+        fitted = (weight * (self.gram @ weight - 2 * self.cross)).sum()
+        return float(self.count.sum() + fitted)
+
+
+class RandomRidge(Predictor):
+    """Ridge regression of one-hot labels on a fixed random expansion of the features.
+
+        h = ReLU(z P),   W = (H'H + ridge I)^-1 H'Y,   score_c(z) = h w_c
+
+    H'H and H'Y are sums over all images, so with a frozen backbone neither the order of the images
+    nor their division into tasks matters. Without a ridge, it is the power of ten with the least
+    error on every fifth image of the newest task, when the sums have all others.
+    """
+
+    projection: Tensor  # (d, M)
+    weight: Tensor  # (C, M)
+    bias: Tensor  # (C,)
+
+    def __init__(self, spec: Spec, *, width: int, ridge: float | None) -> None:
+        super().__init__(spec)
+        self.ridge = ridge
+        self.products = Products(width, spec.classes)
+        self.register_buffer("projection", torch.randn(spec.features, width))
+        self.register_buffer("weight", torch.zeros(spec.classes, width))
+        self.register_buffer("bias", torch.full((spec.classes,), NEVER))
+
+    def forward(self, out: Output) -> Tensor:
+        return F.linear(F.relu(out.features.float() @ self.projection), self.weight, self.bias)
+
+    def as_linear(self, head: DecidesLinearly) -> tuple[Tensor, Tensor]:
+        raise ConfigError(
+            "'ranpac' and 'acil' decide by expanded features; analyses of linear rules need another"
+        )
+
+    def fit(self, context: TaskContext, exemplars: Images) -> None:
+        held = Products(len(self.products.gram), len(self.bias))
+        projection, first = self.projection.double().cpu(), 0
+        for images, z in features_of(context, context.task.train):
+            h = F.relu(z.double() @ projection)
+            out = (torch.arange(len(h)) + first) % HELD_OUT == HELD_OUT - 1
+            self.products.add(h[~out], images.y[~out])
+            held.add(h[out], images.y[out])
+            first += len(h)
+        ridge = self._chosen(held) if self.ridge is None else self.ridge
+        self.products.merge(held)
+        solution = self.products.solution(ridge)
+        if solution is None:
+            raise ConfigError(f"acil.ridge: {ridge:g} is too small for these features")
+        self.weight.copy_(solution.T)
+        self.bias.copy_(torch.where(self.products.count > 0, 0.0, NEVER))
+
+    def _chosen(self, held: Products) -> float:
+        errors = [held.error(self.products.solution(ridge)) for ridge in RIDGES]
+        return RIDGES[errors.index(min(errors))]

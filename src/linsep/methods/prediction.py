@@ -1,16 +1,20 @@
-"""Other rules of prediction that can be added to a method: EMA, WA, Refit and Transport.
+"""Other rules of prediction that can be added to a method: EMA, WA, Refit, Transport and its kin.
 
-Training does not notice any of them. The rules are in learning/model.py, learning/logistic.py and
-learning/transport.py.
+Training does not notice any of them. The rules are in learning/model.py, learning/logistic.py,
+learning/transport.py and learning/statistics.py.
 """
 
 from dataclasses import replace
 from functools import partial
+from typing import Annotated
+
+from pydantic import Field
 
 from ..errors import ConfigError
 from ..learning.logistic import Refitted
 from ..learning.method import AddOn, Method
 from ..learning.model import Aligned, Predictor
+from ..learning.statistics import RandomRidge
 from ..learning.transport import Carrying, Covariance, Map, Prior, Transported
 from ..nets.heads import LinearHead
 from ..settings.sections import Rate, Share, Weight
@@ -120,3 +124,36 @@ def _transported(method: Method, *, how: Carrying) -> Method:
             "transport.prior out"
         )
     return replace(method, predictor=partial(Transported, how=how))
+
+
+Expanded = Annotated[int, Field(ge=1, le=20_000)]
+
+
+def ranpac(*, width: Expanded = 2000) -> AddOn:
+    """Predict by ridge regression on randomly expanded features of all images so far.
+
+        h = ReLU(z P),   W = (H'H + ridge I)^-1 H'Y,   score_c(z) = h w_c
+
+    P is random and never learned. H'H and H'Y are sums over the images of all tasks, taken when
+    their task ends, and the ridge is chosen anew on every fifth image of the newest task. Meant for
+    a frozen backbone; no image is kept, and training does not notice.
+    """
+    return partial(_regressed, width=width, ridge=None, name="ranpac")
+
+
+def acil(*, width: Expanded = 2000, ridge: Rate = 1.0) -> AddOn:
+    """Predict by analytic learning: as `ranpac`, with one ridge for all tasks.
+
+    The result of ACIL's recursion, W_t from W_(t-1) and the new images alone, is this regression on
+    the images of all tasks together.
+    """
+    return partial(_regressed, width=width, ridge=ridge, name="acil")
+
+
+def _regressed(method: Method, *, width: int, ridge: float | None, name: str) -> Method:
+    if method.predictor is not Predictor:
+        raise ConfigError(
+            f"term {name!r} predicts by a regression, and this sum has another rule already; "
+            "leave one out"
+        )
+    return replace(method, predictor=partial(RandomRidge, width=width, ridge=ridge))

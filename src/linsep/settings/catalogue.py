@@ -84,6 +84,10 @@ ADDONS: dict[str, Entry] = {
         "methods.prediction:refit", "Kang et al., 2020", 0.0),
     "transport": Entry("Transport", "carried class statistics predict",
         "methods.prediction:transport", "Hayes and Kanan, 2020", 0.01),
+    "ranpac": Entry("RanPAC", "ridge regression on expanded features predicts",
+        "methods.prediction:ranpac", "McDonnell et al., 2023", 0.01, page="acil"),
+    "acil": Entry("ACIL", "the same with one ridge for all tasks", "methods.prediction:acil",
+        "Zhuang et al., 2022", 0.01),
 }  # fmt: skip
 
 NETS: dict[str, Entry] = {
