@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from linsep.storage import files, manifest
 from tests.helpers.command import command
 from tests.helpers.made_data import noise, write_image
 from tests.hostile.badness import CONTENTS, JSON, PLACES, changed, fields, without
+from tests.hostile.case import clear
 
 MAKING = ("--net", "cnn", "--epochs", "1", "--memory", "6", "--set", "net.width=4", "-q")
 LONGEST = 510  # characters of a line
@@ -79,28 +79,16 @@ def wide(room: Path) -> None:
 # What is typed, what was done before it, and words of the answer.
 COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Path], object], str]] = {
     "a file": (("learn", "model", "one.png"), nothing, "folder of class folders, or a CSV"),
-    "no class folders": (("learn", "model", "january/ant"), nothing, "no class folders"),
     "a broken image": (("learn", "model", "broken"), nothing, "x.png cannot be read"),
     "another method": (
         ("learn", "model", "february", "--method", "er"), nothing, "--method: model",
     ),
-    "other settings": (
-        ("learn", "model", "february", "--set", "net.width=8"), nothing, "--set: model was made",
-    ),
     "classes of a grown model": (
         ("learn", "model", "february", "--classes", "ant,bee,cow"), nothing, "--classes: model",
-    ),
-    "classes twice": (("learn", "new", "january", "--classes", "a,a"), nothing, "distinct names"),
-    "unknown field": (("learn", "new", "january", "--set", "a.b=1"), nothing, "unknown section"),
-    "an option of another part": (
-        ("learn", "new", "january", "--method", "er", "--set", "refit.c=5"), nothing,
-        "refit: is no part of the method 'er'",
     ),
     "no memory to replay from": (
         ("learn", "new", "january", "--memory", "0", "--method", "er"), nothing, "memory.size",
     ),
-    "all held out": (("learn", "new", "january", "--test-share", "1"), nothing, "test_share"),
-    "negative seed": (("learn", "new", "january", "--seed", "-1"), nothing, "random_state"),
     "huge size": (("learn", "new", "january", "--image-size", "99999999"), nothing, "image_size"),
     "a model that is a file": (("learn", "text.txt", "january"), nothing, "cannot use text.txt"),
     "another lesson under way": (("learn", "model", "february"), interrupt, "add --discard"),
@@ -124,7 +112,6 @@ COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Path], object], str]] = {
         ("learn", "model", "february"),
         lambda room: (room / "february" / "cow").rename(room / "february" / "c\udcff"), "not UTF-8",
     ),
-    "predict with no model": (("predict", "nowhere", "one.png"), nothing, "holds no model"),
     "predict no file": (("predict", "model", "two.png"), nothing, "there is no image two.png"),
     "sure above 1": (("predict", "model", "one.png", "--unknown-below", "2"), nothing, "0 to 1"),
     "predict with tables": (
@@ -133,11 +120,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], Callable[[Path], object], str]] = {
         .fit(np.arange(20.0).reshape(10, 2), [0, 1] * 5).save(room / "table"), "tables of numbers",
     ),
     "model of nothing": (("model", "nowhere"), nothing, "holds no model"),
-    "a first lesson under way": (
-        ("model", "copy"),
-        interrupt_the_first,
-        "holds no model yet",
-    ),}  # fmt: skip
+    "a first lesson under way": (("model", "copy"), interrupt_the_first, "holds no model yet"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -189,16 +173,15 @@ PYTHON: dict[str, tuple[Act, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PYTHON)
-def test_a_bad_call_is_one_line(name: str, tmp_path: Path) -> None:
-    act, expected = PYTHON[name]
+def test_a_bad_call_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("hello")
     known = IncrementalClassifier("er", "mlp", epochs=1, memory=4).fit(X, Y)
     before = known.predict_proba(X)
-    with pytest.raises((LinsepError, ValueError), match=expected) as found:
-        act(known, tmp_path)
-    assert "\n" not in str(found.value)
-    assert np.array_equal(known.predict_proba(X), before)
+    for act, expected in PYTHON.values():
+        with pytest.raises((LinsepError, ValueError), match=expected) as found:
+            act(known, tmp_path)
+        assert "\n" not in str(found.value)
+        assert np.array_equal(known.predict_proba(X), before)
 
 
 # --- hostile folders ------------------------------------------------------------------------------
@@ -267,33 +250,26 @@ HEADER = json.dumps({"net.a": {"dtype": "F32", "shape": [2**40], "data_offsets":
 SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a bit of the weights": (
         lambda f: (f / WEIGHTS).write_bytes((f / WEIGHTS).read_bytes()[:-1] + b"\0"), "damaged"),
-    "weights cut": (lambda f: os.truncate(f / WEIGHTS, 100), "damaged"),
     "no weights": (lambda f: (f / WEIGHTS).unlink(), "No such file"),
-    "no memory": (lambda f: (f / MEMORY).unlink(), "No such file"),
     "a device": (linked, "not a regular file"),
     "a hole of 8 TB": (hole, "at most"),
-    "a huge header": (replaced(WEIGHTS, (2**62).to_bytes(8, "little") + b"{}"), "damaged"),
     "a huge tensor": (
         replaced(WEIGHTS, len(HEADER).to_bytes(8, "little") + HEADER.encode()), "damaged"),
     "a deep header": (
         replaced(WEIGHTS, (10**6).to_bytes(8, "little") + b"[" * 10**6), "damaged"),
     "a pickle": (replaced(WEIGHTS, b"\x80\x04cos\nsystem\n(S'touch x'\ntR."), "damaged"),
     "a NaN": (rewritten(WEIGHTS, lambda t: t[first(t)].fill_(torch.nan)), "not finite"),
-    "an infinity": (rewritten(WEIGHTS, lambda t: t[first(t)].fill_(torch.inf)), "not finite"),
     "doubles": (
         rewritten(WEIGHTS, lambda t: t.update({first(t): t[first(t)].double()})), "float64"),
     "another shape": (
         rewritten(WEIGHTS, lambda t: t.update({first(t): t[first(t)][:1].clone()})), "should be"),
     "a tensor too few": (rewritten(WEIGHTS, lambda t: t.pop(first(t))), "is missing"),
-    "a tensor too many": (
-        rewritten(WEIGHTS, lambda t: t.update(net=torch.zeros(1))), "no part of this model"),
     "classes that were not seen": (
         rewritten(WEIGHTS, lambda t: t["seen"].zero_()), "not what was learned"),
     "images of floats": (
         rewritten(MEMORY, lambda t: t.update({"memory.x": t["memory.x"].float()})), "float32"),
     "labels out of range": (
         rewritten(MEMORY, lambda t: t["memory.y"].fill_(99)), "not learned"),
-    "negative labels": (rewritten(MEMORY, lambda t: t["memory.y"].fill_(-1)), "not learned"),
     "an order with gaps": (
         rewritten(MEMORY, lambda t: t["memory.order"].fill_(0)), "each row once"),
     "a negative count": (
@@ -301,35 +277,26 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
     "logits of nan": (
         rewritten(MEMORY, lambda t: t["memory.logits"].fill_(torch.nan)), "not finite"),
     "a memory without labels": (rewritten(MEMORY, lambda t: t.pop("memory.y")), "needs"),
-    "a stranger in the memory": (
-        rewritten(MEMORY, lambda t: t.update(x=torch.zeros(1))), "none of a memory's"),
     "held-out images missing": (rewritten(MEMORY, lambda t: t.pop("tested.0.x")), "is missing"),
     "held out of another lesson": (
         rewritten(MEMORY, lambda t: t["tested.0.y"].fill_(7)), "another lesson"),
     "more rows than there is room for": (
         told("config", "memory", "size", value=1), "at most 1"),
-    "room for more than was offered": (
-        told("config", "memory", "size", value=10**6), "rows are kept"),
     "room for a billion images": (
         told("config", "memory", "size", value=10**7), "out of proportion"),
     "a net of 4096 channels": (told("config", "net", "options", "width", value=4096), "should be"),
     "a path in place of a name": (moved, "files"),
     "more threads than there are": (
         told("config", "compute", "threads", value=10_000), "compute.threads"),
-    "a net that does not exist": (told("config", "net", "name", value="rm"), "unknown net"),
     "a method that does not exist": (told("config", "method", value="rm"), "unknown method"),
     "a file as a method": (told("config", "method", value="/tmp/x.py:run"), "without your consent"),
-    "a file as a net": (told("config", "net", "name", value="/tmp/x.py:run"), "not executed"),
     "another format": (spoiled("format", value="x"), "format: should be 'linsep 1'"),
     "a deviation of 0": (told("augment", "std", value=[0.0] * 3), "augment.std"),
-    "two channels": (told("shape", value=[2, 12, 12]), "shape"),
     "a huge image": (told("shape", value=[3, 10**7, 10**7]), "shape"),
     "a label twice": (told("labels", value=["ant", "ant"]), "distinct"),
-    "labels of two kinds": (told("labels", value=["ant", 1]), "all text or all numbers"),
     "a class too many": (told("history", 0, "groups", 0, "classes", value=["ant", "x"]), "among"),
     "an unknown parameter": (
         told("params", value={"test_share": 0.1, "device": "cpu", "shell": "rm"}), "params"),
-    "a test_share of text": (told("params", "test_share", value="x"), "params.test_share"),
 }  # fmt: skip
 
 
@@ -348,7 +315,7 @@ def test_a_hostile_folder_is_refused(name: str, room: Path) -> None:
     assert not (room / "x").exists()
 
 
-def harmless(room: Path, folder: Path) -> str:
+def harmless(folder: Path) -> str:
     """What went wrong when a model was loaded and used; "" if it was refused or worked."""
     try:
         IncrementalClassifier.load(folder).predict(noise(0, 2, 12, 12, 3))
@@ -379,18 +346,18 @@ def test_every_field_of_the_manifest_spoiled(room: Path) -> None:
     for name, spoiled in spoiled_fields(content):
         path.write_bytes(spoiled)
         count += 1
-        if found := harmless(room, room / "model"):
+        if found := harmless(room / "model"):
             wrong.append(f"{name}: {found}")
     assert not wrong
     assert count > 300
 
 
 @pytest.mark.parametrize("name", ["manifest.json", WEIGHTS, MEMORY])
-@pytest.mark.parametrize("kind", PLACES)
-def test_something_else_in_place_of_a_file(name: str, kind: str, room: Path) -> None:
+def test_something_else_in_place_of_a_file(name: str, room: Path) -> None:
     path = room / "model" / name
-    path.unlink()
-    PLACES[kind](path)
-    assert not harmless(room, room / "model")
-    with pytest.raises(StateError):
-        IncrementalClassifier.load(room / "model")
+    for kind, make in PLACES.items():
+        clear(path)
+        make(path)
+        assert not harmless(room / "model"), kind
+        with pytest.raises(StateError):
+            IncrementalClassifier.load(room / "model")

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from linsep import IncrementalClassifier, LinsepError, SavedClassifier
+from linsep import IncrementalClassifier, SavedClassifier
 from linsep.storage.manifest import Params
 from tests.helpers.made_data import noise
 
@@ -40,11 +40,6 @@ def test_it_answers_as_the_classifier_does(name: str, folder: Path) -> None:
         assert np.array_equal(saved.decision_function(x), whole.decision_function(x))
 
 
-def test_it_is_made_of_a_folder() -> None:
-    with pytest.raises(TypeError, match="path"):
-        SavedClassifier()  # type: ignore[call-arg]
-
-
 def test_a_forked_process_predicts_too(folder: Path) -> None:
     """Torch's threads are gone in it, and waiting for them would last for ever."""
     before = torch.get_num_threads()
@@ -61,18 +56,6 @@ def test_a_forked_process_predicts_too(folder: Path) -> None:
     finally:
         torch.set_num_threads(before)
     assert ended == 0
-
-
-def test_a_table(tmp_path: Path) -> None:
-    x = np.random.default_rng(0).normal(size=(20, 5))
-    clf = IncrementalClassifier("er", epochs=1, memory=4).fit(x, [0, 1] * 10)
-    clf.save(tmp_path)
-    saved = SavedClassifier.load(tmp_path)
-    assert np.array_equal(saved.predict_proba(x), clf.predict_proba(x))
-    for bad in (x[:, :4], x[0]):
-        with pytest.raises(LinsepError, match="X") as caught:
-            saved.predict(bad)
-        assert "\n" not in str(caught.value)
 
 
 def test_predicting_imports_neither_scikit_learn_nor_scipy(folder: Path) -> None:

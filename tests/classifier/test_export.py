@@ -57,27 +57,37 @@ def assert_equal_everywhere(clf: IncrementalClassifier, path: Path) -> None:
         assert np.abs(found - clf.predict_proba(x)).max() < WITHIN
 
 
-def test_onnx_equals_the_classifier(tmp_path: Path) -> None:
+def test_onnx_equals_the_classifier_and_needs_no_torch(tmp_path: Path) -> None:
+    """The file tells its classes and predicts in a process that cannot import torch or linsep."""
     can_export()
-    assert_equal_everywhere(taught(), tmp_path / "model.onnx")
+    clf, x = taught(), images(3, 2)
+    assert_equal_everywhere(clf, tmp_path / "model.onnx")
+    np.save(tmp_path / "x.npy", x)
+    script = """
+import sys
+sys.modules["torch"] = sys.modules["linsep"] = None  # importing them fails from here on
+import json, numpy, onnxruntime
+session = onnxruntime.InferenceSession("model.onnx")
+classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+p = session.run(None, {session.get_inputs()[0].name: numpy.load("x.npy")})[0]
+print(json.dumps([classes[i] for i in p.argmax(1)]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == clf.predict(x).tolist()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "chosen",
     [
-        {"net": "resnet18"},
         {"method": "icarl"},  # the nearest mean
         {"method": "lucir"},  # cosines
         {"method": "bic"},  # a corrected head
-        {"method": "derpp+wa"},  # an aligned one
-        {"method": "derpp+refit"},  # one that was fitted anew
-        {"method": "bic", "settings": {"evaluation": {"rule": "logits"}}},
         {"net": OWN},
-        {"train": "head"},
         {"train": "head", "method": "icarl"},
         {"image_size": 9},
-        {"settings": {"net": {"options": {"width": 8, "norm": "group"}}}},
         {"settings": {"net": {"options": {"width": 8, "norm": "continual"}}}},
     ],
     ids=str,
@@ -108,33 +118,8 @@ def test_a_table(tmp_path: Path) -> None:
     assert np.abs(found - clf.predict_proba(x[:7])).max() < WITHIN
 
 
-@pytest.mark.slow
-def test_onnx_needs_no_torch(tmp_path: Path) -> None:
-    """The file tells its classes and predicts in a process that cannot import torch or linsep."""
-    pytest.importorskip("onnxruntime")
-    can_export()
-    clf, x = taught(), images(3, 2)
-    clf.export(tmp_path / "model.onnx")
-    np.save(tmp_path / "x.npy", x)
-    script = """
-import sys
-sys.modules["torch"] = sys.modules["linsep"] = None  # importing them fails from here on
-import json, numpy, onnxruntime
-session = onnxruntime.InferenceSession("model.onnx")
-classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
-p = session.run(None, {session.get_inputs()[0].name: numpy.load("x.npy")})[0]
-print(json.dumps([classes[i] for i in p.argmax(1)]))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout) == clf.predict(x).tolist()
-
-
-@pytest.mark.parametrize("side", [8, 28, 31])
-@pytest.mark.parametrize(
-    "size", [(28, 28), (64, 64), (19, 30), (30, 19), (31, 100), (14, 9), (200, 150), (33, 47)]
-)
+@pytest.mark.parametrize("side", [8, 31])
+@pytest.mark.parametrize("size", [(28, 28), (19, 30), (31, 100), (14, 9), (200, 150)])
 def test_the_square_in_the_graph_is_that_of_the_decoder(size: tuple[int, int], side: int) -> None:
     x = np.random.default_rng(side).integers(0, 256, (*size, 3), dtype=np.uint8)
     wanted = reading.pixels(reading.square(Image.fromarray(x), side, "x"))

@@ -1,6 +1,7 @@
 """Saved classifiers with a frozen backbone, or with a module that was handed in."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,20 @@ def test_weights_of_a_file_are_needed_once(tmp_path: Path) -> None:
     assert np.array_equal(again.predict(NEW), clf.partial_fit(X[20:], Y[20:]).predict(NEW))
 
 
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own")
+    first(Tied()).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("frozen")
+    first(train="head").save(folder)
+    return folder
+
+
 @pytest.mark.parametrize(
     ("net", "reason"),
     [
@@ -99,12 +114,9 @@ def test_weights_of_a_file_are_needed_once(tmp_path: Path) -> None:
         ("cnn", "net: should be the module it was made with, not str"),
     ],
 )
-def test_a_module_that_is_missing_or_another_is_one_line(
-    net: Any, reason: str, tmp_path: Path
-) -> None:
-    first(Tied()).save(tmp_path)
+def test_a_module_that_is_missing_or_another_is_one_line(net: Any, reason: str, own: Path) -> None:
     with pytest.raises(LinsepError, match=reason) as caught:
-        IncrementalClassifier.load(tmp_path, net=net)
+        IncrementalClassifier.load(own, net=net)
     assert "\n" not in str(caught.value)
 
 
@@ -115,12 +127,13 @@ def test_a_module_that_is_missing_or_another_is_one_line(
         ({"front": {"shape": [3, 12, 12], "augment": None}}, "front.augment"),
         ({"shape": [1, 1, 4]}, "shape: should be that of a row of 32 numbers"),
         ({"front.shape": [2, 12, 12]}, "front.shape: should be that of an image"),
-        ({"front.augment.size": [4000, 4000]}, "front.augment"),
         ({"front.augment.cut": [12, 12], "front.augment.size": [4000, 4000]}, "at most 1024"),
     ],
 )
-def test_a_hostile_front_is_refused(damage: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    first(train="head").save(tmp_path)
+def test_a_hostile_front_is_refused(
+    damage: dict[str, Any], reason: str, frozen: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(frozen, tmp_path, dirs_exist_ok=True)
     told = json.loads((tmp_path / "manifest.json").read_text())
     for place, value in damage.items():
         *outer, name = place.split(".")
@@ -152,9 +165,8 @@ def test_an_interrupted_lesson_on_features_resumes_bit_for_bit(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [7, 20])
-def test_resizing_for_the_net_is_in_the_exported_file(size: int, tmp_path: Path) -> None:
-    settings = {"scenario": {"augment": {"size": size, "mean": [0.5], "std": [0.25]}}}
+def test_resizing_for_the_net_is_in_the_exported_file(tmp_path: Path) -> None:
+    settings = {"scenario": {"augment": {"size": 20, "mean": [0.5], "std": [0.25]}}}
     clf = IncrementalClassifier("er", "cnn", settings=settings, **SMALL).fit(X[:20], Y[:20])
     clf.export(tmp_path / "model.pt2")
     found = torch.export.load(tmp_path / "model.pt2").module()(torch.from_numpy(NEW)).numpy()

@@ -8,33 +8,31 @@ from linsep.errors import StateError
 from linsep.storage.folder import RunFolder
 from linsep.storage.store import Store
 from tests.helpers.made_runs import make_run, spend
-from tests.helpers.real_runs import interrupted, prepared, straight
+from tests.helpers.real_runs import prepared, straight
 
 
-def test_a_finished_run_has_its_cost(tmp_path: Path) -> None:
+def test_a_finished_run_has_its_cost(whole: Path) -> None:
     run = prepared().build()
     for _ in run:
         pass
     counted = run.meter.facts(run.scenario, prepared().data.scenario)
-    cost = RunFolder(straight(tmp_path)).cost()
+    cost = RunFolder(whole).cost()
     seconds = cost.pop("seconds")
     assert cost == counted
-    timing = RunFolder(next(tmp_path.glob("blobs*"))).timing()
+    timing = RunFolder(whole).timing()
     trained = [line["cpu"] for line in timing if line["event"] == "epoch_end"]
     assert seconds == pytest.approx(sum(trained), abs=2e-3)
-    (record,) = Store(tmp_path).records()
+    (record,) = Store(whole.parent).records()
     assert record["compute"] == counted["compute"] > 1
     assert record["forward"] == counted["step"]["forward"]
     assert record["cost.kept.images"] == counted["kept"]["images"]
     assert record["seconds"] == seconds
 
 
-def test_a_run_that_was_stopped_costs_as_much(tmp_path: Path) -> None:
-    whole = RunFolder(straight(tmp_path / "whole")).cost()
-    folder = interrupted(tmp_path / "stopped", 5)
-    assert RunFolder(folder).cost() == {}
-    again = RunFolder(straight(tmp_path / "stopped")).cost()
-    assert {**again, "seconds": 0} == {**whole, "seconds": 0}
+def test_a_run_that_was_stopped_costs_as_much(whole: Path, stopped: Path) -> None:
+    assert RunFolder(stopped).cost() == {}
+    again = RunFolder(straight(stopped.parent)).cost()
+    assert {**again, "seconds": 0} == {**RunFolder(whole).cost(), "seconds": 0}
 
 
 def test_a_damaged_cost_is_named(tmp_path: Path) -> None:

@@ -91,20 +91,13 @@ def test_it_means_what_python_means(expression: Both, x: int, y: int, z: int) ->
 
 
 MEANT = {
-    "method=derpp+bfp": True,
     "method = 'derpp+bfp' and memory == 200": True,
-    "memory in (200, 500)": True,
-    "memory not in (200,500)": False,
-    "not memory in (200) or faa > 70": True,
     "lr <= 3e-2 AND masked=true": True,
     "masked = 1": False,
     "memory = '200'": False,
-    "method=er or memory=200 and lr<0.01": False,
-    "(method=er or memory=200) and lr<0.1": True,
     "absent = 1": False,
     "absent != 1": True,
     "absent < 1 or absent >= 1": False,
-    "not absent = 1": True,
 }
 
 
@@ -117,21 +110,14 @@ COMPARISON, JOINT = "expected a comparison such as", "expected 'and' or 'or'"
 REFUSED = {
     "": "empty",
     "memory": f"character 1: {COMPARISON}",
-    "memory=": COMPARISON,
     "memory=200 and": f"character 15: {COMPARISON}",
     "memory=200 seed=1": f"character 12: {JOINT}",
-    "memory in 200": COMPARISON,
     "memory in (200": COMPARISON,
     "(memory=200": f"character 12: {JOINT} or ')'",
-    "memory=200)": f"character 11: {JOINT}",
-    "=200": COMPARISON,
-    "memory=and": COMPARISON,
     'memory="200': COMPARISON,
-    "memory ! 200": COMPARISON,
     "(" * 2000 + "memory=200" + ")" * 2000: "within each other",
     "not " * 2000 + "memory=200": "within each other",
     " or ".join(["memory=200"] * 2000): "maximum depth",
-    "1=1; DROP TABLE runs": JOINT,
 }
 
 
@@ -156,12 +142,6 @@ def test_conditions_may_be_nested() -> None:
 def test_things_without_an_order_are_not_ordered(text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         holds(text, FACTS)
-
-
-@pytest.mark.parametrize("value", ["__import__", "1;--", "x') OR 1", "\udc80", "a\0b", "9" * 400])
-def test_nothing_is_evaluated(value: str) -> None:
-    assert holds(f'name="{value}"', {"name": value})
-    assert not holds(f'name="{value}"', {"name": "other"})
 
 
 def test_order() -> None:
