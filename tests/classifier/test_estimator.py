@@ -146,15 +146,15 @@ def test_unusual_lessons(method: str) -> None:
 
 def test_more_of_a_known_class_is_learned() -> None:
     """Rows of a class that differ from those before it are recognised after they were shown."""
-    x, y = fashion((0, 1, 8), 40)
+    x, y = fashion((0, 1, 8), 60)
     clf = IncrementalClassifier("er", "mlp", memory=60, epochs=8, test_share=0.0)
-    clf.fit(x[:80], y[:80])
-    bags = x[80:]  # called 1 from now on
+    clf.fit(x[:120], y[:120])
+    bags = x[120:]  # called 1 from now on
     before = float(np.mean(clf.predict(bags) == 1))
-    clf.partial_fit(bags, np.ones(40, np.int64))
+    clf.partial_fit(bags, np.ones(60, np.int64))
     assert clf.classes_.tolist() == [0, 1]
     assert np.mean(clf.predict(bags) == 1) > max(0.8, before)
-    assert clf.score(x[:80], y[:80]) > 0.8
+    assert clf.score(x[:120], y[:120]) > 0.8
 
 
 # --- refused calls -------------------------------------------------------------------------------
