@@ -9,7 +9,7 @@ import torch
 
 from linsep.classifier.course import Course
 from linsep.learning.run import Run
-from linsep.nets.heads import ByRow, CorrectedHead, CosineHead, LinearHead, places_of, widened
+from linsep.nets.heads import ByRow, CorrectedHead, CosineHead, LinearHead, places_of
 from linsep.nets.net import flat
 from linsep.prepare import Prepared, prepare
 from linsep.randomness import Randomness
@@ -159,12 +159,3 @@ def test_places_of_parameters() -> None:
     # weights (2, 2) and biases (2,) of the one among weights (3, 2) and biases (3,) of the other
     assert places_of(narrow, wide).tolist() == [0, 1, 2, 3, 6, 7]
     assert len(flat(wide)) == 9
-
-
-def test_widened_keeps_old_places() -> None:
-    old = {"a": torch.ones(2, 3), "b": torch.tensor(1.0), "c": {"d": torch.tensor([5, 6])}}
-    fresh = {"a": torch.zeros(4, 3), "b": torch.tensor(0.0), "c": {"d": torch.tensor([0, 0, 9])}}
-    found = widened(old, fresh)
-    assert found["a"].tolist() == [[1.0] * 3] * 2 + [[0.0] * 3] * 2
-    assert float(found["b"]) == 1.0
-    assert found["c"]["d"].tolist() == [5, 6, 9]

@@ -115,17 +115,6 @@ def test_sources_that_bring_their_labels(tmp_path: Path) -> None:
         assert np.array_equal(given.rows.numpy(), colour().transpose(0, 3, 1, 2))
 
 
-def test_a_classifier_learns_the_same_from_every_form(tmp_path: Path) -> None:
-    def learned(x: Any, y: Any) -> NDArray[np.float64]:
-        clf = IncrementalClassifier("er", "mlp", memory=4, epochs=1)
-        return clf.fit(x, y).predict_proba(colour())
-
-    wanted = learned(colour(), LABELS)
-    assert np.array_equal(learned(pictures(), LABELS), wanted)
-    assert np.array_equal(learned(Pairs(pictures()), None), wanted)
-    assert np.array_equal(learned(files(tmp_path), LABELS), wanted)
-
-
 # --- sizes ---------------------------------------------------------------------------------------
 
 
