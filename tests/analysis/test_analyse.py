@@ -22,7 +22,7 @@ from linsep.nets.heads import LinearHead
 from linsep.prepare import prepare
 from linsep.resolve import devices
 from linsep.settings.config import from_settings, to_toml
-from linsep.storage import snapshots
+from linsep.storage import manifest, snapshots
 from linsep.storage.folder import RunFolder
 from linsep.storage.session import Session
 from linsep.storage.store import Store
@@ -346,12 +346,14 @@ def test_what_was_found_is_read_and_made_anew_when_settings_differ(
 def test_features_that_are_all_alike_are_one_line(copied: Path, tmp_path: Path) -> None:
     """A net that has died still has accuracies, but its features say nothing."""
     folder = copied
-    run = Features(folder, reopen(folder))
+    run, kept = Features(folder, reopen(folder)), manifest.read(folder)
     for at in run.ends:
         learner = run.at(at)
         for parameter in learner.net.backbone.parameters():
             parameter.data.zero_()
-        snapshots.write(folder, learner, at.task)
+        for name, content in snapshots.write(folder, learner, at.task).items():
+            kept.files[name] = manifest.noted(content)
+    (folder / manifest.NAME).write_bytes(kept.to_bytes())
     said = command("analyse", "--runs", str(tmp_path), "--what", "cka", cwd=tmp_path)
     assert said.returncode == 2
     assert said.stderr.splitlines()[-1].startswith(f"error: {folder.name}: cka cannot be made")

@@ -27,7 +27,7 @@ def blobs(n: int, d: int, classes: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 def fashion(filters: int, part: str = "train") -> tuple[Tensor, Tensor]:
     """Real pictures behind a random convolution: 4 x `filters` correlated features, one dead."""
-    with np.load(Path(linsep.__file__).parent / "data" / "sources" / "fashion_mini.npz") as arrays:
+    with np.load(Path(linsep.__file__).parent / "data" / "fashion_mini.npz") as arrays:
         x, y = arrays[f"{part}_x"], arrays[f"{part}_y"]
     g = torch.Generator().manual_seed(0)
     kernels = torch.randn(filters, 1, 6, 6, generator=g)
