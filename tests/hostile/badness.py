@@ -18,25 +18,33 @@ DEEP = "[" * 3000 + "]" * 3000
 MARK = "@bad@"  # stands for a value until the file is written
 JSON = {
     "null": "null", "true": "true", "negative": "-1", "huge": "9" * 400, "digits": "9" * 5000,
-    "NaN": "NaN", "largest": "1e308", "fraction": "1.5", "text": '"1"',
+    "NaN": "NaN", "inf": "-1e999", "largest": "1e308", "fraction": "1.5", "text": '"1"',
     "control": '"a\\u001b[31m\\nb"', "surrogate": '"\\udcff"', "long": f'"{"x" * 20_000}"',
-    "table": "{}", "lists": "[[null]]", "deep": DEEP,
+    "empty text": '""', "list": "[]", "table": "{}", "lists": "[[null]]", "deep": DEEP,
 }  # fmt: skip
 TOML = {
     "true": "true", "negative": "-1", "huge": "9" * 400, "digits": "9" * 5000, "nan": "nan",
-    "fraction": "1.5", "text": '"1"', "control": '"a\\u001b[31m\\nb"', "long": f'"{"x" * 20_000}"',
-    "table": "{}", "lists": '[["a", 1]]', "deep": DEEP, "date": "1979-05-27", "not TOML": "=",
-    "wide": "9223372036854775808",
+    "inf": "-inf", "fraction": "1.5", "text": '"1"', "control": '"a\\u001b[31m\\nb"',
+    "long": f'"{"x" * 20_000}"', "empty text": '""', "list": "[]", "table": "{}",
+    "lists": '[["a", 1]]', "deep": DEEP, "date": "1979-05-27", "hex": f"0x{'f' * 4000}",
+    "not TOML": "=", "wide": "9223372036854775808",
 }  # fmt: skip
 CONTENTS: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda whole: b"",
     "half": lambda whole: whole[: len(whole) // 2],
+    "cut": lambda whole: whole[:-3],
     "not UTF-8": lambda whole: b"\xff\xfe" + whole,
+    "latin": lambda whole: whole.replace(b"e", b"\xe9"),
     "zeros": lambda whole: bytes(len(whole)),
     "control": lambda whole: whole.replace(b'"', b'"\x1b[31m\x07'),
+    "UTF-16": lambda whole: whole.decode("latin-1").encode("utf-16"),
     "twice": lambda whole: whole + whole,
     "deep": lambda whole: b"[" * 100_000,
+    "deep tables": lambda whole: b'{"a":' * 100_000,
+    "carriage returns": lambda whole: whole.replace(b"\n", b"\r"),
+    "other text": lambda whole: b"hello\n",
     "flipped": lambda whole: whole[:5] + bytes([whole[5] ^ 64]) + whole[6:],
+    "null": lambda whole: b"null\n",
     "list": lambda whole: b"[]\n",
     "table": lambda whole: b"{}\n",
 }

@@ -75,7 +75,7 @@ def of_stopped(stage: Path) -> dict[str, list[Case]]:
 
 
 def of_drawn(stage: Path, file: str) -> dict[str, list[Case]]:
-    return {f"drawn {file}": list(_cases(stage, DRAWN, file, DRAW, every=25))}
+    return {f"drawn {file}": list(_cases(stage, DRAWN, file, DRAW, every=15))}
 
 
 def _cases(
@@ -125,7 +125,7 @@ def _values(tree: Any, values: dict[str, str]) -> Iterator[tuple[tuple[str | int
     """Places and values; where there are many, each place has some of the values."""
     places = list(fields(tree, most=1))
     texts = list(values.items())
-    some = len(texts) if len(places) < 12 else 4
+    some = len(texts) if len(places) < 12 else 6
     for i, place in enumerate(places):
         for k in range(some):
             name, text = texts[(i * some + k) % len(texts)]
@@ -158,8 +158,9 @@ def _states(stage: Path, path: str) -> Iterator[Case]:
     for i, place in enumerate(fields(state, most=1)):
         if place:
             resume.append((f"{_spelled(place)} missing", without(state, place)))
-        name, value = parts[i % len(parts)]
-        resume.append((f"{_spelled(place)} = {name}", changed(state, place, value)))
+        for k in range(3):
+            name, value = parts[(3 * i + k) % len(parts)]
+            resume.append((f"{_spelled(place)} = {name}", changed(state, place, value)))
     previous = path.replace("state.safetensors", "state.previous.safetensors")
     for i, (what, content) in enumerate(resume):
         sealed = files.seal(content)

@@ -31,7 +31,7 @@ KINDS = (
     "arrays", "array files", "folders", "tables", "tinyimagenet", "pickles", "idx", "archives",
     "--set", "options", "paths", "documents",
 )  # fmt: skip
-LEAST = 2000
+LEAST = 3000
 Kinds = dict[str, tuple[list[Case], Path]]  # and the stage of which each case has a copy
 
 

@@ -17,7 +17,7 @@ from linsep.storage.resumable import Resumable
 from tests.helpers.made_data import noise
 from tests.helpers.real_runs import contents, model_contents, straight
 
-CUTS = 12
+CUTS = 20
 IMAGES, LABELS = noise(0, 20, 8, 8), ["ant", "bee"] * 10
 WAYS = ("old names", "new names")
 
