@@ -39,6 +39,7 @@ def evidence_picture(found: Sequence[Finding]) -> str:
             parts.append(_test(outcome, x, y + ROW / 2))
             y += ROW
     lines = [_mark(mark, x(mark), TOP, y) for mark in marks]
+    lines.append(text(WIDTH - 20, TOP + 17, "better →", "s e"))
     heading = "What BFP adds to final accuracy"
     below = "Class-IL, in percentage points with 95 % intervals"
     parts = [*lines, *parts, _verdicts(y + 50, [o for rows in groups.values() for o in rows])]
