@@ -256,7 +256,7 @@ def _confirmed(runs: Runs) -> list[Confirmed]:
         values = [_faa(runs, method, parts) for method, parts in sides]
         if all(set(LATER) <= side.keys() for side in values):
             one, other = (title(method) for method, _ in sides)
-            titles.append(f"{one} − {other}" if one != other else f"preset `fast` − {other}")
+            titles.append(f"{one} − {other}" if one != other else f"preset fast − {other}")
             fresh = [{seed: side[seed] for seed in LATER} for side in values]
             later.append(paired(fresh[0], fresh[1]))
             every.append(paired(values[0], values[1]))
