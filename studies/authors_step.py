@@ -31,7 +31,7 @@ from linsep.nets.net import resnet18
 from linsep.settings.catalogue import PRESETS
 from linsep.testing import toy_run, toy_scenario
 
-from .authors import _import_paths
+from .authors import import_paths
 
 SHAPE, PER_TASK = (3, 32, 32), 2
 METHODS = ("er", "er+bfp", "derpp", "derpp+fd", "derpp+bfp", "derpp+bfp2")
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--width", type=int, default=8)
     asked = parser.parse_args()
-    _import_paths(asked.checkout.resolve())
+    import_paths(asked.checkout.resolve())
     torch.set_num_threads(1)
     show(f"{'method':10} {'task 1':>10} {'first step':>12} {'task 2':>10}")
     for method in METHODS:

@@ -381,8 +381,8 @@ def test_the_cycle_teaches_the_network_nothing() -> None:
     [
         ("ft+transport", {"map": "bfp"}, "is the map that BFP learns; add it before"),
         ("ft+transport", {"map": "dpcr", "covariance": "class"}, "has a rule of its own"),
-        ("icarl+transport", {}, "this sum has another rule already"),
-        ("er+refit+transport", {}, "this sum has another rule already"),
+        ("icarl+transport", {}, "this combination already has another rule"),
+        ("er+refit+transport", {}, "this combination already has another rule"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(

@@ -73,11 +73,16 @@ def _refitted(method: Method, *, c: float) -> Method:
             "term 'refit' fits a head to stored rows, and this method keeps none; add it to one "
             "that does, such as er"
         )
+    _refuse_another_rule(method, "refit", "a head")
+    return replace(method, predictor=partial(Refitted, c=c))
+
+
+def _refuse_another_rule(method: Method, name: str, by: str) -> None:
     if method.predictor is not Predictor:
         raise ConfigError(
-            "term 'refit' predicts by a head, and this sum has another rule already; leave one out"
+            f"add-on {name!r} predicts by {by}, and this combination already has another rule; "
+            "leave one out"
         )
-    return replace(method, predictor=partial(Refitted, c=c))
 
 
 def transport(
@@ -109,11 +114,7 @@ def transport(
 
 
 def _transported(method: Method, *, how: Carrying) -> Method:
-    if method.predictor is not Predictor:
-        raise ConfigError(
-            "term 'transport' predicts by statistics, and this sum has another rule already; "
-            "leave one out"
-        )
+    _refuse_another_rule(method, "transport", "statistics")
     if how.map == "bfp" and "bfp" not in [s.name for s in method.weighted_terms]:
         raise ConfigError(
             "transport.map: 'bfp' is the map that BFP learns; add it before, as in ft+bfp+transport"
@@ -151,9 +152,5 @@ def acil(*, width: Expanded = 2000, ridge: Rate = 1.0) -> AddOn:
 
 
 def _regressed(method: Method, *, width: int, ridge: float | None, name: str) -> Method:
-    if method.predictor is not Predictor:
-        raise ConfigError(
-            f"term {name!r} predicts by a regression, and this sum has another rule already; "
-            "leave one out"
-        )
+    _refuse_another_rule(method, name, "a regression")
     return replace(method, predictor=partial(RandomRidge, width=width, ridge=ridge))
