@@ -16,7 +16,7 @@ from torch.torch_version import TorchVersion
 
 from linsep import IncrementalClassifier
 from linsep.classifier.export import ONNX_FROM, square
-from linsep.data import reading
+from linsep.data import decoding
 
 from .test_estimator import QUICK, images
 
@@ -42,19 +42,20 @@ def can_export() -> None:
         pytest.skip(f"torch {torch.__version__} cannot export to ONNX")
 
 
-def run_onnx(path: Path, x: NDArray[Any]) -> NDArray[np.float32]:
+def run_onnx(path: Path, x: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     onnxruntime = pytest.importorskip("onnxruntime")
-    found: NDArray[np.float32] = onnxruntime.InferenceSession(path).run(None, {"images": x})[0]
-    return found
+    p, strange = onnxruntime.InferenceSession(path).run(None, {"images": x})
+    return p, strange
 
 
 def assert_equal_everywhere(clf: IncrementalClassifier, path: Path) -> None:
     clf.export(path)
     wide = np.random.default_rng(5).integers(0, 256, (3, 19, 30, 3), dtype=np.uint8)
     for x in (images(7, 2), images(1, 3), wide):
-        found = run_onnx(path, x)
+        found, strange = run_onnx(path, x)
         assert found.shape == (len(x), 4)
         assert np.abs(found - clf.predict_proba(x)).max() < WITHIN
+        assert strange == pytest.approx(clf.novelty(x), rel=WITHIN)
 
 
 def test_onnx_equals_the_classifier_and_needs_no_torch(tmp_path: Path) -> None:
@@ -88,6 +89,8 @@ print(json.dumps([classes[i] for i in p.argmax(1)]))
         {"net": OWN},
         {"train": "head", "method": "icarl"},
         {"image_size": 9},
+        {"method": "ft+transport", "memory": 0},  # carried statistics tell novelty
+        {"method": "ft", "test_share": 0.0},  # no image is kept: novelty is energy
         {"settings": {"net": {"options": {"width": 8, "norm": "continual"}}}},
     ],
     ids=str,
@@ -104,8 +107,9 @@ def test_torch_export_equals_the_classifier(tmp_path: Path) -> None:
     loaded = torch.export.load(path, extra_files=told).module()
     assert json.loads(told["classes"]) == ["b", "m", "n", "z"]
     for x in (images(5, 2), images(1, 2)):
-        found = loaded(torch.from_numpy(x)).numpy()
+        found, strange = (part.numpy() for part in loaded(torch.from_numpy(x)))
         assert np.abs(found - clf.predict_proba(x)).max() < WITHIN
+        assert strange == pytest.approx(clf.novelty(x), rel=WITHIN)
 
 
 @pytest.mark.slow
@@ -114,7 +118,7 @@ def test_a_table(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(30, 5)).astype(np.float32)
     clf = IncrementalClassifier(epochs=1).fit(x, [0, 1, 2] * 10)
     clf.export(tmp_path / "model.onnx")
-    found = run_onnx(tmp_path / "model.onnx", x[:7])
+    found, _ = run_onnx(tmp_path / "model.onnx", x[:7])
     assert np.abs(found - clf.predict_proba(x[:7])).max() < WITHIN
 
 
@@ -122,6 +126,6 @@ def test_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [(28, 28), (19, 30), (31, 100), (14, 9), (200, 150)])
 def test_the_square_in_the_graph_is_that_of_the_decoder(size: tuple[int, int], side: int) -> None:
     x = np.random.default_rng(side).integers(0, 256, (*size, 3), dtype=np.uint8)
-    wanted = reading.pixels(reading.square(Image.fromarray(x), side, "x"))
+    wanted = decoding.pixels(decoding.square(Image.fromarray(x), side, "x"))
     found = square(torch.from_numpy(x).permute(2, 0, 1)[None], side)[0]
     assert np.array_equal(found.numpy(), wanted)

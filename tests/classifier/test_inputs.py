@@ -13,7 +13,7 @@ from PIL import Image
 
 from linsep import IncrementalClassifier
 from linsep.classifier.inputs import Form, InputError, read
-from linsep.data.reading import pixels, square
+from linsep.data.decoding import pixels, square
 from linsep.errors import DataError
 
 N, SIDE = 6, 10

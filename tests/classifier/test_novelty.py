@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from linsep import IncrementalClassifier, LinsepError
-from linsep.classifier.predictive import Known, energy
+from linsep.classifier.novelty import Known, energy
 
 from .test_estimator import fashion, images, small
 

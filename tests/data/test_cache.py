@@ -11,9 +11,9 @@ import torch
 
 from linsep.data import cache
 from linsep.data.cache import Listing, Treatment, folder_of, prepared, verify
+from linsep.data.decoding import read_image
 from linsep.data.images import DuplicateWarning
 from linsep.data.listings import list_folder
-from linsep.data.reading import read_image
 from linsep.errors import DataError
 from tests.helpers.made_data import write_folder, write_image
 

@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 
 import linsep
+from linsep.data.decoding import MOST_PIXELS, read_image
 from linsep.data.listings import folder, list_folder, table
-from linsep.data.reading import MOST_PIXELS, read_image
 from linsep.data.registry import SOURCES
 from linsep.data.scenarios import fingerprint, open_scenario
 from linsep.errors import ConfigError, DataError, LinsepError

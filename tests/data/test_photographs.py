@@ -9,9 +9,10 @@ import pytest
 from PIL import Image
 
 from linsep.data.cache import Treatment, prepared
+from linsep.data.decoding import read_image
 from linsep.data.images import DuplicateWarning, digest_of, repeated
 from linsep.data.listings import folder, list_folder, table
-from linsep.data.reading import UnreadableWarning, parts_of, read_image
+from linsep.data.reading import UnreadableWarning, parts_of
 from linsep.data.scenarios import open_scenario
 from linsep.errors import DataError
 from linsep.settings.sections import Scenario

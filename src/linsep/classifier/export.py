@@ -1,7 +1,8 @@
 """A classifier as one file that other programs can run: ONNX, or torch.export's .pt2.
 
 Bytes (n, h, w, c) go in, calibrated probabilities come out, a column for each of `classes_`, whose
-names are in the file. Resizing and normalisation are inside. Tables go in as float32 (n, d).
+names are in the file, and the novelty of each row. Resizing and normalisation are inside. Tables go
+in as float32 (n, d).
 
 Predictions are restated in operations that both formats have; tests hold them to the classifier's.
 """
@@ -13,6 +14,7 @@ import io
 import json
 import logging
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +35,25 @@ from ..nets.net import Net, Output
 from ..optional import needed
 from ..storage import files
 from .course import Course
+from .novelty import Known
 
 SUFFIXES = (".onnx", ".pt2")
 ONNX_FROM = "2.7"  # the torch whose exporter knows what `square` does
 LARGEST = 2**31 - 1  # batch, height and width
 OPSET = 20
-INPUT, OUTPUT = "images", "probabilities"
+INPUT, OUTPUTS = "images", ("probabilities", "novelty")
 ONE = 2**22  # what Pillow writes a weight of 1 as
 METADATA = "classes"  # the labels as JSON, in the order of the output's columns
 
 
-def export(course: Course, path: Path) -> None:
-    """Write a classifier to a file, in the format of its suffix."""
+def export(
+    course: Course, path: Path, known: Known | None, more: Mapping[str, str] | None = None
+) -> None:
+    """Write a classifier to a file, in the format of its suffix.
+
+    Novelty is by distance from what is `known`; without, by energy. `more` is put into the file
+    beside the names of the classes.
+    """
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"{path}: {unknown('suffix', path.suffix, SUFFIXES)}")
     if path.suffix == ".onnx":
@@ -55,11 +64,16 @@ def export(course: Course, path: Path) -> None:
                 f"export to ONNX needs torch {ONNX_FROM} or newer, not {torch.__version__}: "
                 "pip install -U 'linsep[onnx]'"
             )
-    model = Predicting(course).eval()
+    model = Predicting(course, known).eval()
     told = {
         METADATA: json.dumps(course.classes.tolist(), default=str),
         "linsep": __version__,
         "method": course.config.method,
+        "lessons": str(len(course.history)),
+        "learned": course.history[-1]["when"],
+        "novelty": "energy" if known is None else "distance",
+        "reads": json.dumps([*course.reads]),
+        **(more or {}),
     }
     write = _onnx if path.suffix == ".onnx" else _pt2
     with warnings.catch_warnings():
@@ -88,7 +102,7 @@ def _onnx(model: Predicting, told: dict[str, str]) -> bytes:
     log.setLevel(logging.ERROR)  # it tells of every package that is not installed
     try:
         made = torch.onnx.export(
-            model, (example,), dynamic_shapes=sides, input_names=[INPUT], output_names=[OUTPUT],
+            model, (example,), dynamic_shapes=sides, input_names=[INPUT], output_names=OUTPUTS,
             opset_version=OPSET, dynamo=True, verbose=False, external_data=False,
         )  # fmt: skip
     finally:
@@ -107,12 +121,12 @@ def _pt2(model: Predicting, told: dict[str, str]) -> bytes:
 
 
 class Predicting(nn.Module):
-    """`predict_proba` from bytes to probabilities, as one module on the CPU."""
+    """`predict_proba` and `novelty` of bytes, as one module on the CPU."""
 
     seen: Tensor
     order: Tensor
 
-    def __init__(self, course: Course) -> None:
+    def __init__(self, course: Course, known: Known | None) -> None:
         super().__init__()
         learner = course.learner
         assert learner is not None
@@ -135,8 +149,9 @@ class Predicting(nn.Module):
         self.register_buffer("seen", seen)
         order = [course.labels.index(label) for label in course.classes.tolist()]
         self.register_buffer("order", torch.tensor(order))
+        self.unlike: nn.Module = Energy(self.temperature) if known is None else Distance(known)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         if not self.table:
             x = x.permute(0, 3, 1, 2)
             x = x.float() if self.side is None else square(x, self.side)
@@ -145,7 +160,7 @@ class Predicting(nn.Module):
         out = self.net(self.normalised(x))
         scores = self.rule(self.net.head, out)
         scores = scores.masked_fill(~self.seen, -torch.inf) / self.temperature
-        return scores.softmax(1).index_select(1, self.order)
+        return scores.softmax(1).index_select(1, self.order), self.unlike(out.features, scores)
 
 
 class Normalised(nn.Module):
@@ -220,9 +235,40 @@ class Nearness(nn.Module):
         self.register_buffer("means", means.detach().cpu().double())
 
     def forward(self, head: nn.Module, out: Output) -> Tensor:
-        z = F.normalize(out.features.float()).double()
-        both = z.square().sum(1, keepdim=True) + self.means.square().sum(1)
-        return -(both - 2 * z @ self.means.T).clamp(min=0).sqrt().float()
+        return -_distances(F.normalize(out.features.float()).double(), self.means).float()
+
+
+def _distances(z: Tensor, means: Tensor) -> Tensor:
+    """(n, classes), of rows (n, d) from means (classes, d)."""
+    both = z.square().sum(1, keepdim=True) + means.square().sum(1)
+    return (both - 2 * z @ means.T).clamp(min=0).sqrt()
+
+
+class Distance(nn.Module):
+    """Novelty by distance: Mahalanobis, from the closest class."""
+
+    means: Tensor
+    whitening: Tensor
+
+    def __init__(self, known: Known) -> None:
+        super().__init__()
+        self.register_buffer("means", torch.from_numpy(known.means @ known.whitening))
+        self.register_buffer("whitening", torch.from_numpy(known.whitening))
+
+    def forward(self, features: Tensor, scores: Tensor) -> Tensor:
+        whitened = features.float().double() @ self.whitening
+        return _distances(whitened, self.means).amin(1).float()
+
+
+class Energy(nn.Module):
+    """Novelty by the energy of scores that were divided by the temperature."""
+
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
+        self.temperature = temperature
+
+    def forward(self, features: Tensor, scores: Tensor) -> Tensor:
+        return -self.temperature * scores.double().logsumexp(1).float()
 
 
 class PredictorScores(nn.Module):
@@ -263,7 +309,7 @@ def _plain(net: Net) -> Net:
 
 
 def square(x: Tensor, side: int) -> Tensor:
-    """Bytes (n, c, h, w) as `decode.square` gives them, rounding included: (n, c, side, side).
+    """Bytes (n, c, h, w) as `decoding.square` gives them, rounding included: (n, c, side, side).
 
     Pillow's triangle filter as two products, along the width and then along the height, in whole
     numbers and each rounded to bytes. Only what the square in the middle needs is computed.

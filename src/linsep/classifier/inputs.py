@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from ..data import reading
+from ..data import decoding, reading
 from ..data.arrays import pictures_of, undecoded
 from ..data.augment import as_bytes
 from ..errors import DataError
@@ -63,7 +63,7 @@ def _read(given: Any, form: Form, what: str) -> Given:
         return Given(_stacked(given, len(given), form, what))
     if _is_dataset(given):
         labels: list[Any] = []
-        with reading.reading(what):
+        with decoding.reading(what):
             return Given(_stacked(pictures_of(given, labels), len(given), form, what), labels)
     array = given if isinstance(given, Tensor) else _array(given, what)
     if array.ndim == 2 or form.table:

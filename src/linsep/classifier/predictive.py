@@ -1,11 +1,5 @@
 """What a classifier answers: classes, probabilities, novelty, and a file that predicts elsewhere.
 
-Novelty is a number, larger for stranger images. By energy (Liu et al., 2020): minus the log of the
-summed exponentials of its scores. By distance (Lee et al., 2018): Mahalanobis, from the closest
-mean of a class in feature space, with one covariance for all classes. A method that carries class
-statistics has both; otherwise they come from images of every class, those of the memory and those
-held out, with the covariance shrunk as Ledoit and Wolf do.
-
 This module imports no scikit-learn, which takes as long as half of torch: a saved classifier
 answers without it.
 """
@@ -16,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -26,13 +20,11 @@ from torch import Tensor, nn
 from ..data.images import Images, join
 from ..errors import ConfigError, unknown
 from ..learning.learner import Learner
-from ..learning.model import Model
-from ..learning.statistics import shrunk
-from ..learning.transport import Transported
 from . import saved
 from .account import LessonReport, probabilities
 from .course import Course, unlabelled
 from .inputs import Form, InputError, read
+from .novelty import Known, energy, known
 
 KINDS = ("energy", "distance")  # of novelty
 
@@ -120,10 +112,13 @@ class Predictive(ABC):
         return shown.distance(self._learner.embed(images).cpu())
 
     def export(self, path: str | Path) -> None:
-        """Write one file that predicts without linsep: model.onnx, or model.pt2 for torch."""
+        """Write one file that predicts without linsep: model.onnx, or model.pt2 for torch.
+
+        It gives probabilities and novelty.
+        """
         from .export import export
 
-        export(self._course, Path(path))
+        export(self._course, Path(path), self._known())
 
     # --- the inside ------------------------------------------------------------------------------
 
@@ -208,70 +203,3 @@ class SavedClassifier(Predictive):
         if table.ndim != 2:
             raise InputError(f"X should be a table, rows of numbers; found shape {table.shape}")
         return self._fitting(read(table, self.form_).rows)
-
-
-# --- novelty ------------------------------------------------------------------------------------
-
-
-def energy(scores: Tensor, temperature: float = 1.0) -> NDArray[np.float64]:
-    """Of scores (n, classes), -inf where a class was not learned."""
-    scaled = scores.double() / temperature
-    return np.asarray(-temperature * scaled.logsumexp(1))
-
-
-class Known(NamedTuple):
-    """What features of learned classes look like."""
-
-    means: NDArray[np.float64]  # (classes, d)
-    whitening: NDArray[np.float64]  # (d, d): differences times it have a distance of their length
-
-    @classmethod
-    def of(cls, features: Tensor, y: Tensor) -> Known:
-        z, labels = features.double().numpy(), y.numpy()
-        found, place = np.unique(labels, return_inverse=True)
-        means = np.stack([z[labels == c].mean(0) for c in found])
-        return cls(means, _whitening(ledoit_wolf(z - means[place])))
-
-    @classmethod
-    def carried(cls, rule: Transported) -> Known:
-        statistics = rule.statistics
-        covariance = shrunk(statistics.covariance(), rule.how.shrinkage)
-        return cls(statistics.mean[statistics.known].numpy(), _whitening(covariance.numpy()))
-
-    def distance(self, features: Tensor) -> NDArray[np.float64]:
-        """From the closest class."""
-        z, m = (np.asarray(v) @ self.whitening for v in (features.double().numpy(), self.means))
-        found = torch.cdist(torch.from_numpy(z), torch.from_numpy(m)).min(1).values
-        return found.numpy()
-
-
-def _whitening(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    values, vectors = np.linalg.eigh(covariance)
-    least = max(values.max(), 1.0) * 1e-6  # a direction in which nothing varies decides nothing
-    result: NDArray[np.float64] = vectors / np.sqrt(np.maximum(values, least))
-    return result
-
-
-def known(model: Model, images: Images, classes: Sequence[int]) -> Known | None:
-    """These classes as statistics or images show them; None if there is no image of one of them."""
-    if isinstance(model.predictor, Transported):
-        return Known.carried(model.predictor)
-    if set(classes) - set(images.y.tolist()):
-        return None
-    return Known.of(model.embed(images).cpu(), images.y)
-
-
-def ledoit_wolf(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The covariance of centred rows, drawn towards a sphere as far as Ledoit and Wolf (2004) do.
-
-    By the variance of its estimate as a share of how far it is from that sphere. scikit-learn has
-    the same, and takes a second to import.
-    """
-    n, d = z.shape
-    found = z.T @ z / n
-    sphere = np.trace(found) / d * np.eye(d)
-    away = np.square(found - sphere).sum()
-    varies = np.square(np.square(z).sum(1)).sum() / n**2 - np.square(found).sum() / n
-    share = min(varies / away, 1.0) if away > 0 else 0.0
-    result: NDArray[np.float64] = (1 - share) * found + share * sphere
-    return result

@@ -87,8 +87,8 @@ def list_(data: Data = None) -> None:
 def get(name: Name, data: Data = None) -> None:
     """Download a published data set, check it, and unpack it."""
     from ..data import registry
+    from ..data.decoding import reading
     from ..data.published import data_folder
-    from ..data.reading import reading
     from .progress import counting
 
     root = data_folder(data)
@@ -147,7 +147,7 @@ def draw(
     images: Annotated[int, Option(min=1, max=100, help="Images of each class.")] = 3,
 ) -> None:
     """Draw a scenario: a column for each task, a row for each class."""
-    from ..data.reading import reading
+    from ..data.decoding import reading
     from ..data.scenarios import open_scenario
     from ..data.tasks import draw as drawn
 

@@ -20,6 +20,7 @@ from .. import custom
 from ..errors import DataError
 from ..optional import needed
 from ..settings.sections import Count
+from .decoding import Channels, reading
 from .images import (
     Dataset,
     Images,
@@ -30,7 +31,7 @@ from .images import (
     hold_out,
     warn_of_duplicates,
 )
-from .reading import Array, Channels, pixels_of, read_all, reading
+from .reading import Array, pixels_of, read_all
 
 IMAGES, LABELS = ("x", "images", "image", "data"), ("y", "labels", "label", "targets")
 PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}

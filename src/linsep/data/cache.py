@@ -29,9 +29,10 @@ from filelock import FileLock
 from torch import Tensor
 
 from ..errors import DataError
+from .decoding import Pixels, read_image, reading
 from .images import DIGEST, Dataset, Images, digest_of, warn_of_duplicates
 from .published import Progress, cache_home
-from .reading import Pixels, check_shape, images_below, read_image, reading, warn_of_skipped
+from .reading import check_shape, images_below, warn_of_skipped
 
 FORMAT = 1
 STEP = 1 << 24  # bytes that are decoded and flushed to disk at a time

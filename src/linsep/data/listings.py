@@ -30,9 +30,10 @@ import torch
 from ..errors import DataError
 from ..settings.sections import Count
 from .cache import File, Listing, Treatment, labelled, prepared
+from .decoding import Channels, reading
 from .images import Dataset, Seed, Tasks, TestShare, hold_out
 from .published import Progress, Published
-from .reading import Channels, check_case, class_folders, images_below, parts_of, reading
+from .reading import check_case, class_folders, images_below, parts_of
 
 COLUMNS = {name: name for name in ("file", "label", "task", "split")}  # what each is usually called
 NEEDED = ("file", "label")

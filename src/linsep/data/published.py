@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from filelock import FileLock
 
 from ..errors import DataError
-from .reading import reading
+from .decoding import reading
 
 Progress = Callable[[int, int], None]  # done, in all: bytes or images
 BLOCK = 1 << 18

@@ -16,9 +16,9 @@ from ..randomness import Randomness
 from ..settings import sections
 from ..settings.signature import complete
 from .augment import Augment
+from .decoding import reading
 from .images import Dataset, Images, Tasks, check, pixel_statistics
 from .published import Progress, data_folder
-from .reading import reading
 from .registry import Source, source
 from .tasks import Scenario, split, streamed
 

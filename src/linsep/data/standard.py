@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 from ..settings.sections import Count, Weight
+from .decoding import reading
 from .images import Dataset, Images
 from .published import Published, path_of
-from .reading import reading
 
 LARGEST = 1 << 30  # bytes of a pickle file; CIFAR-100's is 155 million
 KINDS = ("b1", "u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")

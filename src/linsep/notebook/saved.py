@@ -234,8 +234,9 @@ class SavedRun:
     def _readable(self, images: Any) -> Images:
         import torch
 
+        from ..data.decoding import reading
         from ..data.images import Dataset, Images
-        from ..data.reading import pixels_of, reading
+        from ..data.reading import pixels_of
 
         if isinstance(images, Dataset):
             images = images.test
