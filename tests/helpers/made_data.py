@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from linsep.data.published import Limits, Published, Remote
+from linsep.data.published import Published, Remote
 
 SMALL = Published(
     "small",
     ("small-py", "."),
     ("data_batch_1", "data_batch_2", "test_batch", "batches.meta"),
     (Remote("https://example.org/small-python.tar.gz", "0" * 32, 1000),),
-    Limits(files=64, bytes=400_000_000),
+    archived=True,
     counts=((4, 4), (2, 2)),
 )
 

@@ -22,6 +22,7 @@ import csv
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from importlib.resources import files as packaged
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ from .reading import check_case, class_folders, images_below, parts_of
 COLUMNS = {name: name for name in ("file", "label", "task", "split")}  # what each is usually called
 NEEDED = ("file", "label")
 SPLITS = ("train", "test")
+IMAGENET100 = tuple(packaged("linsep.data").joinpath("imagenet100.txt").read_text().split())
 
 
 def folder(
@@ -256,22 +258,3 @@ def imagenet100(root: Path, published: Published, progress: Progress | None = No
     parts = (labelled(folder / p / wnid for wnid in published.names) for p in ("train", "val"))
     listing = Listing("imagenet100", folder, published.names, *parts)
     return prepared(listing, Treatment(side=256), progress)
-
-
-IMAGENET100 = (
-    "n01729322", "n01514668", "n04550184", "n03109150", "n01990800", "n02363005", "n12267677",
-    "n01531178", "n02123597", "n03016953", "n02011460", "n04153751", "n02096177", "n09468604",
-    "n03657121", "n02101388", "n02107908", "n03290653", "n02107574", "n02786058", "n02115913",
-    "n01914609", "n07614500", "n04428191", "n03017168", "n04355933", "n02951585", "n03759954",
-    "n01806567", "n02112706", "n03085013", "n03485407", "n02526121", "n02091467", "n03710193",
-    "n02128385", "n03775071", "n02102318", "n04604644", "n02033041", "n04409515", "n02088094",
-    "n03891332", "n02128757", "n01984695", "n02279972", "n03532672", "n03250847", "n15075141",
-    "n03697007", "n02536864", "n04074963", "n03000247", "n04371430", "n02002556", "n04399382",
-    "n03785016", "n12768682", "n03527444", "n03942813", "n04026417", "n01537544", "n01775062",
-    "n02814860", "n02640242", "n04442312", "n02120079", "n03223299", "n01774384", "n02917067",
-    "n04525305", "n02229544", "n02168699", "n01744401", "n07892512", "n02749479", "n07831146",
-    "n04152593", "n03089624", "n02669723", "n02950826", "n03691459", "n02116738", "n03967562",
-    "n01882714", "n03141823", "n02105056", "n02094258", "n02971356", "n03075370", "n02948072",
-    "n04591157", "n03884397", "n12620546", "n02280649", "n04266014", "n02112137", "n04599235",
-    "n02840245", "n01689811",
-)  # fmt: skip

@@ -3,23 +3,20 @@
     LINSEP_DATA    the folder with the data sets, when no --data is given
     LINSEP_CACHE   the folder for everything that can be made again (default: the platform's cache)
 
-A download is called `<name>.part` until its checksum is right; an archive is unpacked under another
-name, which changes when the last file is there. (pooch can neither resume a download nor limit its
-length or that of an untrusted archive; with those added, it would save nothing.)
+A download is called `<name>.part` until its checksum is right. An archive is unpacked only if it is
+the published one, by its checksum, and under another name, which changes when the last file is
+there. (pooch cannot resume a download.)
 """
 
-import gzip
 import hashlib
 import http.client
 import os
 import shutil
 import sys
-import tarfile
 import urllib.request
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
@@ -66,13 +63,6 @@ class Remote(NamedTuple):
         return f"Or take {self.name} from {host} and put it at {place} (md5 {self.md5})"
 
 
-class Limits(NamedTuple):
-    """The most that an archive may hold."""
-
-    files: int
-    bytes: int  # of all files together, unpacked
-
-
 class Published(NamedTuple):
     """The files of a published data set, what is in them, and where they come from."""
 
@@ -80,7 +70,7 @@ class Published(NamedTuple):
     folders: tuple[str, ...]  # to search below the data folder; the first is the usual one
     files: tuple[str, ...]  # all must be in one folder; "a|b" is either of two names
     remotes: tuple[Remote, ...] = ()
-    limits: Limits | None = None  # if the first remote is an archive
+    archived: bool = False  # whether the first remote is an archive of all files
     names: tuple[str, ...] = ()  # of the classes, where the files do not have them
     counts: tuple[tuple[int, ...], ...] = ()  # images per class: training, test
     by_hand: str = ""  # how to get it, if nothing fetches it
@@ -88,8 +78,8 @@ class Published(NamedTuple):
     def find(self, root: Path) -> Path:
         """Return the folder that holds the files, unpacked from the archive if need be."""
         archive = self._archive(root)
-        if self.limits and archive and not self._complete(root):
-            unpack(archive, root / self.folders[0], self.limits)
+        if archive and not self._complete(root):
+            unpack(archive, self.remotes[0], root / self.folders[0])
         if found := self._complete(root):
             return found
         begun = [p for p in self._places(root) if len(self._missing(p)) < len(self.files)]
@@ -115,10 +105,10 @@ class Published(NamedTuple):
         return f"`linsep data get {self.name}` fetches it. {by_hand}{more}"
 
     def _into(self, root: Path) -> Path:
-        return root if self.limits else root / self.folders[0]
+        return root if self.archived else root / self.folders[0]
 
     def _archive(self, root: Path) -> Path | None:
-        return path_of(root, self.remotes[0].name) if self.limits else None
+        return path_of(root, self.remotes[0].name) if self.archived else None
 
     def _places(self, root: Path) -> list[Path]:
         return [root / folder for folder in self.folders]
@@ -221,65 +211,20 @@ def _secure(url: str) -> None:
         raise DataError(f"{url} is not https; nothing is downloaded from it")
 
 
-def unpack(archive: Path, target: Path, limits: Limits) -> Path:
-    """Unpack the archive's top folder as `target`, unless it is there, and return it."""
+def unpack(archive: Path, remote: Remote, target: Path) -> Path:
+    """Unpack a published archive's top folder as `target`, unless it is there, and return it."""
     part = target.with_name(f".{target.name}.unpacking")
     with reading(archive, "cannot be unpacked"):
         target.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(f".{target.name}.lock")):
             if target.exists():
                 return target
+            _check(archive, remote, archive)
             shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
             try:
-                extract = _unzip if zipfile.is_zipfile(archive) else _untar
-                extract(archive, part, limits)
-                if not (part / target.name).is_dir():
-                    raise DataError(f"{archive} is the wrong archive: it has no {target.name}/")
+                zipped = archive.suffix == ".zip"
+                shutil.unpack_archive(archive, part, filter=None if zipped else "data")
                 os.replace(part / target.name, target)
             finally:
                 shutil.rmtree(part, ignore_errors=True)
     return target
-
-
-def _unzip(archive: Path, into: Path, limits: Limits) -> None:
-    """Extract a zip: names stay inside, links become plain files, files are as long as declared."""
-    with zipfile.ZipFile(archive) as zipped:
-        members = zipped.infolist()
-        _within(limits, len(members), sum(info.file_size for info in members), archive)
-        zipped.extractall(into)
-
-
-def _untar(archive: Path, into: Path, limits: Limits) -> None:
-    """Extract a tar; names and links that leave the folder are refused, and so are devices."""
-    with archive.open("rb") as raw:
-        zipped = raw.read(2) == b"\x1f\x8b"
-        raw.seek(0)
-        bounded = _Bounded(gzip.GzipFile(fileobj=raw) if zipped else raw, limits, archive)
-        with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|") as tar:
-            for count, info in enumerate(tar, 1):
-                _within(limits, count, info.size, archive)
-                tar.extract(info, into, filter="data")
-
-
-class _Bounded:
-    """A stream that raises an error once it is longer than the files can be.
-
-    Headers count too: one may be of any length, and tarfile reads it as a whole.
-    """
-
-    def __init__(self, source: IO[bytes] | gzip.GzipFile, limits: Limits, archive: Path) -> None:
-        self.source, self.limits, self.archive, self.done = source, limits, archive, 0
-
-    def read(self, size: int) -> bytes:
-        block = self.source.read(size)
-        self.done += len(block)
-        padding = self.limits.files * 4 * tarfile.BLOCKSIZE
-        _within(self.limits, 0, self.done - padding, self.archive)
-        return block
-
-
-def _within(limits: Limits, files: int, size: int, archive: Path) -> None:
-    if files > limits.files:
-        raise DataError(f"{archive} has more than the {limits.files} files this set can have")
-    if size > limits.bytes:
-        raise DataError(f"{archive} unpacks to more than {limits.bytes} bytes: a bomb?")

@@ -13,7 +13,7 @@ from ..errors import ConfigError, DataError, unknown
 from . import arrays, listings, standard
 from .augment import Augment
 from .images import Dataset
-from .published import Limits, Progress, Published, Remote
+from .published import Progress, Published, Remote
 
 
 def _usual(
@@ -45,7 +45,6 @@ class Source(NamedTuple):
 # At a constant rate the last steps of a task decide its result, and now and then one ruins it.
 _LATE = {"milestones": (0.8,)}
 _CIFAR = "https://www.cs.toronto.edu/~kriz/cifar-{}-python.tar.gz"
-_CIFAR_LIMITS = Limits(files=64, bytes=400_000_000)
 # Images and labels, training and test; all four spellings of each are in use.
 _IDX = tuple(
     "|".join(f"{part}-{kind}{sign}{idx}-ubyte{end}" for sign in "-." for end in ("", ".gz"))
@@ -76,7 +75,7 @@ SOURCES: Mapping[str, Source] = {
             ("cifar-10-batches-py", "."),
             (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch", "batches.meta"),
             (Remote(_CIFAR.format(10), "c58f30108f718f92721af3b95e74349a", 170_498_071),),
-            _CIFAR_LIMITS,
+            archived=True,
             counts=((5000,) * 10, (1000,) * 10),
         ),
         per_task=2,
@@ -91,7 +90,7 @@ SOURCES: Mapping[str, Source] = {
             ("cifar-100-python", "."),
             ("train", "test", "meta"),
             (Remote(_CIFAR.format(100), "eb9058c3a382ffc7106e4002c42a8d85", 169_001_437),),
-            _CIFAR_LIMITS,
+            archived=True,
             counts=((500,) * 100, (100,) * 100),
         ),
         per_task=10,
@@ -112,7 +111,7 @@ SOURCES: Mapping[str, Source] = {
                     248_100_043,
                 ),
             ),
-            Limits(files=150_000, bytes=2_000_000_000),
+            archived=True,
         ),
         decodes=True,
         per_task=20,
