@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from .classifier.estimator import IncrementalClassifier as IncrementalClassifier
     from .classifier.predictive import SavedClassifier as SavedClassifier
     from .data.arrays import from_arrays as from_arrays
-    from .data.arrays import from_huggingface as from_huggingface
-    from .data.arrays import from_torch as from_torch
     from .data.images import Dataset as Dataset
+    from .data.objects import from_huggingface as from_huggingface
+    from .data.objects import from_torch as from_torch
     from .errors import LinsepError as LinsepError
     from .learning import metrics as metrics
     from .learning.projection import BackwardProjection as BackwardProjection
@@ -58,8 +58,8 @@ _HOMES = {
     "TaskEnd": "learning.run",
     "build": "prepare",
     "from_arrays": "data.arrays",
-    "from_huggingface": "data.arrays",
-    "from_torch": "data.arrays",
+    "from_huggingface": "data.objects",
+    "from_torch": "data.objects",
     "load": "notebook.saved",
     "metrics": "learning",
     "runs": "notebook.runs",

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .data.arrays import from_torch
 from .data.images import Dataset
+from .data.objects import from_torch
 from .errors import ConfigError, unknown
 from .learning.projection import BackwardProjection, Init, Kind
 from .optional import needed

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from linsep import IncrementalClassifier
-from linsep.classifier.inputs import Form, InputError, read
 from linsep.data.decoding import pixels, square
+from linsep.data.objects import Form, InputError, read
 from linsep.errors import DataError
 
 N, SIDE = 6, 10
@@ -170,7 +170,7 @@ def test_what_can_be_read_in_two_ways_names_both() -> None:
         (np.zeros((4, 10, 10, 3), object), "pixels are object"),
         ("/no/such/folder", "is not a folder; expected"),
         (["/no/such/file.png"], "/no/such/file.png"),
-        (HuggingFace({"picture": [], "label": []}), "needs 'image' and 'label'"),
+        (HuggingFace({"picture": [], "label": []}), "there is no column 'image'; found"),
         ([Image.fromarray(colour()[0]), 7], r"X\[1\]"),
         ([Image.fromarray(colour()[0]), None], r"X\[1\]"),
         (7, "X"),

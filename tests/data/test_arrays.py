@@ -14,8 +14,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from linsep.data.arrays import arrays, from_arrays, from_code, from_huggingface, from_torch
+from linsep.data.arrays import arrays, from_arrays
 from linsep.data.images import Dataset, DuplicateWarning
+from linsep.data.objects import from_code, from_huggingface, from_torch
 from linsep.errors import DataError
 from tests.helpers.made_data import noise
 

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from ..data.augment import Augment, Columns, as_bytes
 from ..data.images import Images
+from ..data.objects import Form, InputError
 from ..data.scenarios import Opened
 from ..data.tasks import Group, Scenario, Task
 from ..errors import ConfigError, StateError
@@ -38,7 +39,6 @@ from ..settings import sections
 from ..settings.config import Config
 from ..storage.manifest import Params
 from .account import held_out, report
-from .inputs import Form, InputError
 
 WIDE = 64  # features whose length the usual learning rate suits
 

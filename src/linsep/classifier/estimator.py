@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from ..data.augment import Augment, Columns
+from ..data.objects import Form, Given, InputError, is_table, read
 from ..data.registry import source
 from ..data.scenarios import adjusted, measured
 from ..errors import ConfigError, shortened
@@ -26,7 +27,6 @@ from ..settings.signature import validate
 from ..storage.manifest import Params
 from . import saved
 from .course import Course, Frozen, backbone_only, centred, head_only, unlabelled
-from .inputs import Form, Given, InputError, is_table, read
 from .predictive import Predictive
 
 # Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..data.images import Images, join
+from ..data.objects import Form, InputError, read
 from ..errors import ConfigError, unknown
 from ..learning.learner import Learner
 from . import saved
 from .account import LessonReport, probabilities
 from .course import Course, unlabelled
-from .inputs import Form, InputError, read
 from .novelty import Known, energy, known
 
 KINDS = ("energy", "distance")  # of novelty

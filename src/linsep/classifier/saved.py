@@ -73,17 +73,10 @@ def write(folder: Path, course: Course, memory: bool) -> None:
 def _manifest(course: Course, parts: dict[str, File]) -> bytes:
     """The manifest of a folder with this classifier; StateError if a value is none for JSON."""
     front = course.front
-    described = {
-        "params": course.params,
+    described = {name: getattr(course, name) for name in Classifier.model_fields} | {
         "config": course.config.model_dump(mode="json"),
-        "labels": course.labels,
-        "announced": course.announced,
-        "shape": course.shape,
         "augment": _described(course.augment),
         "front": front and {"shape": front.shape, "augment": _described(front.model.augment)},
-        "module": course.handed_in,
-        "feature_names": course.feature_names,
-        "history": course.history,
     }
     try:
         return manifest.new(key=course.key, files=parts, classifier=described).to_bytes()
@@ -178,7 +171,7 @@ def load(
         course.lacking = memory is None and not empty_memory
         restore(course, told.groups, weights, memory)
     except LinsepError as error:
-        reason = f"does not fit this {told.module}" if net else "holds no model that can be used"
+        reason = f"does not fit this {told.handed_in}" if net else "holds no model that can be used"
         raise StateError(f"{folder} {reason}: {error}") from None
     return course
 
@@ -188,14 +181,9 @@ def _course(
 ) -> Course:
     """The course without its learner."""
     config, augment = told.resolved(custom), _augment(told.augment)
-    more: dict[str, Any] = {
-        "params": told.params,
-        "labels": told.labels,
-        "announced": told.announced,
-        "history": [entry.model_dump() for entry in told.history],
-        "feature_names": told.feature_names,
-        "handed_in": told.module,
-    }
+    same = ("params", "labels", "announced", "feature_names", "handed_in")
+    more: dict[str, Any] = {name: getattr(told, name) for name in same}
+    more["history"] = [entry.model_dump() for entry in told.history]
     if told.front is None:
         return Course(config, augment, told.shape, module=net, **more)
     before = _augment(told.front.augment)
@@ -205,12 +193,12 @@ def _course(
 
 def _check_module(folder: Path, told: Classifier, net: nn.Module | None) -> None:
     """A net that was handed in is handed in again, and no other is."""
-    if told.module is not None and net is None:
+    if told.handed_in is not None and net is None:
         raise StateError(
-            f"{folder} was made with a module of yours, {told.module}, whose code is not in it; in "
-            "Python, IncrementalClassifier.load(folder, net=module) reads it"
+            f"{folder} was made with a module of yours, {told.handed_in}, whose code is not in it; "
+            "in Python, IncrementalClassifier.load(folder, net=module) reads it"
         )
-    if told.module is None and net is not None:
+    if told.handed_in is None and net is not None:
         raise ConfigError(f"net: {folder} was made with a net that it knows by name; leave it out")
     if net is not None and not isinstance(net, nn.Module):
         raise ConfigError(f"net: should be the module it was made with, not {type(net).__name__}")

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from ..data.images import DuplicateWarning, digests, repeated
+from ..data.objects import Form, read
 from ..errors import DivergedError, StateError, printable
 from ..learning.run import Event, Run
 from ..storage import manifest
@@ -29,7 +30,6 @@ from ..storage.resumable import SAVE_EVERY, Resumable
 from . import saved
 from .course import Course
 from .estimator import begin, labels_of, resolved
-from .inputs import Form, read
 
 
 class Teaching(Resumable):

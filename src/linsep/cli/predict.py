@@ -98,7 +98,7 @@ def _chunks(paths: Sequence[Path]) -> Iterator[Sequence[Path]]:
 def _classified(
     classifier: SavedClassifier, paths: Sequence[Path], unknown_below: float | None
 ) -> list[tuple[Any, ...]]:
-    from ..classifier.inputs import read
+    from ..data.objects import read
 
     rows = read(list(paths), classifier.form_).rows
     p = classifier.predict_proba(rows)
@@ -154,8 +154,8 @@ def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
     config = told.settings()
     width = config.net.options.get("width")
     net = printable(config.net.name) + (f" of width {width}" if width else "")
-    if told.module is not None:
-        net = f"{printable(told.module)}, a module of yours"
+    if told.handed_in is not None:
+        net = f"{printable(told.handed_in)}, a module of yours"
     net += " (frozen)" if told.front is not None else ""
     yield f"Method {printable(config.method)}, net {net}, seed {config.seed}"
     yield f"Each lesson: {config.training.epochs} epochs at a learning rate of {config.training.lr}"

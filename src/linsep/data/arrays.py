@@ -1,26 +1,21 @@
-"""Data sets from arrays, torch Datasets, Hugging Face and functions of your own.
+"""Data sets from arrays: in memory, in an .npz file, or in a folder of .npy files.
 
 All images are held in memory as bytes; if they do not fit, use a folder or a table of files.
 Nothing in an .npz or .npy file is unpickled. Images may be called x, images, image or data, labels
 y, labels, label or targets; x_train or train_x and x_test or val_x name the parts, in any case.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from .. import custom
 from ..errors import DataError
-from ..optional import needed
-from ..settings.sections import Count
-from .decoding import Channels, reading
+from .decoding import reading
 from .images import (
     Dataset,
     Images,
@@ -31,7 +26,7 @@ from .images import (
     hold_out,
     warn_of_duplicates,
 )
-from .reading import Array, pixels_of, read_all
+from .reading import Array, pixels_of
 
 IMAGES, LABELS = ("x", "images", "image", "data"), ("y", "labels", "label", "targets")
 PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}
@@ -158,141 +153,3 @@ def _from_folder(path: Path) -> dict[str, NDArray[Any]]:
         with reading(file):
             found[file.stem] = np.load(file, mmap_mode="c", allow_pickle=False)
     return found
-
-
-class Pairs(Protocol):
-    """A map-style Dataset of torch: a length, and (image, label) by number."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, index: int, /) -> Any: ...
-
-
-def from_torch(
-    train: Pairs,
-    test: Pairs | None = None,
-    *,
-    names: Sequence[str] | None = None,
-    image_size: int | None = None,
-    channels: int | None = None,
-    test_share: float = 0.2,
-    split_seed: int = 0,
-) -> Dataset:
-    """Read a torch or torchvision Dataset of (image, label), and perhaps another to test on.
-
-    Images are Pillow images, or tensors or arrays of bytes or of floats from 0 to 1; do not use a
-    transform that normalises or augments. `image_size` works as for a folder. Without `channels`,
-    Pillow images are read in colour, and others keep what they have.
-
-    >>> import torch
-    >>> from torch.utils.data import TensorDataset
-    >>> import linsep
-    >>> images = torch.randint(0, 256, (40, 3, 16, 16), dtype=torch.uint8)
-    >>> linsep.from_torch(TensorDataset(images, torch.arange(40) % 2), names=("cat", "dog"))
-    Dataset(32 training and 8 test images of 3x16x16, 2 classes: cat, dog)
-    """
-    parts: list[Any] = []
-    with reading("the Dataset"):
-        for part in (train, test):
-            if part is not None:
-                labels: list[Any] = []
-                pictures = pictures_of(part, labels)
-                read = read_all(pictures, len(part), "the Dataset", image_size, channels)
-                parts += [read, labels]
-    called = names if names is not None else getattr(train, "classes", None)
-    return from_arrays(
-        *parts, names=called, test_share=test_share, split_seed=split_seed, where="the Dataset"
-    )
-
-
-def from_huggingface(
-    data: Any,
-    *,
-    image: str = "image",
-    label: str = "label",
-    image_size: Count | None = None,
-    channels: Channels = 3,
-    test_share: TestShare = 0.2,
-    split_seed: Seed = 0,
-) -> Dataset:
-    """Read a Hugging Face Dataset or DatasetDict, or the folder that `save_to_disk` wrote.
-
-    `image` and `label` name its columns.
-
-    >>> import numpy as np
-    >>> import datasets
-    >>> import linsep
-    >>> pictures = [np.full((16, 16, 3), i, np.uint8) for i in range(20)]
-    >>> columns = {"image": pictures, "label": ["cat", "dog"] * 10}
-    >>> features = datasets.Features(image=datasets.Image(), label=datasets.Value("string"))
-    >>> linsep.from_huggingface(datasets.Dataset.from_dict(columns, features=features))
-    Dataset(16 training and 4 test images of 3x16x16, 2 classes: cat, dog)
-    """
-    datasets = needed("datasets", "a Hugging Face data set")
-    if isinstance(data, Path | str):
-        with reading(data, "is not a data set on disk"):
-            data = datasets.load_from_disk(str(data))
-    splits = dict(data) if isinstance(data, datasets.DatasetDict) else {"train": data}
-    train = splits.get("train")
-    test = next((splits[n] for n in ("test", "validation", "valid") if n in splits), None)
-    if train is None:
-        raise DataError(f"the DatasetDict has {sorted(splits)} and no 'train'")
-    for column in (image, label):
-        if column not in train.column_names:
-            raise DataError(f"there is no column {column!r}; found {train.column_names}")
-    names = getattr(train.features[label], "names", None)
-    parts: list[Any] = []
-    for part in (train, test):
-        if part is not None:
-            pictures = undecoded(part, image)
-            read = read_all(pictures, len(part), "the Dataset", image_size, channels)
-            parts += [read, part[label]]
-    return from_arrays(
-        *parts, names=names, test_share=test_share, split_seed=split_seed, where="the Dataset"
-    )
-
-
-def from_code(
-    place: Path, *, image_size: Count | None = None, channels: Channels | None = None
-) -> Dataset:
-    """Call a function of yours, `file.py:function` or `module:function`, that returns a data set.
-
-    It takes no arguments and returns a torch Dataset, a pair (train, test), or a `Dataset`.
-    """
-    function = custom.load(str(place), "", DataError).make
-    with reading(place, "failed"):
-        return _converted(function(), image_size, channels)
-
-
-def converting(function: Callable[..., Any], place: str) -> Callable[..., Dataset]:
-    """Make a function, which may have options, return a `Dataset`."""
-
-    @wraps(function)
-    def load(**options: Any) -> Dataset:
-        with reading(place, "failed"):
-            return _converted(function(**options))
-
-    return load
-
-
-def _converted(made: Any, image_size: int | None = None, channels: int | None = None) -> Dataset:
-    if isinstance(made, Dataset):
-        return made
-    pair = made if isinstance(made, tuple) else (made,)
-    return from_torch(*pair, image_size=image_size, channels=channels)
-
-
-def pictures_of(pairs: Pairs, labels: list[Any]) -> Iterator[Any]:
-    """Yield the images of a torch Dataset, and append their labels to `labels`."""
-    for i in range(len(pairs)):
-        picture, label = pairs[i][:2]
-        labels.append(label.item() if isinstance(label, Tensor | np.generic) else label)
-        yield picture
-
-
-def undecoded(data: Any, column: str) -> Iterable[Any]:
-    """Return the images of a Hugging Face data set as they are stored: files, or their bytes."""
-    feature = data.features[column]
-    if type(feature).__name__ != "Image":
-        return data[column]
-    cells = data.cast_column(column, type(feature)(decode=False))[column]
-    return (Path(c["path"]) if c["bytes"] is None else c["bytes"] for c in cells)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .. import custom
 from ..errors import ConfigError, DataError, unknown
-from . import arrays, listings, standard
+from . import arrays, listings, objects, standard
 from .augment import Augment
 from .images import Dataset
 from .published import Progress, Published, Remote
@@ -208,8 +208,8 @@ SOURCES: Mapping[str, Source] = {
     ),
     "table": Source(listings.table, "FILE.csv", decodes=True),
     "arrays": Source(arrays.arrays, "FILE.npz, or DIR/x_train.npy and so on"),
-    "huggingface": Source(arrays.from_huggingface, "DIR"),
-    "code": Source(arrays.from_code, "FILE.py:FUNCTION or MODULE:FUNCTION"),
+    "huggingface": Source(objects.from_huggingface, "DIR"),
+    "code": Source(objects.from_code, "FILE.py:FUNCTION or MODULE:FUNCTION"),
     "blobs": Source(standard.blobs, per_task=2, suggests=_usual("cnn", 5)),
 }
 
@@ -228,7 +228,7 @@ def source(name: str) -> Source:
     made: Any = part.make
     if isinstance(made, Source):
         return made
-    return Source(arrays.converting(part.make, part.source))
+    return Source(objects.converting(part.make, part.source))
 
 
 def full_name(name: str) -> str:

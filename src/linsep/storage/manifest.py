@@ -160,7 +160,7 @@ class Classifier(_Strict):
     shape: tuple[Size, Size, Size]  # of a stored row: channels, height, width
     augment: Augmentation
     front: Front | None
-    module: Text | None  # the class of a net that was handed in: its code is the user's
+    handed_in: Text | None  # the class of a net that was handed in: its code is the user's
     feature_names: list[Text] | None  # of a table
     history: list[Entry]
 
