@@ -34,7 +34,6 @@ import entrance_figure
 import step_figure
 from watched_step import watch
 
-from linsep.cli.reference import option_lines
 from linsep.methods import ADDONS, METHODS
 from linsep.storage.store import Record, Store
 from studies.claims import EVERY_CLAIM
@@ -97,7 +96,7 @@ def with_figure(text: str, image: str) -> str:
 
 def with_options(text: str, page: str) -> str:
     """The page with its options described as `linsep list settings` describes them."""
-    lines = option_lines(page)
+    lines = (METHODS | ADDONS)[page].options
     return OPTION.sub(lambda row: f"{row['head']}{lines[row['name']]} |", text)
 
 

@@ -3,45 +3,45 @@
 import os
 import subprocess
 import sys
-from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from linsep.cli import commands as completion
-from linsep.cli import data, paper, store
+from linsep.cli import words
 from linsep.cli.commands import app
+from linsep.cli.words import WORDS
 from linsep.grids.engines import ENGINES
 from linsep.methods import ADDONS, METHODS
 from linsep.settings.config import all_settings, from_settings
 from linsep.settings.layers import SHORT, assignment
 from linsep.settings.signature import options_of
 from linsep.storage.loggers import LOGGERS
+from tests.helpers.command import BUILT
 from tests.helpers.made_runs import make_run
 
 
 def offered(parameter: str, text: str, **given: Any) -> list[str]:
-    complete = completion._completer(completion.WORDS[parameter])
-    return [completion._word(w) for w in complete(SimpleNamespace(params=given), text)]
+    context = {"ctx": SimpleNamespace(params=given)} if parameter == "run" else {}
+    found = WORDS[parameter](**context, incomplete=text)
+    return [word for word in map(words._word, found) if word.startswith(text)]
 
 
 def test_words_are_those_of_what_is_imported() -> None:
     for name, entry in (METHODS | ADDONS).items():
-        assert completion.options(entry) == list(options_of(entry.recipe)), name
+        assert set(entry.options) == set(options_of(entry.recipe)), name
     assert offered("log", "") == offered("to", "") == list(LOGGERS)
     assert offered("on", "") == list(ENGINES)
 
 
 def test_every_parameter_that_is_named_exists() -> None:
-    groups = {"": app, "paper": paper.app, "data": data.app, "runs": store.app}
-    known = set()
-    for group, commands in groups.items():
-        for command, callback in completion.callbacks(commands):
-            for name in signature(callback).parameters:
-                known |= {name, f"{group or command} {name}"}
-    assert set(completion.WORDS) <= known
+    commands, known = [BUILT(app)], set()
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        known |= {parameter.name for parameter in command.params}
+    assert set(WORDS) <= known
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_every_parameter_that_is_named_exists() -> None:
         ("over_range", "lr", ["lr="]),
         ("sort", "method,-fa", ["method,-faa"]),
         ("where", "scenario.na", ["scenario.name="]),
-        ("report format_", "p", ["pdf", "png"]),
-        ("data name", "blo", ["blobs"]),
+        ("formats", "p", ["pdf", "png"]),
+        ("dataset", "blo", ["blobs"]),
     ],
 )
 def test_words(parameter: str, text: str, expected: list[str]) -> None:
@@ -75,11 +75,11 @@ def test_every_setting_that_is_offered_is_one() -> None:
         name = word.removesuffix("=")
         part, _, option = name.partition(".")
         full = SHORT.get(name, name)
-        is_option = part in recipes and option in completion.options(recipes[part])
+        is_option = part in recipes and option in recipes[part].options
         is_option |= full == "net.width"
         assert full in known or is_option, word
     for name in known:
-        for value in completion.values(name, ""):
+        for value in map(words._word, words.values(name)("")):
             if not value.endswith("/"):
                 from_settings(assignment(f"{name}={value}"))
 

@@ -44,7 +44,7 @@ def test_every_setting_is_described() -> None:
 
 def test_every_option_is_described(rows: dict[str, dict[str, str]]) -> None:
     bare = [name for name, row in rows.items() if not row["what it does"].endswith(".")]
-    assert not bare, f"describe these in src/linsep/cli/options.toml: {bare}"
+    assert not bare, f"describe these in src/linsep/settings/catalogue.toml: {bare}"
 
 
 def test_every_field_of_a_resolved_run_is_listed(rows: dict[str, dict[str, str]]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, download, check, prepare and draw data sets.", no_args_is_help=True)
 
-Name = Annotated[str, Argument(help="A data set, such as cifar100, or a scenario.")]
+Name = Annotated[str, Argument(metavar="NAME", help="A data set, such as cifar100, or a scenario.")]
 Data = Annotated[
     Path | None,
     Option("--data", help="Where the images are (default: LINSEP_DATA, then the cache)."),
@@ -37,7 +37,7 @@ HOLD_OUT = "Share of each class to hold out if there is no test split."
 class Given:
     """A data set, where it is, and how its images are read."""
 
-    name: Name
+    dataset: Name
     data: Data = None
     image_size: Annotated[int | None, Option(help="Resize your own images to squares.")] = None
     test_share: Annotated[float | None, Option(help=HOLD_OUT)] = None
@@ -51,7 +51,8 @@ class Given:
         from ..settings.sections import Scenario
         from ..settings.signature import validate
 
-        given = vars(self) | {"name": full_name(self.name), "per_task": per_task}
+        given = vars(self) | {"per_task": per_task}
+        given["name"] = full_name(given.pop("dataset"))
         given["data"] = self.data and str(self.data)
         fields = merged(*map(assignment, given.pop("set_") or ()))
         if other := fields.keys() - {"scenario"}:
@@ -63,6 +64,7 @@ class Given:
 
 
 @app.command("list", cls=Command)
+@grouped
 def list_(data: Data = None) -> None:
     """List every data set, and whether it is on this machine."""
     from rich.markup import escape
@@ -84,7 +86,8 @@ def list_(data: Data = None) -> None:
 
 
 @app.command(cls=Command)
-def get(name: Name, data: Data = None) -> None:
+@grouped
+def get(dataset: Name, data: Data = None) -> None:
     """Download a published data set, check it, and unpack it."""
     from ..data import registry
     from ..data.decoding import reading
@@ -93,10 +96,10 @@ def get(name: Name, data: Data = None) -> None:
 
     root = data_folder(data)
     with (
-        counting(f"fetching {name}", bytes_=True) as progress,
+        counting(f"fetching {dataset}", bytes_=True) as progress,
         reading(root, "cannot be used", OSError),
     ):
-        files = registry.get(registry.full_name(name), root, progress)
+        files = registry.get(registry.full_name(dataset), root, progress)
     for file in files:
         typer.echo(f"{printable(str(file))}: checksum right")
 
@@ -110,7 +113,7 @@ def prepare(given: Given) -> None:
     """
     found = _load(given.scenario())
     where = f", in {printable(str(found.cached))}" if found.cached else " (nothing to decode)"
-    typer.echo(f"{given.name}: {_counts(found)}{where}")
+    typer.echo(f"{given.dataset}: {_counts(found)}{where}")
 
 
 @app.command(cls=Command)
@@ -123,7 +126,7 @@ def check(given: Given) -> None:
 
     wanted = given.scenario()
     found, used = _load(wanted), source(wanted.name).augment
-    typer.echo(f"{given.name}: {_counts(found)}")
+    typer.echo(f"{given.dataset}: {_counts(found)}")
     for part, images in (("training", found.train), ("test", found.test)):
         counts = images.counts(len(found.names))
         some = " to ".join(map(str, sorted({min(counts), max(counts)})))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from typer import Argument, Option
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from ..errors import ConfigError, StateError, unknown
 from ..optional import needed
@@ -20,6 +20,7 @@ from ..settings import sections
 from ..settings.layers import parsed, read_config, split
 from .overrides import FILE, SettingFlags
 from .terminal import FORMATS
+from .words import WORDS
 
 if TYPE_CHECKING:
     from ..grids.engines import Engine
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """A command for typer in which a parameter may stand for several flags.
+    """A command for typer, whose parameters complete words and may stand for several flags.
 
-    It is annotated with a dataclass, for a flag per field, or with `SettingFlags`.
+    Such a parameter is annotated with a dataclass, for a flag per field, or with `SettingFlags`.
     """
     groups: dict[str, tuple[list[str], Callable[[dict[str, Any]], Any]]] = {}
     flags: list[inspect.Parameter] = []
@@ -38,6 +39,10 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
         if collect is not None:
             groups[name] = [flag.name for flag in inner], collect
         flags += inner if collect is not None else [parameter]
+
+    for flag in flags:
+        for info in getattr(flag.annotation, "__metadata__", ()):
+            info.autocompletion = WORDS.get(flag.name)
 
     @wraps(command)
     def ungrouped(**given: Any) -> None:
@@ -73,6 +78,9 @@ def one_of(flag: str, kind: str, allowed: Sequence[str]) -> Callable[[str], str]
     return parse
 
 
+METAVARS = {int: "N", float: "NUMBER", str: "TEXT", list[str]: "TEXT", Path: "PATH"}
+
+
 class _Polite:
     """Refuses a flag given twice, where the last would silently win.
 
@@ -88,6 +96,8 @@ class _Polite:
         for option in found:
             if getattr(option, "is_flag", False):
                 option.metavar = ""
+            elif isinstance(option, TyperOption):
+                option.metavar = option.metavar or METAVARS.get(option.type_descriptor.annotation)
         return found
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

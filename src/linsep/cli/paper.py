@@ -123,6 +123,7 @@ def _experiment(settings: Mapping[str, Any]) -> str:
 
 
 @app.command("audit", cls=flags.Command)
+@flags.grouped
 def audit(format_: flags.Format = "terminal", output: flags.Output = None) -> None:
     """List printed numbers that are impossible or contradict each other."""
     from ..compare.tables import Table

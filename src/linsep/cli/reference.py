@@ -7,8 +7,8 @@ option is here as soon as it exists.
 from __future__ import annotations
 
 import inspect
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -17,7 +17,16 @@ from typer import Argument
 
 from ..custom import Group, offered, package_of
 from ..errors import ConfigError
-from ..settings.catalogue import ADDONS, LIBRARIES, METHODS, NETS, PRESETS, SCENARIOS
+from ..settings.catalogue import (
+    ADDONS,
+    LIBRARIES,
+    METHODS,
+    NET_OPTIONS,
+    NETS,
+    PRESETS,
+    SCENARIO_OPTIONS,
+    SCENARIOS,
+)
 from ..settings.config import Config, all_settings, unknown_setting
 from ..settings.layers import SHORT, flat, shipped, short_name
 from ..settings.signature import Setting, options, tables_of
@@ -27,8 +36,6 @@ from .terminal import open_console, publish, write
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from ..compare.tables import Table
 
 KINDS = ("methods", "addons", "scenarios", "nets", "configs", "settings")
 COMPUTE = (
@@ -88,7 +95,10 @@ def _list_settings(text: str, format_: str, output: Path | None) -> None:
     elif format_ == "terminal" and output is None:
         show(found, open_console())
     else:
-        publish([table(found)], [], format_, output)
+        from ..compare.tables import Table
+
+        rows = [row for block in found for row in block.rows]
+        publish([Table(COLUMNS, rows)], [], format_, output)
 
 
 def _choices(kind: str) -> list[tuple[str, ...]]:
@@ -118,67 +128,71 @@ class Block(NamedTuple):
 
     title: str
     line: str
-    rows: list[Row]
+    settings: Sequence[Setting]
     page: str = ""  # in docs/, on what the options do
+
+    @property
+    def rows(self) -> list[Row]:
+        return list(map(_row, self.settings))
 
 
 def blocks(text: str = "") -> list[Block]:
     """The settings whose names contain a text, by section; then options, by what has them."""
-    givers, found = _givers(), []
-    for title, line, settings, page in (*_sections(), *_recipes()):
-        rows = [_row(s, givers) for s in settings if text in f"{s.name} {short_name(s.name)}"]
-        found += [Block(title, line, rows, page)] if rows else []
-    return found
+    found = [
+        block._replace(
+            settings=[s for s in block.settings if text in f"{s.name} {short_name(s.name)}"]
+        )
+        for block in (*_sections(), *_recipes())
+    ]
+    return [block for block in found if block.settings]
 
 
-def _sections() -> Iterator[tuple[str, str, list[Setting], str]]:
-    own = [setting for setting in all_settings() if setting.name.rpartition(".")[2] != "options"]
+def _sections() -> Iterator[Block]:
     for name, line in ({"": "The method, the seed, the preset."} | tables_of(Config)).items():
-        yield name or "general", line, [s for s in own if s.name.rpartition(".")[0] == name], ""
+        found = [s for s in all_settings() if s.name.rpartition(".")[0] == name]
+        yield Block(name or "general", line, [s for s in found if _last(s.name) != "options"])
 
 
-def _recipes() -> Iterator[tuple[str, str, list[Setting], str]]:
+def _recipes() -> Iterator[Block]:
     """The options of what has a recipe, under the first paragraph of the recipe's docstring."""
     from ..data.registry import SOURCES
     from ..nets.backbones import find
 
-    recipes = [(f"method {n}", e.recipe, n, f"methods/{n}.md") for n, e in METHODS.items()]
-    recipes += [
-        (f"add-on +{n}", e.recipe, n, f"methods/{e.page or n}.md") for n, e in ADDONS.items()
-    ]
-    recipes += [(f"net {name}", entry.recipe, "net", "") for name, entry in NETS.items()]
-    recipes += [(f"net {n}/<model>", find(f"{n}/<model>").maker, "net", "") for n in LIBRARIES]
-    recipes += [(f"scenario {n}", source.load, "scenario", "") for n, source in SOURCES.items()]
-    for title, recipe, part, page in recipes:
-        line = " ".join((inspect.getdoc(recipe) or "").partition("\n\n")[0].split())
-        lines = option_lines(part)
-        found = options(recipe, part)
-        yield title, line, [s._replace(line=lines.get(_last(s.name), s.line)) for s in found], page
+    for title, entries in (("method ", METHODS), ("add-on +", ADDONS)):
+        for name, entry in entries.items():
+            page = f"methods/{entry.page or name}.md"
+            yield _options(f"{title}{name}", entry.recipe, name, entry.options, page)
+    nets = {name: entry.recipe for name, entry in NETS.items()}
+    nets |= {f"{name}/<model>": find(f"{name}/<model>").maker for name in LIBRARIES}
+    for name, recipe in nets.items():
+        yield _options(f"net {name}", recipe, "net", NET_OPTIONS)
+    for name, source in SOURCES.items():
+        yield _options(f"scenario {name}", source.load, "scenario", SCENARIO_OPTIONS)
 
 
-def option_lines(part: str) -> dict[str, str]:
-    """What each option of a method, an add-on, the networks or the scenarios does."""
-    every = tomllib.loads((files("linsep") / "cli" / "options.toml").read_text(encoding="utf-8"))
-    own = every.get(part, {})
-    return (option_lines(own.pop("like")) if "like" in own else {}) | own
+def _options(
+    title: str, recipe: Callable[..., Any], part: str, lines: Mapping[str, str], page: str = ""
+) -> Block:
+    about = " ".join((inspect.getdoc(recipe) or "").partition("\n\n")[0].split())
+    found = [s._replace(line=lines.get(_last(s.name), s.line)) for s in options(recipe, part)]
+    return Block(title, about, found, page)
 
 
 def _last(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def _row(setting: Setting, givers: Givers) -> Row:
+def _row(setting: Setting) -> Row:
     name, short = setting.name, short_name(setting.name)
     flag = f"--{short.replace('_', '-')}" if short in FLAGGED else ""
     short = short if name in SHORT.values() else ""
-    by = _set_by(setting, givers)
-    return name, short, flag, setting.type, setting.default_text, setting.line, by
+    return name, short, flag, setting.type, setting.default_text, setting.line, _set_by(setting)
 
 
-def _set_by(setting: Setting, givers: Givers) -> str:
+def _set_by(setting: Setting) -> str:
     """'scenarios: 50 (split-cifar10); methods: ...', of those that differ from the default."""
     parts = []
-    for kind, given in givers.items():
+    for kind, given in _givers().items():
         by: dict[str, list[str]] = {}
         for name, values in given.items():
             shown = setting._replace(default=values.get(setting.name)).default_text
@@ -189,6 +203,7 @@ def _set_by(setting: Setting, givers: Givers) -> str:
     return "; ".join(parts)
 
 
+@cache
 def _givers() -> Givers:
     """Which scenarios, methods and presets give a setting a value of their own."""
     from ..data.registry import SOURCES
@@ -210,13 +225,6 @@ def _givers() -> Givers:
             for name, preset in PRESETS.items()
         },
     }
-
-
-def table(found: Iterable[Block]) -> Table:
-    """All settings in one table."""
-    from ..compare.tables import Table
-
-    return Table(COLUMNS, [row for block in found for row in block.rows])
 
 
 def page(found: Iterable[Block]) -> str:

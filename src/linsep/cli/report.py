@@ -61,7 +61,7 @@ def report(
     open_: Open = False,
     figures: Figures = None,
     only: Only = None,
-    format_: Formats = "svg,pdf",
+    formats: Formats = "svg,pdf",
 ) -> None:
     """Write a report on finished runs, or its figures as files.
 
@@ -72,7 +72,7 @@ def report(
       linsep report --where "scenario=fashion-mini" --open
       linsep report --grid fashion-mini --figures figures --format png
     """
-    formats = _formats(format_)
+    kinds = _formats(formats)
     if only and not figures:
         raise ConfigError("--only chooses among the figures: give --figures DIR too")
     needed("matplotlib", "a report")
@@ -80,7 +80,7 @@ def report(
 
     found = load_runs(flags.selected(run, where, runs, grid))
     if figures:
-        _write_figures(found, figures, formats, _listed(only))
+        _write_figures(found, figures, kinds, _listed(only))
     if output or open_ or not figures:
         _write_page(found, output or PAGE, open_)
 

@@ -35,6 +35,7 @@ app = typer.Typer()
 
 
 @app.callback(invoke_without_command=True)
+@flags.grouped
 def runs(
     ctx: typer.Context,
     where: flags.Where = None,
