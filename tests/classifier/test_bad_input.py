@@ -161,27 +161,6 @@ def test_paths_from_standard_input(room: Path, monkeypatch: pytest.MonkeyPatch) 
 # --- in Python ------------------------------------------------------------------------------------
 
 X, Y = noise(5, 12, 8, 8), ["ant", "bee"] * 6
-Act = Callable[[IncrementalClassifier, Path], object]
-PYTHON: dict[str, tuple[Act, str]] = {
-    "other channels": (lambda c, p: c.predict(noise(0, 2, 8, 8, 3)), "3 channels"),
-    "a missing folder": (lambda c, p: c.partial_fit(p / "x"), "is not a folder"),
-    "save over a file": (lambda c, p: c.save(p / "file"), "cannot use"),
-    "load a file": (lambda c, p: c.load(p / "file"), "holds no model"),
-    "parameters changed after fit": (
-        lambda c, p: c.set_params(epochs=3).partial_fit(X, Y), "epochs: is 3, and .* with 1",
-    ),
-}  # fmt: skip
-
-
-def test_a_bad_call_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("hello")
-    known = IncrementalClassifier("er", "mlp", epochs=1, memory=4).fit(X, Y)
-    before = known.predict_proba(X)
-    for act, expected in PYTHON.values():
-        with pytest.raises((LinsepError, ValueError), match=expected) as found:
-            act(known, tmp_path)
-        assert "\n" not in str(found.value)
-        assert np.array_equal(known.predict_proba(X), before)
 
 
 # --- hostile folders ------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ import torch
 
 from linsep.classifier.course import Course
 from linsep.learning.run import Run
-from linsep.nets.heads import ByRow, CorrectedHead, CosineHead, LinearHead, places_of
-from linsep.nets.net import flat
+from linsep.nets.heads import ByRow, CorrectedHead, CosineHead, LinearHead
 from linsep.prepare import Prepared, prepare
 from linsep.randomness import Randomness
 from linsep.settings.config import from_settings
@@ -152,10 +151,3 @@ def test_what_was_learned_survives_growth() -> None:
     assert wide.previous_net is not None
     assert_same(dict(wide.net.state_dict()), dict(wide.previous_net.state_dict()))
     assert wide.seen.tolist() == [True] * 4 + [False] * 5
-
-
-def test_places_of_parameters() -> None:
-    narrow, wide = (torch.nn.Sequential(torch.nn.Linear(2, n)) for n in (2, 3))
-    # weights (2, 2) and biases (2,) of the one among weights (3, 2) and biases (3,) of the other
-    assert places_of(narrow, wide).tolist() == [0, 1, 2, 3, 6, 7]
-    assert len(flat(wide)) == 9

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 from linsep import IncrementalClassifier, LinsepError
@@ -61,21 +60,6 @@ def test_check_estimator() -> None:
     assert counts["skipped"] <= 2
 
 
-def test_not_fitted() -> None:
-    for ask in ("predict", "decision_function", "novelty"):
-        with pytest.raises(NotFittedError):
-            getattr(small(), ask)(images(2))
-
-
-def test_fit_forgets_everything_earlier() -> None:
-    x = images(20)
-    clf = small().fit(x, ["c", "d"] * 10)
-    again = clf.fit(x, ["a", "b"] * 10)
-    assert again.classes_.tolist() == ["a", "b"]
-    fresh = small().fit(x, ["a", "b"] * 10)
-    assert np.array_equal(again.predict_proba(x), fresh.predict_proba(x))
-
-
 # --- labels --------------------------------------------------------------------------------------
 
 
@@ -98,16 +82,6 @@ def test_labels_come_back_as_they_were(labels: Any) -> None:
     found = clf.predict(table()).tolist()
     assert {type(label) for label in found} == {type(y.tolist()[0])}
     assert set(found) <= set(y.tolist())
-
-
-def test_columns_come_in_order_of_arrival_and_classes_sorted() -> None:
-    clf = small().fit(images(20), ["m", "z"] * 10)
-    clf.partial_fit(images(20, 1), ["b", "n"] * 10)
-    assert clf.columns_ == ["m", "z", "b", "n"]
-    assert clf.classes_.tolist() == ["b", "m", "n", "z"]
-    scores, p = clf.decision_function(images(4)), clf.predict_proba(images(4))
-    assert np.array_equal(scores.argmax(1), p.argmax(1))
-    assert np.array_equal(clf.predict(images(4)), clf.classes_[p.argmax(1)])
 
 
 def test_below_the_limit_nothing_is_predicted() -> None:
@@ -208,15 +182,6 @@ def test_an_interrupted_lesson_loses_nothing(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(Stopped):
             clf.partial_fit(images(60, 3), ["a", "c"] * 30)
     assert np.array_equal(clf.predict_proba(images(9)), before)
-
-
-def test_a_refused_first_call_leaves_nothing_behind() -> None:
-    clf = small()
-    with pytest.raises(LinsepError, match="at least 2 rows"):
-        clf.partial_fit(images(1), ["a"])
-    with pytest.raises(NotFittedError):
-        clf.predict(images(1))
-    assert clf.partial_fit(images(20), [3, 4] * 10).classes_.tolist() == [3, 4]
 
 
 # --- what it reports -----------------------------------------------------------------------------

@@ -89,13 +89,6 @@ def test_every_form_is_the_same_rows(form: str, tmp_path: Path) -> None:
     assert given.labels is None
 
 
-def test_grey_images() -> None:
-    grey = colour()[..., 0]
-    for form in (grey, grey[:, None], grey[..., None], [Image.fromarray(g) for g in grey]):
-        given = read(form, Form(channels=1))
-        assert np.array_equal(given.rows.numpy(), grey[:, None])
-
-
 def test_sources_that_bring_their_labels(tmp_path: Path) -> None:
     files(tmp_path)
     (tmp_path / ".hidden").mkdir()
@@ -195,23 +188,6 @@ def test_a_folder_with_train_and_test_is_read_as_such(tmp_path: Path) -> None:
     (tmp_path / "train").mkdir()  # a folder `train` with images right in it is a class
     (tmp_path / "train.png").rename(tmp_path / "train" / "0.png")
     assert set(read(tmp_path, Form()).labels or ()) == {"train", "val"}
-
-
-def test_hidden_files_are_passed_over(tmp_path: Path) -> None:
-    first = files(tmp_path)[0]
-    (first.parent / f"._{first.name}").write_bytes(b"resource fork")
-    (first.parent / ".cache").mkdir()
-    (first.parent / ".cache" / "x.png").write_bytes(b"")
-    assert read(tmp_path, Form()).labels == sorted(LABELS)
-
-
-def test_empty_folders_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="has no class folders with images"):
-        read(tmp_path, Form())
-    (tmp_path / "cat").mkdir()
-    (tmp_path / "cat" / "broken.png").write_bytes(b"not a picture")
-    with pytest.raises(DataError, match=r"broken\.png"):
-        read(tmp_path, Form())
 
 
 def test_labels_that_are_given_twice_or_not_at_all(tmp_path: Path) -> None:

@@ -1,14 +1,12 @@
 """Nets of a classifier: by name, a module of your own, and a backbone that does not learn."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
 from torch import nn
 
-from linsep import IncrementalClassifier, LinsepError
+from linsep import IncrementalClassifier
 from linsep.classifier.course import centred
 from linsep.data.augment import as_bytes
 
@@ -49,24 +47,6 @@ def test_a_frozen_backbone_never_changes(method: str) -> None:
     assert np.isfinite(clf.predict_proba(images(4))).all()
 
 
-def test_a_frozen_backbone_is_asked_once_for_each_image() -> None:
-    seen: list[int] = []
-
-    class Counting(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = own()
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            seen.append(len(x))
-            return self.inner(x)
-
-    clf = IncrementalClassifier("er", Counting(), train="head", memory=12, epochs=5)
-    clf.fit(images(20), ["a", "b"] * 10)
-    # Before the 20 images, three of zeros: what the net returns is looked up.
-    assert seen == [3, 20]
-
-
 @pytest.mark.parametrize(("count", "squared"), [(16, 16), (64, 64), (1280, 64)])
 def test_many_features_are_no_longer_than_64(count: int, squared: float) -> None:
     """A head's steps grow with the squared length; at 1280 the usual rate would diverge."""
@@ -88,23 +68,3 @@ def test_frozen_predictions_are_those_of_the_head_on_the_features() -> None:
         mean, std = (torch.tensor(v) for v in (course.augment.mean, course.augment.std))
         p = (head((z - mean) / std) / clf.temperature_).softmax(1)
     assert np.allclose(clf.predict_proba(images(5, 3)), p.numpy(), atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "reason"),
-    [
-        ({"train": "backbone"}, "train: should be 'head', not 'backbone'"),
-        ({"net": "resnet19"}, "unknown net 'resnet19'"),
-        ({"net": nn.Identity}, "net"),
-        ({"net": nn.Sequential(nn.Flatten(0))}, "must return features"),
-    ],
-)
-def test_what_is_refused(chosen: dict[str, Any], reason: str) -> None:
-    with pytest.raises(LinsepError, match=reason) as caught:
-        IncrementalClassifier("er", **chosen).fit(images(20), ["a", "b"] * 10)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_table_has_no_backbone_to_freeze() -> None:
-    with pytest.raises(LinsepError, match="is for images"):
-        IncrementalClassifier(train="head").fit(np.eye(4), [0, 1, 0, 1])

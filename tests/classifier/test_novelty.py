@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from linsep import IncrementalClassifier, LinsepError
+from linsep import IncrementalClassifier
 from linsep.classifier.novelty import Known, energy
 
-from .test_estimator import fashion, images, small
+from .test_estimator import fashion
 
 
 def test_energy() -> None:
@@ -39,12 +39,3 @@ def test_clothes_that_were_never_shown_are_stranger() -> None:
     usual, unusual = clf.novelty(known[1::2]), clf.novelty(strange)
     assert np.mean(unusual[:, None] > usual) > 0.8  # of the pairs
     assert np.array_equal(clf.novelty(strange), clf.novelty(strange, by="distance"))
-
-
-def test_what_is_refused() -> None:
-    clf = small("ft", test_share=0.0).fit(images(20), ["a", "b"] * 10)
-    with pytest.raises(LinsepError, match=r"none is kept of 2 of them; use by='energy'"):
-        clf.novelty(images(2), by="distance")
-    assert np.array_equal(clf.novelty(images(2)), clf.novelty(images(2), by="energy"))
-    with pytest.raises(LinsepError, match="unknown kind of novelty 'energi'"):
-        clf.novelty(images(2), by="energi")

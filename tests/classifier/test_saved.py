@@ -206,13 +206,6 @@ def test_a_model_that_another_process_works_on_is_not_replaced(taught: Any, tmp_
         lease.release()
 
 
-def test_what_is_no_model_is_not_overwritten(taught: Any, tmp_path: Path) -> None:
-    (tmp_path / "manifest.json").write_text('{"architectures": ["of somebody else"]}')
-    with pytest.raises(StateError, match="format: Field required"):
-        taught.save(tmp_path)
-    assert os.listdir(tmp_path) == ["manifest.json"]
-
-
 def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Dies at the n-th rename or removal, for every n."""
     real = {name: getattr(Path, name) for name in ("replace", "unlink")}

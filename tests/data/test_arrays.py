@@ -232,15 +232,6 @@ def test_torch_datasets_of_pictures_arrays_and_tensors(make: Callable[[int], Any
     assert data.names == ("a", "b", "c")
 
 
-def test_torch_pictures_of_many_sizes_need_one() -> None:
-    pairs = Pairs(lambda i: Image.fromarray(noise(i, 8 + i, 10, 3)))
-    with pytest.raises(DataError, match=r"Dataset\[1\] has 9x10 pixels .*8x10; set `image_size`"):
-        from_torch(pairs)
-    assert from_torch(pairs, image_size=8, channels=1).train.shape == (1, 8, 8)
-    with pytest.raises(DataError, match="no images"):
-        from_torch(Pairs(lambda i: X[i], 0))
-
-
 CODE = """
 import torch
 from torch.utils.data import TensorDataset

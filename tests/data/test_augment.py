@@ -1,7 +1,5 @@
 """The batched pipeline against plain ones: Pillow image by image, and torch's own interpolation."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import torch
@@ -19,9 +17,6 @@ from linsep.data.augment import (
     draw_crops,
 )
 from linsep.data.scenarios import open_scenario
-from linsep.errors import ConfigError, DataError
-from linsep.prepare import prepare
-from linsep.settings.config import from_settings
 from linsep.settings.sections import Scenario
 
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2615)
@@ -78,13 +73,6 @@ def test_host_and_device_cut_the_same_bits(shape: tuple[int, int, int]) -> None:
     assert torch.equal(cut_crops(raw, (32, 30), draw), cut_crops_host(raw, (32, 30), draw))
     plain = draw._replace(flip=np.zeros(9, bool))
     assert torch.equal(cut_crops(raw, (32, 30), plain), cut_crops_host(raw, (32, 30), plain))
-
-
-def test_eval_is_the_crop_in_the_middle() -> None:
-    raw = images(5, 3, 36, 40)
-    middle = Draw(np.full(5, 2), np.full(5, 4), np.zeros(5, bool))
-    plain = Augment((32, 32), MEAN, STD)
-    assert torch.equal(plain.eval(raw), plain.apply(raw, middle))
 
 
 def test_resized_boxes_match_cut_then_interpolate() -> None:
@@ -156,36 +144,12 @@ def test_an_image_does_not_depend_on_its_batch() -> None:
     assert torch.equal(CIFAR.eval(raw)[4:5], CIFAR.eval(raw[4:5]))
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (lambda: CIFAR.eval(images(2, 1, 32, 32)), "1 channels but the mean has 3"),
-        (lambda: CIFAR.eval(images(2, 3, 30, 32)), "cannot cut 32x32 from images of 30x32"),
-        (lambda: CIFAR.eval(images(2, 3, 32, 32).float()), "need uint8"),
-        (
-            lambda: CIFAR.apply(images(1, 3, 20, 20), Draw(*(np.zeros(1, int),) * 3)),
-            "padded by 4",
-        ),
-    ],
-)
-def test_wrong_images_are_refused(bad: Callable[[], Tensor], message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        bad()
-
-
 # --- as the user wants it ------------------------------------------------------------------------
 
 
 def opened(augment: object) -> Augment:
     wanted = {"name": "blobs", "classes": 4, "train": 4, "test": 2}
     return open_scenario(Scenario.model_validate(wanted | {"augment": augment})).augment
-
-
-def test_none_is_the_image_as_it_is() -> None:
-    augment, raw = opened("none"), torch.randint(0, 256, (6, 1, 8, 8), dtype=torch.uint8)
-    assert torch.equal(augment.train(raw, np.random.default_rng(0)), augment.eval(raw))
-    usual = opened(None)
-    assert not torch.equal(usual.train(raw, np.random.default_rng(0)), usual.eval(raw))
 
 
 @pytest.mark.parametrize("size", [4, 8, 20])
@@ -196,21 +160,3 @@ def test_images_are_brought_to_the_size_that_is_wanted(size: int) -> None:
     one = (100 / 255 - augment.mean[0]) / augment.std[0]
     assert_close(seen, torch.full_like(seen, one))
     assert augment.train(raw, np.random.default_rng(0)).shape == seen.shape
-
-
-@pytest.mark.parametrize(
-    ("augment", "message"),
-    [
-        ({"crop": -1}, "scenario.augment.crop"),
-        ({"mean": [0.1, 0.2]}, "scenario.augment.mean: the images have 1 channels; 2 numbers"),
-        ({"std": [0.0]}, "scenario.augment.std: should be above 0"),
-        ({"zoom": 2}, "unknown field 'zoom'. Allowed: crop, flip, mean, size, std"),
-        ("some", "scenario.augment"),
-    ],
-)
-def test_augmentation_that_cannot_be_is_one_line(augment: object, message: str) -> None:
-    scenario = {"name": "blobs", "augment": augment}
-    with pytest.raises(ConfigError) as caught:
-        prepare(from_settings({"scenario": scenario, "method": "ft"}))
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)

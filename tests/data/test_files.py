@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 import linsep
@@ -56,18 +55,6 @@ def test_photographs_are_turned_only_where_asked(tmp_path: Path) -> None:
     Image.fromarray(noise(0, 10, 20, 3)).save(tmp_path / "a.jpg", exif=exif)
     assert read_image(tmp_path / "a.jpg").shape == (3, 10, 20)
     assert read_image(tmp_path / "a.jpg", upright=True).shape == (3, 20, 10)
-
-
-def test_every_kind_of_picture_becomes_plain_rgb(tmp_path: Path) -> None:
-    for mode in ("1", "L", "LA", "P", "RGB", "RGBA"):
-        picture = Image.new("RGB", (5, 7), (200, 30, 90)).convert(mode)
-        picture.save(tmp_path / f"{mode}.png")
-        found = read_image(tmp_path / f"{mode}.png")
-        assert found.shape == (3, 7, 5)
-        if mode.startswith("RGB"):
-            assert found[:, 0, 0].tolist() == [200, 30, 90]
-    Image.new("P", (5, 7)).save(tmp_path / "t.png", transparency=b"\x00\x10")
-    assert read_image(tmp_path / "t.png", channels=1).shape == (1, 7, 5)
 
 
 def test_image_bombs_are_not_decoded(tmp_path: Path) -> None:
@@ -121,14 +108,6 @@ def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path) -> None:
 
 
 # --- folders -------------------------------------------------------------------------------------
-
-
-def test_folder_with_its_own_test_images(tmp_path: Path) -> None:
-    data = folder(write_folder(tmp_path / "d", ("train", "val")))
-    assert data.names == ("ant", "bee")
-    assert data.train.y.tolist() == [0, 0, 0, 1, 1, 1]
-    want = noise(110, 12, 12, 3).transpose(2, 0, 1)
-    assert torch.equal(data.test.pixels()[3], torch.from_numpy(want.copy()))
 
 
 def test_folder_split_by_share(tmp_path: Path) -> None:
@@ -276,12 +255,6 @@ def test_wrong_tables_are_named(tmp_path: Path, text: str, message: str) -> None
         table(write_table(tmp_path, text, 2))
 
 
-def test_table_that_is_not_text(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b"file,label\n\xff\xfe\x00,\x80\n")
-    with pytest.raises(DataError, match="cannot be read as a table"):
-        table(tmp_path / "t.csv")
-
-
 def test_columns_of_a_table_may_be_called_otherwise_and_be_more(tmp_path: Path) -> None:
     """The same data as with the usual names; a further column may even be empty."""
     part = ["test"] * 4 + ["train"] * 8
@@ -296,21 +269,6 @@ def test_columns_of_a_table_may_be_called_otherwise_and_be_more(tmp_path: Path) 
     bare = table(write_table(tmp_path / "three", usual), task="", split="")
     assert bare.tasks is None
     assert len(bare.train) + len(bare.test) == 12
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ({"label": "kind"}, r"no column 'kind'; .*: file, label, day\. .*scenario.label=COLUMN"),
-        ({"task": "days"}, r"no column 'days'; .* file, label, day\. .*scenario.task=day$"),
-        ({"file": ""}, "no column ''"),
-    ],
-)
-def test_a_column_that_was_named_must_be_there(
-    tmp_path: Path, names: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(DataError, match=message):
-        table(write_table(tmp_path, "file,label,day\nim/0.png,a,1\n", 1), **names)
 
 
 def test_a_misspelt_column_is_not_ignored_in_silence(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Photographs as people have them: every kind of file, broken ones, copies and slips in names."""
 
 import shutil
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,9 @@ from PIL import Image
 
 from linsep.data.cache import Treatment, prepared
 from linsep.data.decoding import read_image
-from linsep.data.images import DuplicateWarning, digest_of, repeated
+from linsep.data.images import DuplicateWarning
 from linsep.data.listings import folder, list_folder, table
-from linsep.data.reading import UnreadableWarning, parts_of
+from linsep.data.reading import UnreadableWarning
 from linsep.data.scenarios import open_scenario
 from linsep.errors import DataError
 from linsep.settings.sections import Scenario
@@ -56,17 +55,6 @@ def test_of_animated_files_the_first_frame_is_read(tmp_path: Path, name: str) ->
         found = read_image(tmp_path / name)
     assert found[0].min() > 240
     assert found[1].max() < 10
-
-
-def test_a_hundred_animated_files_are_one_warning(tmp_path: Path) -> None:
-    frames = [Image.new("RGB", (8, 8), colour) for colour in ((250, 0, 0), (0, 250, 0))]
-    for i in range(3):
-        frames[0].save(tmp_path / f"{i}.gif", save_all=True, append_images=frames[1:])
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("default")
-        for i in range(3):
-            read_image(tmp_path / f"{i}.gif")
-    assert len(told) == 1
 
 
 # --- broken files --------------------------------------------------------------------------------
@@ -144,12 +132,6 @@ def test_copies_between_training_and_test_are_named(tmp_path: Path) -> None:
         folder(root)
 
 
-def test_repeated_digests_have_places() -> None:
-    found = [digest_of(bytes([n])) for n in (1, 2, 1, 3)]
-    assert repeated(found) == [2]
-    assert repeated(found, [digest_of(b"\x03")]) == [2, 3]
-
-
 def test_classes_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
     for i, name in enumerate(("Ant", "ant", "bee")):
         for k in range(2):
@@ -164,14 +146,6 @@ def test_classes_that_differ_only_in_case_are_refused(tmp_path: Path) -> None:
         done = command("learn", "model", given, "--net", "mlp", cwd=tmp_path)
         assert done.returncode == 2
         assert told in done.stderr
-
-
-@pytest.mark.parametrize(
-    "names", [("Train", "Test"), ("training", "val"), ("train", "test", "val")]
-)
-def test_parts_are_known_by_their_usual_names(tmp_path: Path, names: tuple[str, ...]) -> None:
-    write_folder(tmp_path, names)
-    assert parts_of(tmp_path) == (tmp_path / names[0], tmp_path / names[1])
 
 
 # --- groceries -----------------------------------------------------------------------------------

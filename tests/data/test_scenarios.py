@@ -15,9 +15,7 @@ from linsep.data.scenarios import TaskWarning, fingerprint, open_scenario
 from linsep.data.standard import blobs, fashion_mini
 from linsep.data.tasks import Scenario, split, streamed
 from linsep.errors import DataError
-from linsep.resolve import resolve
 from linsep.settings import sections
-from linsep.settings.config import from_settings
 from linsep.settings.sections import Schedule
 
 CLASSES = 6
@@ -79,11 +77,6 @@ def test_every_image_is_learned_once_and_relabelled_by_the_order(
             assert images.y.tolist() == [order.index(c) for c in original]
 
 
-def test_the_first_task_may_be_larger() -> None:
-    scenario = opened(dataset(), per_task=1, first_task=3)
-    assert [task.classes for task in scenario.tasks] == [(0, 1, 2), (3,), (4,), (5,)]
-
-
 def test_the_order_is_shuffled_by_its_own_seed() -> None:
     data = dataset()
     names = {
@@ -110,18 +103,6 @@ def test_a_subset_is_the_same_for_every_run(order: str) -> None:
         assert images.y.bincount().tolist() == [n, n]
     more = rows_learned(opened(data, per_task=2, per_class=6))
     assert set(rows_learned(few)) < set(more) < set(rows_learned(opened(data)))
-
-
-def test_a_subset_can_be_drawn_for_each_seed() -> None:
-    """Seeds then also vary the images; the same number gives the same ones."""
-    few = {
-        seed: rows_learned(opened(dataset(), per_task=2, per_class=4, subset_seed=seed))
-        for seed in (0, 1, 2)
-    }
-    assert len({tuple(rows) for rows in few.values()}) == 3
-    assert few[0] == rows_learned(opened(dataset(), per_task=2, per_class=4))
-    settings = {"scenario": {"name": "blobs", "per_class": 4, "subset_seed": "seed"}, "seed": 7}
-    assert resolve(from_settings(settings)).scenario.subset_seed == 7
 
 
 def test_validation_never_touches_the_test_images() -> None:
@@ -308,12 +289,6 @@ def test_data_that_no_run_should_be_made_of(data: Dataset, words: list[str]) -> 
         line = str(caught.value)
         assert "\n" not in line
         assert all(word in line for word in words), line
-
-
-@pytest.mark.parametrize("wrong", [[0, 0.5, 0, 1], [0, 1, torch.nan, 1], [[0], [1], [0], [1]]])
-def test_labels_that_are_no_whole_numbers_are_refused(wrong: list[Any]) -> None:
-    with pytest.raises(DataError, match="labels"):
-        of(X, torch.tensor(wrong))
 
 
 # --- the embedded data ---------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from linsep.errors import ConfigError, DataError, StateError
 from linsep.learning import metrics
 from linsep.settings.layers import read
 from linsep.storage.bundle import _checked, _comment
-from linsep.storage.files import digest, write
+from linsep.storage.files import digest
 from tests.helpers.command import command
 from tests.helpers.made_reports import make_full_run
 from tests.helpers.undrawn import undrawn
@@ -25,12 +25,6 @@ def test_a_huge_config_is_not_read(tmp_path: Path) -> None:
         file.truncate(10**9)  # of which the disk has nothing
     with pytest.raises(ConfigError, match="1000000000 bytes are no configuration"):
         read(path)
-
-
-def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
-    for path in (tmp_path, Path(".")):
-        with pytest.raises(StateError, match="it is a folder; name a file"):
-            write(path, b"")
 
 
 def test_a_damaged_stream_in_a_sealed_bundle_is_one_line(tmp_path: Path) -> None:
@@ -56,11 +50,6 @@ def test_a_matrix_that_is_none_has_no_metrics(matrix: Any) -> None:
             metric.of(matrix)
 
 
-def test_what_was_not_measured_has_no_metric() -> None:
-    unmeasured = np.full((2, 2), np.nan)
-    assert {metric.of(unmeasured) for metric in metrics.METRICS.values()} == {None}
-
-
 def test_escapes_in_a_path_are_not_printed(tmp_path: Path) -> None:
     make_full_run(tmp_path / "runs", "er", 0, tasks=2, classes=4, parts=())
     evil = "\x1b[31mred"
@@ -73,11 +62,6 @@ def test_escapes_in_a_path_are_not_printed(tmp_path: Path) -> None:
             said = command(*words, cwd=tmp_path)
         assert "\x1b" not in said.stdout + said.stderr, words
         assert "[31mred" in said.stdout + said.stderr, words
-
-
-def test_more_draws_than_anybody_waits_for_are_refused(tmp_path: Path) -> None:
-    said = command("analyse", "--what", "probe", "--draws", "999999999", cwd=tmp_path)
-    assert said.returncode == 2
 
 
 def test_parameters_out_of_their_range_are_one_line(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import copy
 import gzip
 import json
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,7 @@ import tomli_w
 from linsep.errors import StateError, printable
 from linsep.storage import files
 from linsep.storage.folder import RunFolder
-from linsep.storage.store import Store, read_facts
-from tests.helpers.command import command
-from tests.helpers.made_runs import make_run
-from tests.helpers.undrawn import undrawn
+from linsep.storage.store import read_facts
 
 DEEP: Any = []
 for _ in range(150):
@@ -91,34 +87,6 @@ def test_every_part_of_a_config_may_be_wrong(finished: Path) -> None:
     assert refused > 20
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("results.json", b"[" * 100_000),
-        ("results.json", b'{"seed": ' + b"9" * 5000 + b"}"),
-        ("results.json", b"\xff\xfe"),
-        ("config.toml", b"a = " + b"[" * 100_000),
-        ("config.toml", b"\xff"),
-        ("events.jsonl", b"\0" * 500 + b"\n"),
-        ("manifest.json", b"[1"),
-    ],
-)
-def test_files_that_are_no_such_thing(name: str, content: bytes, finished: Path) -> None:
-    (finished / "manifest.json").unlink()
-    (finished / name).write_bytes(content)
-    reader: Any = READERS.get(name, RunFolder.config)
-    assert isinstance(read(lambda: reader(RunFolder(finished))), StateError)
-
-
-def test_pipes_and_folders_are_not_read(finished: Path) -> None:
-    for name in ("results.json", "config.toml"):
-        (finished / name).unlink()
-    os.mkfifo(finished / "results.json")  # reading it would wait for ever
-    (finished / "config.toml").mkdir()
-    for reader in (RunFolder(finished).results, RunFolder(finished).config):
-        assert "not a regular file" in str(read(reader))
-
-
 def test_tables_have_the_shape_of_tasks_and_classes(finished: Path) -> None:
     whole = json.loads((finished / "results.json").read_text())
     for part, rows in (
@@ -157,40 +125,3 @@ def test_events_may_be_compressed(finished: Path) -> None:
 
 
 # --- commands over many runs ---------------------------------------------------------------------
-
-
-@pytest.fixture
-def spoilt(tmp_path: Path) -> Path:
-    """A folder with six damaged runs beside two good ones."""
-    runs = tmp_path / "runs"
-    for seed in range(8):
-        make_run(runs, "er", seed, 50.0 + seed)
-    (runs / "er-200-s0" / "results.json").write_text('{"metrics": {"class_il": 3}}')
-    (runs / "er-200-s1" / "results.json").write_text("[" * 9000)
-    (runs / "er-200-s2" / "config.toml").write_text('method = "er"\nseed = true')
-    (runs / "er-200-s3" / "config.toml").write_bytes(b"\xff")
-    (runs / "er-200-s4" / "results.json").unlink()
-    (runs / "er-200-s4" / "events.jsonl").write_text("null\n")
-    os.rename(os.fsencode(runs / "er-200-s5"), os.fsencode(runs) + b"/er-\xff")
-    return tmp_path
-
-
-@pytest.mark.filterwarnings("always:skipped")
-@pytest.mark.parametrize("word", ["runs", "compare", "report"])
-def test_a_damaged_folder_is_skipped(word: str, spoilt: Path) -> None:
-    with undrawn():
-        said = command(word, cwd=spoilt)
-    assert said.returncode == 0, said.stderr
-    assert "warning: skipped er-" in said.stderr
-    if word == "runs":
-        assert "er-200-s6" in said.stdout
-
-
-def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
-    assert printable("a\x1b[2Jb\nc\udcff") == r"a\x1b[2Jb\nc\udcff"
-    evil = {"net": {"name": "\x9b1m"}}
-    make_run(tmp_path / "runs", "er", 0, 50.0, label="\x1b[2J", settings=evil)
-    for words in (("runs", "--fields", "net"), ("show", "er-200-s0\x1b[2J")):
-        said = command(*words, cwd=tmp_path)
-        assert "\x1b" not in said.stdout + said.stderr, words
-    assert [record["net"] for record in Store(tmp_path / "runs").records()] == [r"\x9b1m"]

@@ -2,11 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-import linsep
-from linsep.errors import ConfigError
-from linsep.prepare import prepare
 from linsep.storage.folder import RunFolder
 from linsep.storage.session import Session
 from linsep.storage.store import Store, open_record, relabel
@@ -78,26 +73,6 @@ def test_a_grid_does_not_repeat_a_run_to_name_it(tmp_path: Path) -> None:
     assert len(Store(tmp_path / "runs").select("name=g and tag=t")) == 2
     after = [p.stat().st_mtime_ns for p in sorted(tmp_path.glob("runs/*/results.json"))]
     assert before == after
-
-
-@pytest.mark.parametrize(
-    ("labels", "problem"),
-    [
-        ({"name": "a\nb"}, "name: should be 1 to 80 printable characters"),
-        ({"tags": ["a,b"]}, "tags.0: should have no comma"),
-        ({"tags": [" a"]}, "tags.0: should be 1 to 80 printable characters"),
-        ({"scenario": {"data_name": ""}}, "scenario.data_name: should be 1 to 80"),
-    ],
-)
-def test_what_is_no_label_is_refused(labels: dict[str, object], problem: str) -> None:
-    with pytest.raises(ConfigError, match=problem):
-        linsep.Config(**labels)
-
-
-def test_one_tag_may_be_a_word() -> None:
-    config = linsep.Config(**PROTOCOLS, tags="a")
-    assert config.tags == ("a",)
-    assert prepare(config).key == prepared().key
 
 
 def test_the_label_command(tmp_path: Path) -> None:

@@ -116,14 +116,6 @@ def test_a_missing_library_is_one_line(
     assert not (tmp_path / "runs").exists()
 
 
-def test_refusals(tmp_path: Path) -> None:
-    said = command(*TINY, "--log", "tensorbord", cwd=tmp_path)
-    assert "Did you mean 'tensorboard'?" in said.stderr
-    assert not (tmp_path / "runs").exists()
-    said = command("log", "nothing", "--to", "tensorboard", cwd=tmp_path)
-    assert "nothing is not a run" in said.stderr
-
-
 # --- the libraries themselves --------------------------------------------------------------------
 
 
@@ -156,28 +148,6 @@ def _tensorboard(place: Path) -> Series:
             number = value.tensor.float_val[0] if value.HasField("tensor") else value.simple_value
             found[value.tag].append((event.step, number))
     return dict(found)
-
-
-def test_mlflow_through_its_door(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a stand-in of the library, which is 750 MB: the calls made are those it documents."""
-    calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-    fake: Any = ModuleType("mlflow")
-    for name in ("set_tracking_uri", "set_experiment", "start_run", "log_params", "log_metric",
-                 "end_run"):  # fmt: skip
-        monkeypatch.setattr(
-            fake, name, lambda *a, _name=name, **k: calls.append((_name, a, k)), raising=False
-        )
-    monkeypatch.setitem(sys.modules, "mlflow", fake)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    replay("mlflow", whole)
-    assert calls[0] == ("set_tracking_uri", ((whole / "mlruns").as_uri(),), {})
-    assert calls[2] == ("start_run", (), {"run_name": whole.name})
-    assert calls[3][1][0]["bfp.weight"] == 1.0
-    assert calls[-1][0] == "end_run"
-    metrics = [(a[0], a[1], k["step"]) for name, a, k in calls if name == "log_metric"]
-    monkeypatch.setitem(loggers.LOGGERS, "mlflow", Kept)
-    replay("mlflow", whole)
-    assert metrics == [(s.name, s.value, s.at) for s in Kept.every[-1].told]
 
 
 def test_wandb_through_its_door(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:

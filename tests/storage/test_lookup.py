@@ -6,7 +6,6 @@ import pytest
 
 from linsep.errors import StateError
 from linsep.storage.store import Record, Store, open_record, short_keys
-from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
 
 KEYS = ("aaaaaaaa01", "aaaaaaaa02", "b123456789")
@@ -51,12 +50,6 @@ def test_several_are_listed_in_one_line(word: str, runs: Path) -> None:
         assert key in said
 
 
-@pytest.mark.parametrize("word", ["zzz", "er-200-s1-aaaaaaaa02x", "*", "é" * 300])
-def test_what_is_no_run_is_refused(word: str, runs: Path) -> None:
-    with pytest.raises(StateError, match="is not a run"):
-        open_record(word, runs)
-
-
 def test_short_keys_are_as_long_as_they_must_be(runs: Path) -> None:
     records = Store(runs).records()
     keys = short_keys(records)
@@ -67,11 +60,3 @@ def test_short_keys_are_as_long_as_they_must_be(runs: Path) -> None:
         assert open_record(keys[record.folder], runs) == record
     bare = Record(Path("mine"), {"name": "mine", "status": "unfinished"})
     assert short_keys([bare]) == {Path("mine"): ""}
-
-
-def test_commands_take_a_key(runs: Path) -> None:
-    assert command("show", "b12", cwd=runs.parent).returncode == 0
-    assert "ER" in command("compare", "b12", "aaaaaaaa01", cwd=runs.parent).stdout
-    several = command("compare", "aaaa", cwd=runs.parent)
-    assert several.returncode == 2
-    assert several.stderr.count("\n") == 1

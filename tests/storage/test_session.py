@@ -1,7 +1,6 @@
 """A run's folder: what is in it, and what happens to it when things go wrong."""
 
 import errno
-import json
 import os
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -9,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 import linsep
@@ -19,33 +16,11 @@ from linsep.prepare import prepare
 from linsep.settings.config import from_settings
 from linsep.storage import files
 from linsep.storage.folder import RunFolder
-from linsep.storage.manifest import to_json
 from linsep.storage.session import Session
 from linsep.testing import same
 from tests.helpers.command import command
 from tests.helpers.made_data import write_image
 from tests.helpers.real_runs import PROTOCOLS, contents, interrupted, prepared, straight
-
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
-VALUES = st.recursive(
-    SCALARS | st.text('[]{}", \n\\'),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text('[]{}", \n\\'), inner),
-)
-
-
-@settings(max_examples=30)
-@given(VALUES)
-def test_json_for_people_says_the_same(content: Any) -> None:
-    assert json.loads(to_json(content)) == content
-
-
-def test_the_confusion_counts_what_the_last_accuracies_say(whole: Path) -> None:
-    results = RunFolder(whole).results()
-    confusion = torch.tensor(results["confusion"])
-    assert confusion.sum(1).tolist() == [5, 5, 5, 5]  # test images of each class
-    for classes, last in zip(results["groups"], results["matrices"]["class_il"][-1], strict=True):
-        right = sum(int(confusion[c, c]) for c in classes)
-        assert right / (5 * len(classes)) == last
 
 
 def test_the_folder_of_a_run_stopped_in_an_epoch_ends_equal(

@@ -56,11 +56,6 @@ def names(folder: Path) -> list[str]:
     return [s.name for s in snapshots.found(folder)]
 
 
-def test_large_nets_keep_the_last_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "SMALL", 10)
-    assert names(done(tmp_path)) == ["task03"]
-
-
 def test_what_is_kept_can_be_asked_for_and_changes_no_name(straight: Path, tmp_path: Path) -> None:
     every = done(tmp_path, keep="epochs")
     epochs = [f"task0{t}-1-train-epoch00{e}" for t in (1, 2, 3) for e in (1, 2)]

@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from linsep.compare.summaries import listing
-from linsep.errors import ConfigError, StateError
 from linsep.learning.run import StepEnd
 from linsep.storage.session import Session
-from linsep.storage.store import Record, Store, open_record, read_facts
+from linsep.storage.store import Record, Store, read_facts
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
 from tests.helpers.real_runs import prepared
@@ -92,26 +90,6 @@ def test_select(runs: Path) -> None:
     assert [r["seed"] for r in found] == [2, 1, 0, 2, 1, 0, 9]
 
 
-@pytest.mark.parametrize(
-    ("asked", "hint"),
-    [("metod=er", "'method'"), ("bfp.wight=1", "'bfp.weight'")],
-)
-def test_a_wrong_name_is_one_line_with_a_hint(asked: str, hint: str, runs: Path) -> None:
-    with pytest.raises(ConfigError) as refused:
-        Store(runs).select(asked)
-    assert f"Did you mean {hint}?" in str(refused.value)
-    assert "\n" not in str(refused.value)
-    with pytest.raises(ConfigError):
-        Store(runs).select(None, sort=asked.partition("=")[0])
-
-
-def test_settings_are_known_before_there_is_a_run(tmp_path: Path) -> None:
-    for name in ("-seed", "training.lr", "faa"):
-        assert Store(tmp_path / "nowhere").select("anything=1", sort=name) == []
-    with pytest.raises(StateError, match="not a run"):
-        open_record(Path("x"), tmp_path)
-
-
 def test_the_index_follows_the_folders(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And reads again only what changed."""
     store, read = Store(runs), list[str]()
@@ -178,22 +156,6 @@ def test_several_processes_at_once(runs: Path) -> None:
     assert facts(Store(runs).records()) == fresh(runs)
 
 
-def test_damaged_runs_are_shown_as_such(tmp_path: Path) -> None:
-    damages = {
-        ("results.json", "{"): "Invalid JSON: EOF while parsing an object at line 1 column 1",
-        ("config.toml", "["): "not TOML: Invalid initial character for a key part"
-        " (at end of document)",
-        ("results.json", "[]"): "should be an object, not []",
-        ("config.toml", 'method = "er"'): "seed: Field required",
-    }
-    for seed, (name, content) in enumerate(damages):
-        (make_run(tmp_path, "er", seed, 50.0) / name).write_text(content)
-    found = Store(tmp_path).records()
-    assert [r["status"] for r in found] == ["damaged"] * 4
-    expected = [f"{name}: {problem}" for (name, _), problem in damages.items()]
-    assert [r["progress"] for r in found] == expected
-
-
 def test_a_folder_that_cannot_be_written(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")
@@ -223,14 +185,6 @@ def test_runs_lists_what_there_is(runs: Path) -> None:
     said = command("runs", "--format", "json", "--sort=-faa", cwd=runs.parent)
     first, *others = json.loads(said.stdout)
     assert (first["class_il.faa"], first["folder"], len(others)) == (70.0, "runs/er-500-s0", 7)
-
-
-def test_a_column_is_listed_once(runs: Path) -> None:
-    records = Store(runs).records()
-    plain = listing(records)
-    assert listing(records, ["seed", "faa", "status", "key", "scenario"]).columns == plain.columns
-    twice = listing(records, ["lr", "training.lr"])
-    assert sorted(twice.columns) == sorted([*plain.columns, "training.lr"])
 
 
 def test_looking_needs_no_torch(runs: Path) -> None:

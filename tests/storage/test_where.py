@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linsep.errors import ConfigError, printable
-from linsep.storage.where import DEEPEST, KEYWORDS, Facts, Query, Scalar
+from linsep.storage.where import KEYWORDS, Facts, Query, Scalar
 
 FACTS: dict[str, Scalar | None] = {
     "method": "derpp+bfp",
@@ -36,14 +36,6 @@ def test_a_value_in_quotes_or_json_means_itself(field: str, value: Scalar) -> No
     for condition in (f"{field} = {typed}", f"{field} in (other, {typed})"):
         rows: list[Facts] = [{field: value}, {field: None}, {field: "something else"}, {}]
         assert Query(condition).select(rows) == [0]
-
-
-@given(st.lists(words, min_size=1, max_size=4))
-def test_fields_are_named_as_typed_and_looked_up_in_full(names: list[str]) -> None:
-    condition = " and ".join(f"{name} = 1" for name in names)
-    found = Query(condition, full=lambda name: f"long.{name}")
-    assert found.fields == names
-    assert found.select([{f"long.{name}": 1 for name in names}]) == [0]
 
 
 @given(st.text(max_size=30))
@@ -127,12 +119,6 @@ def test_refusals_say_what_and_where(text: str) -> None:
         Query(text).select([FACTS])
     assert REFUSED[text] in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_conditions_may_be_nested() -> None:
-    deep = "memory=1 or (" * (DEEPEST - 1) + "not memory=200" + ")" * (DEEPEST - 1)
-    assert not holds(deep, FACTS)
-    assert holds(deep, {"memory": 1})
 
 
 @pytest.mark.parametrize(
