@@ -198,7 +198,7 @@ def in_reference(name: str) -> Iterator[str]:
     """A public name; of a class or a module also its attributes, in a table, and its functions."""
     found = getattr(linsep, name)
     yield f"::: linsep.{name}\n    options: {{heading_level: 3, members: false}}"
-    members = {k: v for k, v in sorted(_members(found).items()) if inspect.getdoc(v)}
+    members = dict(sorted(_members(found).items()))
     attributes = {k: v for k, v in members.items() if isinstance(v, ATTRIBUTES)}
     if attributes:
         lines = ["| attribute | |", "|---|---|"]
@@ -209,7 +209,7 @@ def in_reference(name: str) -> Iterator[str]:
 
 
 def _members(found: object) -> dict[str, object]:
-    """What is documented of a class, inherited members of linsep's included, or of a module."""
+    """The public members of a class, linsep's inherited ones included, or of a module."""
     if inspect.ismodule(found):
         return {
             name: value

@@ -112,7 +112,7 @@ CLAIMS = (
         "task-il",
         "BFP improves Task-IL accuracy.",
         tuple(_gain(*pair, TASK) for pair in PAIRS),
-        "The step of each method equals that of the authors' program up to rounding, and Task-IL "
+        "The step of each method equals that of the authors' code in every bit, and Task-IL "
         f"accuracy picks the best score among the task's own classes, as theirs does. {REMAINS}",
     ),
     Claim(

@@ -27,7 +27,7 @@ from linsep.storage.store import Record
 
 from .evidence import SEEDS, Runs
 
-RIVAL, CHOSEN, FAST = "derpp+bfp", "chosen", "shared draw recalibrated"
+RIVAL, CHOSEN, FAST = "derpp+bfp", "chosen", "shared batch recalibrated"
 CHEAP = 0.6  # of the rival's compute, at most, for a form that gets a preset
 LATER = (7, 8, 9, 10, 11)  # seeds on which what is tested had not been run
 # What is tested on them: a method and the parts with its runs, and another.
@@ -44,14 +44,14 @@ NORMS = {
 REFIT = "+refit"
 # Parts with a re-trained head, and those with the same nets and the head that they trained.
 HEADS = {
-    "refit": "main", "refit recalibrated": "recalibrated", "refit, one draw": "shared draw",
+    "refit": "main", "refit recalibrated": "recalibrated", "refit, one batch": "shared batch",
     "refit, fast": FAST, "refit, group norm": "group norm", "refit, sums": "sums",
     "chosen refit": CHOSEN,
 }  # fmt: skip
 # On a second data set, which is not on the frontier: parts that are compared, and with which.
 ELSEWHERE, WHERE = "cifar100", ", Split CIFAR-100"
 FORMS = {
-    "shared draw": "one replay batch",
+    "shared batch": "one replay batch",
     FAST: "one replay batch, BatchNorm recalibrated (fast)",
     "every second step": "every second step", "rows": "on {bfp.on} samples only",
     "stored features": "stored features",
@@ -66,7 +66,7 @@ PARTS = {
 PARTS |= {part: PARTS[trained] for part, trained in HEADS.items()}
 # On held-out images: the candidates of the search, and trained beside re-trained heads.
 SEARCH = {"search": "", "search recalibrated": ", BatchNorm recalibrated"}
-HELD_OUT = {"held-out heads": "", "held-out heads, one draw": ", one replay batch"}
+HELD_OUT = {"held-out heads": "", "held-out heads, one batch": ", one replay batch"}
 
 
 @dataclass(frozen=True, eq=False)

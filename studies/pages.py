@@ -132,7 +132,7 @@ def programs_table(programs: Sequence[Quantity]) -> Table:
         p = chance(found.p if found else None)
         shown = gap(found) if found else ""
         rows.append([one.title, theirs, ours, counts, shown, p, one.verdict])
-    heads = ("Class-IL", "authors' program", "linsep", "seeds", "difference (90 %)", "p (TOST)")
+    heads = ("Class-IL", "authors' code", "linsep", "seeds", "difference (90 %)", "p (TOST)")
     return Table([*heads, "equivalent?"], rows)
 
 

@@ -1,7 +1,7 @@
 """The runs behind results: copies of runs, and runs tested in another way without training.
 
     linsep grid studies/small.toml --also results/small --runs runs
-    python -m studies evaluate runs --part "shared draw recalibrated" --data DIR
+    python -m studies evaluate runs --part "shared batch recalibrated" --data DIR
     python -m studies keep runs
 
 A kept run has the files that `linsep bundle` would share; its events are compressed.

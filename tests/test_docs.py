@@ -20,6 +20,8 @@ import pytest
 from linsep.custom import Group
 from linsep.methods import ADDONS, METHODS
 from linsep.optional import EXTRAS
+from linsep.paper.reproduction import scaled
+from linsep.paper.tables import Place, scale
 from linsep.settings.config import Config
 from tests.helpers import docs_stage
 from tests.helpers.command import command
@@ -89,6 +91,21 @@ def test_pages_agree_on_the_numbers_of_make_run() -> None:
         assert faa in (DOCS / "cost.md").read_text("utf-8"), method
 
 
+def test_the_scales_of_the_paper_are_those_of_the_code() -> None:
+    text = (DOCS / "fidelity.md").read_text("utf-8")
+    rows = [re.split(r" *\| *", line)[1:4] for line in text.splitlines() if line.startswith("|")]
+    page = {name: cells for name, *cells in rows}
+    assert page["`--scale`"] == [f"`{name}`" for name in SCALES]
+    for i, size in enumerate(map(scale, SCALES)):
+        net = size.settings["net"]
+        assert page["network"][i].replace("-", "").lower() == f"{net['name']}, width {net['width']}"
+        places = [Place(name, memory, "er") for name, memory in SIZES.items()]
+        epochs = [scaled(place, size)["training"]["epochs"] for place in places]
+        assert page["epochs a task"][i] == ", ".join(map(str, epochs))
+
+
+SCALES = ("full", "small")
+SIZES = {"split-cifar10": 200, "split-cifar100": 500, "split-tinyimagenet": 4000}
 OLD_WORDS = re.compile(
     r"\b(a draw|the stream|stored rows|summands?|the frozen net\w*|old net\w*|"
     r"teacher|fitted anew|After this page)\b"
@@ -100,7 +117,7 @@ def test_pages_use_the_fields_words(page: Path) -> None:
     """Replay batch, current task, stored samples, configuration, previous network, re-trained."""
     text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
     found = OLD_WORDS.findall(text)
-    assert not found or page.name in ("evidence.md", "frontier.md"), found
+    assert not found, found
 
 
 # --- code blocks ---------------------------------------------------------------------------------

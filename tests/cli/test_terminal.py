@@ -12,6 +12,7 @@ import pytest
 import typer
 from rich.console import Console
 from rich.markup import render
+from typer.testing import CliRunner
 
 from linsep.cli import reference, run, terminal
 from linsep.cli.commands import app
@@ -23,6 +24,7 @@ from tests.helpers.made_runs import make_run
 
 ROOT = Path(__file__).parents[2]
 WIDTHS = (80, 100, 160)
+AT_80 = {"COLUMNS": "80"}
 
 
 class Terminal(io.StringIO):
@@ -155,6 +157,17 @@ def test_help_is_wrapped_once_at_80_columns() -> None:
             head, *examples = paragraph.splitlines()
             assert all(line.startswith("  ") and len(line) <= 78 for line in examples), name
             assert not examples or head in ("Example:", "Examples:"), name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_flag_takes_two_lines_at_80_columns(name: str) -> None:
+    """Its default or `[required]` may stand on a third."""
+    said = CliRunner().invoke(app, [*name.split()[1:], "--help"], env=AT_80)
+    assert said.exit_code == 0, said.output
+    panels = re.findall(r"^│(.*)│$", said.output, re.MULTILINE)
+    more = [text.startswith(" " * 12) and "[" not in text for text in panels]
+    thrice = [panels[i] for i in range(1, len(panels)) if more[i - 1] and more[i]]
+    assert not thrice, f"{name}: {thrice}"
 
 
 def test_help_has_no_types_of_flags_and_single_brackets(tmp_path: Path) -> None:

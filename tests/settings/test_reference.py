@@ -1,6 +1,7 @@
 """The reference of settings is complete, true, and the page in docs/."""
 
 import json
+import re
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Literal
@@ -100,6 +101,33 @@ def test_who_sets_a_setting_is_named(rows: dict[str, dict[str, str]]) -> None:
             same = rows[field]["default"] == json.dumps(value)
             assert same or preset in rows[field]["set by"], (preset, field)
     assert "0.1 (ft, jt, er" in rows["training.lr"]["set by"]
+
+
+def test_the_page_on_the_paper_has_what_its_presets_change(rows: dict[str, dict[str, str]]) -> None:
+    """docs/fidelity.md: the default, `paper` and `authors`; in a row of several, one for each."""
+    text = (PAGE.parent / "fidelity.md").read_text("utf-8")
+    shown = {}
+    for line in re.findall(r"^\| \[.*\]\(.*\) \| `.*` \|$", text, re.MULTILINE):
+        names, *values = (re.findall(r"`([^`]*)`", cell) for cell in line.split("|")[2:-1])
+        for i, name in enumerate(names):
+            shown[name] = [cell[i if len(cell) > 1 else 0] for cell in values]
+    presets = [flat(PRESETS[preset]) for preset in ("paper", "authors")]
+    for field in presets[0] | presets[1]:
+        name = field.removeprefix("options.")
+        default = json.loads(rows[name]["default"])
+        values = [default, *(preset.get(field, default) for preset in presets)]
+        if not name.startswith(("bfp2.", "fd.")):  # as bfp
+            told = shown.pop(name, None)
+            assert (told is None) == (len(set(values)) == 1 and name != "bfp.on"), name
+            assert told is None or list(map(_bare, told)) == values, name
+    assert not shown
+
+
+def _bare(text: str) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
 
 
 def test_options_are_read_off_a_signature() -> None:

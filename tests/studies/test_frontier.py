@@ -88,8 +88,8 @@ def test_heads_stand_beside_those_of_the_same_nets(monkeypatch: pytest.MonkeyPat
     given = {("main", m): (30.0, 4.0) for m in ("er", "derpp", RIVAL)}
     given |= {("refit", f"{m}+refit"): (36.0, 4.0) for m in ("er", "derpp", RIVAL)}
     given |= {
-        ("shared draw", RIVAL): (20.0, 2.0),
-        ("refit, one draw", f"{RIVAL}+refit"): (38.0, 2.0),
+        ("shared batch", RIVAL): (20.0, 2.0),
+        ("refit, one batch", f"{RIVAL}+refit"): (38.0, 2.0),
         ("refit, sums", "derpp+ser+refit"): (37.0, 2.0),
         ("chosen refit", "derpp+fd+ser+refit"): (39.0, 2.0),
     }

@@ -27,10 +27,10 @@ app = typer.Typer(help="List, download, check, prepare and draw data sets.", no_
 Name = Annotated[str, Argument(metavar="NAME", help="A data set, such as cifar100, or a scenario.")]
 Data = Annotated[
     Path | None,
-    Option("--data", help="Where the images are (default: LINSEP_DATA, then the cache)."),
+    Option("--data", help="Folder of the images. Default: LINSEP_DATA, then the cache."),
 ]
-SKIP = "Leave out files that cannot be read, with a warning that names them."
-HOLD_OUT = "Share of each class to hold out if there is no test split."
+SKIP = "Skip and list files that cannot be read."
+HOLD_OUT = "Share to hold out if there is no test split."
 
 
 @dataclass(frozen=True)

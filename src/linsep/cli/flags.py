@@ -146,19 +146,18 @@ Output = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="F
 RunNames = Annotated[list[Path] | None, Argument(metavar="RUNS", help="Keys, names or folders.")]
 RunName = Annotated[Path, Argument(help="A run's key, name or folder.")]
 Data = Annotated[str | None, Option(help="Where the images are, if they have moved.")]
-OWN = "Your own file that the method or the net comes from; its code is executed."
+OWN = "Your file with the method or net; its code is executed."
 Custom = Annotated[list[str] | None, Option(metavar="FILE.py", help=OWN)]
 Parts = Annotated[list[str] | None, Option("--part", metavar="NAME", help="Run only this part.")]
 DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop.")]
-ALSO = "Folder of finished runs that need not be repeated; nothing is written there."
+ALSO = "Folder of finished runs, which are not repeated."
 Also = Annotated[list[Path] | None, Option("--also", metavar="DIR", help=ALSO)]
 Keep = Annotated[
     sections.Keep | None,
     Option(
         metavar="WHAT",
         parser=one_of("--keep: ", "kind", get_args(sections.Keep)),
-        help="Snapshots to keep for `linsep analyse`: end, tasks or epochs. Default: tasks for "
-        "nets of up to 2 million parameters, else end.",
+        help="Keep snapshots: end, tasks or epochs. Default: tasks; large nets: end.",
     ),
 ]
 

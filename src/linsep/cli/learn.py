@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
 SHOWN = 4  # classes that a cell names
 WHERE = "Folder of class folders, or a CSV with the columns file and label."
-ANNOUNCED = "All classes the model will ever learn: cat,dog,fox. Default: any lesson may add some."
-TRAIN = "Train only the head, on features of a frozen backbone. Default: everything."
-RATE = "Learning rate. Default: 0.2, scaled for methods that use momentum or another loss."
-AGAIN = "Repeat the last lesson even though the model has learned it."
+ANNOUNCED = "All classes it will ever learn: cat,dog,fox. Default: any."
+TRAIN = "Train only the head, on frozen features. Default: everything."
+RATE = "Learning rate. Default: 0.2, scaled for some methods."
+AGAIN = "Repeat the last lesson, although it is learned."
 DISCARD = "Drop an interrupted lesson and start this one."
-SKIP = "Leave out files that cannot be read, with a warning that names them."
-EMPTY = "Let a model saved without its memory learn more, with an empty memory."
+SKIP = "Skip and list files that cannot be read."
+EMPTY = "Let a copy without memory learn on, with an empty one."
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,16 @@ class ModelFlags:
     net: Annotated[str | None, Option(help="cnn, mlp, resnet18, timm/..., and more.")] = None
     train: Annotated[str | None, Option(metavar="head", help=TRAIN)] = None
     memory: Annotated[
-        int | None, Option(help="Images to keep for replay; 0 keeps none at all. Default: 200.")
+        int | None, Option(help="Images to keep for replay, or 0. Default: 200.")
     ] = None
     epochs: Annotated[int | None, Option(help="Epochs per lesson. Default: 20.")] = None
     batch_size: Annotated[int | None, Option(help="Images per step. Default: 32.")] = None
     lr: Annotated[float | None, Option(help=RATE)] = None
     image_size: Annotated[
-        int | None, Option(help="Side that images are brought to. Default: that of the first.")
+        int | None, Option(help="Side in pixels to resize images to. Default: as the first.")
     ] = None
     test_share: Annotated[
-        float | None, Option(help="Share of the images to test and calibrate on. Default: 0.1.")
+        float | None, Option(help="Share to hold out for testing and calibration. Default: 0.1.")
     ] = None
     seed: Annotated[int | None, Option(help="Seed of all random numbers. Default: 0.")] = None
     device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None

@@ -29,9 +29,9 @@ from ..settings.layers import (
 PANEL = "Settings"  # of the help
 CELL = "--cell"  # the one flag among the settings' that is none
 RANGE = "'lr=0.001..1 log'"  # an example of --over-range
-TUNED = "Start from the BFP paper's hyper-parameters: split-cifar100/500/lucir, ..."
-WIDTH = "Width of the net, for nets that have one; ResNet-18's own is 64."
-ANY = "Set anything: training.momentum=0.9, bfp.weight=3, ...; see `linsep list settings`."
+TUNED = "The paper's hyper-parameters for a cell, such as split-cifar10/ft."
+WIDTH = "Width of the net, if it has one; 64 is ResNet-18's own."
+ANY = "Any setting, such as bfp.weight=3; see `linsep list settings`."
 LISTS = "Values to try: seed=0..4, lr=0.03,0.1, method=er,er+bfp, ..."
 FILE = "Settings to start from: a name of `linsep list configs` or a .toml file. Flags override it."
 Set = Annotated[

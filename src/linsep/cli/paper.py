@@ -21,8 +21,7 @@ Number = Annotated[
     Argument(
         metavar="N",
         parser=flags.one_of("", "table", tuple(NUMBERS)),
-        help="1 final average accuracy; 2, 3 kinds of projection on DER++, on ER; 4 final "
-        "forgetting; 5 ImageNet-100; 6 the weight of BFP.",
+        help="1 accuracy; 2, 3 kinds of projection; 4 forgetting; 5 ImageNet-100; 6 weight of BFP.",
     ),
 ]
 
@@ -35,7 +34,7 @@ class Part:
     scenario: Annotated[str | None, Option(help="Only this scenario: split-cifar10, ...")] = None
     memory: Annotated[int | None, Option(help="Only this memory size of the paper.")] = None
     method: Annotated[str | None, Option(help="Only these methods: derpp,derpp+bfp")] = None
-    preset: Annotated[str, Option(help="authors (their code) or paper (its text).")] = "authors"
+    preset: Annotated[str, Option(help="authors (their code) or paper.")] = "authors"
 
 
 def show(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CHUNK = 256  # images in memory at once
 WHICH = "Folders, image files, or - to read paths from standard input."
-UNSURE = "Leave the class open where its probability is lower."
+UNSURE = "Name no class if its probability is lower."
 
 
 def predict(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..storage.store import Record
 
 PAGE = Path("report.html")
-FIGURES = "Write the figures to this folder, each with its data as CSV; no page unless -o is given."
+FIGURES = "Write figures and their data here; no page unless -o is given."
 GridFile = Annotated[str | None, Option(metavar="CONFIG", help="Only the runs of this grid.")]
 Page = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help=f"Default: {PAGE}.")]
 Open = Annotated[bool, Option("--open", help="Open the page in the browser.")]
@@ -35,7 +35,7 @@ Formats = Annotated[str, Option("--format", metavar="FORMATS", help="Of figures:
 ENGINES = ("opentsne", "sklearn", "pca")
 What = Annotated[
     str | None,
-    Option(help=f"{', '.join((*ANALYSES, 'gamma'))}. Default: all that the runs allow."),
+    Option(help=f"{', '.join((*ANALYSES, 'gamma'))}. Default: all possible."),
 ]
 Centred = Annotated[bool, Option("--centred", help="spectrum: centre the features.")]
 Draws = Annotated[int, Option(min=1, max=1000, help="probe: random samples of each portion.")]

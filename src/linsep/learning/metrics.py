@@ -147,6 +147,7 @@ COSTS: Mapping[str, str] = {
 
 
 def summary(matrix: Tensor) -> dict[str, float | None]:
+    """Return every metric by its name, in percent; None where it is undefined."""
     return {name: metric.of(matrix) for name, metric in METRICS.items()}
 
 

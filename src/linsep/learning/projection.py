@@ -99,6 +99,7 @@ class BackwardProjection(nn.Module):
         return torch.stack([feature_match(*pair, self.scale) for pair in matches]).sum()
 
     def optimizer(self, lr: float = 0.1, momentum: float = 0.9) -> Optimizer | None:
+        """Return an optimiser for the map, as in the paper; None for the identity."""
         parameters = list(self.parameters())
         return SGD(parameters, lr=lr, momentum=momentum) if parameters else None
 

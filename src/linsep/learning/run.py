@@ -122,6 +122,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
+        """Whether the last task has been learned and tested."""
         return self.cursor.task >= len(self.scenario.tasks)
 
     def __iter__(self) -> Iterator[Event]:
@@ -251,6 +252,7 @@ class Run:
         self.tested = 0
 
     def state_dict(self) -> dict[str, Any]:
+        """Return everything that a run of the same configuration needs to continue from here."""
         self.check_losses()
         return {
             "seed": self.learner.randomness.seed,
@@ -265,6 +267,7 @@ class Run:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state_dict` returned, exactly as if the run had not stopped."""
         if state["seed"] != self.learner.randomness.seed:
             raise StateError(
                 f"this state was made with seed {state['seed']}, not {self.learner.randomness.seed}"

@@ -100,10 +100,12 @@ class SavedRun:
 
     @property
     def folder(self) -> Path:
+        """Where its files are."""
         return self.record.folder
 
     @property
     def name(self) -> str:
+        """The name of its folder: scenario, method, memory, seed and key."""
         return self.record.name
 
     @property
@@ -113,6 +115,7 @@ class SavedRun:
 
     @property
     def finished(self) -> bool:
+        """Whether it has learned every task."""
         return self.record.finished
 
     @cached_property

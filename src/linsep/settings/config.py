@@ -39,13 +39,11 @@ memory={'size': 50})
     tags: sections.Tags | None = None
     """Words to find the run by: `--where tag=ablation`. Not part of its key."""
     method: str = "derpp+bfp"
-    """How to learn: a method, and add-ons, such as er or derpp+bfp, or your own
-    as file.py:function."""
+    """A method with add-ons: derpp+bfp, or your own as file.py:function."""
     seed: sections.Seed = 0
     """Seed of all random numbers."""
     preset: Literal["paper", "authors", "fast"] | None = None
-    """Choices of the BFP paper's text (paper) or of its authors' program (authors), or a form of it
-    at little more than half of the compute (fast)."""
+    """As in the paper or its authors' code, or fast (half the compute)."""
     scenario: sections.Scenario = sections.Scenario()
     net: sections.Net = sections.Net()
     training: sections.Training = sections.Training()

@@ -125,7 +125,7 @@ class Scenario(Named):
     data: Text | None = None
     """Folder or file that holds the images. Not part of a run's key."""
     data_name: Label | None = None
-    """Name of the data in tables and reports, such as product photos. Not part of a run's key."""
+    """Name of the data in tables and reports. Not part of a run's key."""
     per_task: Count | None = None
     """Classes per task. Default: what is usual for the data."""
     first_task: Count | None = None
@@ -251,7 +251,7 @@ class Compute(Section):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Device; `auto` picks the fastest of this machine."""
     threads: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """CPU threads per run. Default: 1, or the number that the run was begun with."""
+    """CPU threads per run. Default: 1, or as when the run began."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Arithmetic of the network's passes."""
     deterministic: bool = True
