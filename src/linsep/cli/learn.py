@@ -43,9 +43,9 @@ class ModelFlags:
     method: Annotated[str | None, Option(help="How to learn: er, derpp+bfp, icarl, ...")] = None
     net: Annotated[str | None, Option(help="cnn, mlp, resnet18, timm/..., and more.")] = None
     train: Annotated[str | None, Option(metavar="head", help=TRAIN)] = None
-    memory: Annotated[
-        int | None, Option(help="Images to keep for replay, or 0. Default: 200.")
-    ] = None
+    memory: Annotated[int | None, Option(help="Images to keep for replay, or 0. Default: 200.")] = (
+        None
+    )
     epochs: Annotated[int | None, Option(help="Epochs per lesson. Default: 20.")] = None
     batch_size: Annotated[int | None, Option(help="Images per step. Default: 32.")] = None
     lr: Annotated[float | None, Option(help=RATE)] = None
