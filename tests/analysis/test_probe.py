@@ -75,7 +75,7 @@ def test_reaches_scikit_learn_s_optimum(classes: int, rows: int, filters: int) -
     assert fit.gap <= 1e-5
     assert (fit.loss, fit.objective) == pytest.approx((loss, objective), abs=1e-6)
     assert -1e-7 < objective - best < 2 * fit.gap  # b's share of it is an estimate
-    assert abs(loss - best_loss) < 1e-4
+    assert abs(loss - best_loss) < 3e-4  # the loss is not what is minimised
     right = [
         float((F.linear(xt.double(), *head).argmax(1) == yt).double().mean())
         for head in ((fit.weight, fit.bias), (w, b))

@@ -10,12 +10,12 @@ it is 1.7 (d = 512) to 3.4 (d = 64) times faster than scikit-learn's, whose L-BF
 the features (benchmarks/README.md); with few rows or two classes scikit-learn's is faster.
 """
 
-from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..data.images import Images
@@ -26,6 +26,7 @@ from .model import LinearRule, finite
 from .terms import TaskContext
 
 ROWS = 4096  # rows turned to float64 at a time
+SPREAD = 0.2  # of p (1 - p) at the start: about what it is on the way to the optimum
 MOST_LACKING = 0.1  # of the classes seen may have no stored row where a head is fitted anew
 
 
@@ -104,12 +105,59 @@ def fit_logistic(
         raise ValueError(f"labels: {int(y.max())} is beyond {classes} classes")
     if not c > 0 or not gap > 0:
         raise ValueError(f"want c > 0 and gap > 0, got {c} and {gap}")
+    from scipy.optimize import minimize  # here: it takes a while to import
+
     weak = c * len(x) / (2 if classes == 2 else 1)  # 1 / strong convexity
-    problem = _Rotated(x.detach().cpu(), y.cpu().long(), classes, 1 / weak)
-    v, value, bound, iterations = _lbfgs(problem, gap, max_iter)
-    weight, bias = v[:, :-1] @ problem.basis.double().T, v[:, -1]  # (K, d), (K,)
-    penalty = float(weight.square().sum()) / (2 * weak)
-    return Logistic(weight, bias, value, value - penalty, bound, iterations, bound <= gap)
+    x, y = x.detach().cpu(), y.cpu().long()
+    basis, squares = _directions(x)
+    penalty = F.pad(torch.full_like(squares, 1 / weak), (0, 1))  # (r + 1,) none for b
+    curvature = SPREAD * (classes - 1) / classes**2 * F.pad(squares, (0, 1), value=1.0) + penalty
+    scale = curvature.rsqrt()
+    rows = (F.pad(x @ basis, (0, 1), value=1.0) * scale).to(x.dtype)  # (n, r + 1)
+    penalty = penalty * scale.square()
+    each, bound, loss = torch.arange(len(x)), float("inf"), float("inf")
+
+    def value(u: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """The objective and its gradient in V = u / scale; the loss and the bound besides."""
+        nonlocal bound, loss
+        v = torch.from_numpy(u).view(classes, -1)
+        log_p = F.linear(rows, v.to(rows.dtype)).double().log_softmax(1)  # (n, K)
+        loss = -float(log_p[each, y].mean())
+        p = log_p.exp_()
+        least, flat = penalty.clone(), float((p - p * p).mean().clamp(min=1e-9))
+        least[-1] = flat * scale[-1].square()  # the curvature of b is a guess
+        p[each, y] -= 1
+        gradient = (p.to(rows.dtype).T @ rows).double() / len(x) + penalty * v
+        bound = float((gradient.square() / least).sum()) / 2
+        return loss + float((penalty * v * v).sum()) / 2, gradient.flatten().numpy()
+
+    def check(intermediate_result: object) -> None:
+        if bound <= gap:
+            raise StopIteration
+
+    start = np.zeros(classes * len(scale))
+    options = {"maxiter": max_iter, "maxfun": 10 * max_iter, "ftol": 0.0, "gtol": 0.0}
+    found = minimize(
+        value, start, jac=True, method="L-BFGS-B", callback=check, options=options
+    )  # gives up early only where rounding leaves nothing lower
+    objective, _ = value(found.x)
+    v = torch.from_numpy(found.x).view(classes, -1) * scale
+    weight = v[:, :-1] @ basis.double().T  # (K, d)
+    return Logistic(weight, v[:, -1], objective, loss, bound, found.nit, bound <= gap)
+
+
+def _directions(x: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows' principal directions, (d, r), and the mean square along each, (r,) float64.
+
+    Turning W by them leaves ||W|| as it is, and directions that no row has stay at zero, so they
+    are left out. The Hessian is then near a diagonal one; divided by its root, L-BFGS is fast
+    however correlated the features are.
+    """
+    n, d = x.shape
+    span = torch.linalg.qr(x.T)[0] if n < d else None  # (d, n) only the rows' span matters
+    inside = x if span is None else x @ span  # (n, r)
+    squares, turn = torch.linalg.eigh(inside.T @ inside / n)
+    return turn if span is None else span @ turn, squares.double().clamp(min=0)
 
 
 def mean_and_deviation(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,136 +167,3 @@ def mean_and_deviation(x: Tensor) -> tuple[Tensor, Tensor]:
     squares = torch.stack([(b.double() - mean).square().sum(0) for b in blocks]).sum(0)
     deviation = (squares / len(x)).sqrt()
     return mean, deviation.masked_fill(deviation <= 1e-9 * mean.abs(), 1.0)
-
-
-class _Rotated:
-    """The mean objective in coordinates where the features are uncorrelated: W = V basis^T.
-
-    Rotating W along the features' principal directions leaves ||W|| as it is, and directions that
-    no row has stay at zero, so they are left out. The Hessian is then near a diagonal one, which
-    makes L-BFGS fast however correlated the features are. The intercept is a last column.
-    """
-
-    def __init__(self, x: Tensor, y: Tensor, classes: int, penalty: float) -> None:
-        n, d = x.shape
-        self.n, self.classes, self.y = n, classes, y
-        span = torch.linalg.qr(x.T)[0] if n < d else None  # (d, n) only the rows' span matters
-        inside = x if span is None else x @ span  # (n, r)
-        squares, turn = torch.linalg.eigh(inside.T @ inside / n)  # (r,), (r, r)
-        self.basis = turn if span is None else span @ turn  # (d, r)
-        self.squares = F.pad(squares.double().clamp(min=0), (0, 1), value=1.0)  # (r + 1,) E x^2
-        self.penalty = torch.full_like(self.squares, penalty)
-        self.penalty[-1] = 0
-        self.x = x.new_ones(n, len(self.squares))  # (n, r + 1)
-        torch.mm(x, self.basis, out=self.x[:, :-1])
-
-    def logits(self, v: Tensor) -> Tensor:
-        return F.linear(self.x, v.to(self.x.dtype)).double()  # (n, K)
-
-    def value(self, logits: Tensor, v: Tensor) -> tuple[float, Tensor]:
-        """The objective and the softmax, (n, K)."""
-        top = logits.amax(1, keepdim=True)
-        p = (logits - top).exp_()
-        total = p.sum(1, keepdim=True)
-        own = logits.gather(1, self.y[:, None])
-        loss = float((total.log() + top - own).mean())
-        return loss + float((self.penalty * v * v).sum()) / 2, p.div_(total)
-
-    def gradient(self, p: Tensor, v: Tensor) -> Tensor:
-        """(K, r + 1); overwrites p."""
-        residual = p.scatter_add_(1, self.y[:, None], -p.new_ones(self.n, 1))
-        return (residual.to(self.x.dtype).T @ self.x).double() / self.n + self.penalty * v
-
-    def curvature(self, p: Tensor) -> Tensor:
-        """About the Hessian's diagonal: (r + 1,).
-
-        One for all classes: the gradient's sum over classes is the penalty's alone, and scaling
-        classes apart would send steps along that almost flat direction.
-        """
-        spread = (p - p * p).mean().clamp(min=1e-9)
-        return spread * self.squares + self.penalty
-
-    def gap(self, gradient: Tensor, curvature: Tensor) -> float:
-        """How far above its minimum the objective can be, by least curvatures; b's is a guess."""
-        least = self.penalty.clone()
-        least[-1] = curvature[-1]
-        return float((gradient.square() / least).sum()) / 2
-
-    def slope(self, p: Tensor, v: Tensor, step: Tensor, step_logits: Tensor) -> float:
-        """The objective's derivative along `step`."""
-        own = step_logits.gather(1, self.y[:, None])
-        loss = (float((p * step_logits).sum()) - float(own.sum())) / self.n
-        return loss + float((self.penalty * v * step).sum())
-
-
-def _lbfgs(
-    problem: _Rotated, gap: float, max_iter: int, memory: int = 10
-) -> tuple[Tensor, float, float, int]:
-    """Minimise until the bound on the gap is below `gap`: V, value, bound, iterations.
-
-    Logits are linear in V, so a trial step costs n K and not n K d.
-    """
-    v = torch.zeros(problem.classes, problem.x.shape[1], dtype=torch.float64)
-    logits = torch.zeros(problem.n, problem.classes, dtype=torch.float64)
-    value, p = problem.value(logits, v)
-    curvature, gradient = problem.curvature(p), problem.gradient(p, v)
-    past: deque[tuple[Tensor, Tensor, float]] = deque(maxlen=memory)
-    for iteration in range(max_iter + 1):
-        bound = problem.gap(gradient, curvature)
-        if bound <= gap or iteration == max_iter:
-            break
-        step = -_inverse_hessian_times(gradient, past, curvature)
-        step_logits = problem.logits(step)
-        found = _line_search(problem, v, logits, step, step_logits, value, gradient)
-        if found is None:  # rounding: nothing lower in this direction
-            break
-        length, value, p = found
-        v, logits, before = v + length * step, logits.add_(step_logits, alpha=length), gradient
-        curvature, gradient = problem.curvature(p), problem.gradient(p, v)
-        change = gradient - before
-        along = length * float((step * change).sum())
-        if along > 0:
-            past.append((length * step, change, 1 / along))
-    return v, value, bound, iteration
-
-
-def _inverse_hessian_times(
-    g: Tensor, past: Sequence[tuple[Tensor, Tensor, float]], diagonal: Tensor
-) -> Tensor:
-    """The two-loop recursion (Nocedal and Wright, algorithm 7.4), from a diagonal first guess."""
-    q, weights = g.clone(), []
-    for s, change, rho in reversed(past):
-        weights.append(rho * float((s * q).sum()))
-        q.add_(change, alpha=-weights[-1])
-    q /= diagonal
-    if past:
-        _, change, rho = past[-1]
-        q /= rho * float((change.square() / diagonal).sum())
-    for (s, change, rho), weight in zip(past, reversed(weights), strict=True):
-        q.add_(s, alpha=weight - rho * float((change * q).sum()))
-    return q
-
-
-def _line_search(
-    problem: _Rotated,
-    v: Tensor,
-    logits: Tensor,
-    step: Tensor,
-    step_logits: Tensor,
-    value: float,
-    gradient: Tensor,
-) -> tuple[float, float, Tensor] | None:
-    """Halve or double the step until it meets the weak Wolfe conditions: length, value, softmax."""
-    slope = float((gradient * step).sum())
-    low, high, length = 0.0, float("inf"), 1.0
-    for _ in range(40):
-        trial = v + length * step
-        reached, p = problem.value(logits + length * step_logits, trial)
-        if not reached <= value + 1e-4 * length * slope:
-            high = length
-        elif problem.slope(p, trial, step, step_logits) < 0.9 * slope:
-            low = length
-        else:
-            return length, reached, p
-        length = (low + high) / 2 if high < float("inf") else 2 * length
-    return None
