@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Mapping
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
-from torch import Tensor, nn
+from torch import nn
 
 from linsep.data.images import Batch, Dataset, Images
 from linsep.learning.method import BoundStage
@@ -125,40 +123,6 @@ def watched(
     return run, steps
 
 
-def test_replay_augments_by_other_keys_than_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One picture in stream and memory: a shared key would cut and flip row i of both alike.
-
-    The picture is a ramp, so the 9 crops of the padded picture and their mirrors all differ: rows
-    of two batches agree by chance in one of 18 cases, and independence means no more than that.
-    """
-    run, steps = watched(monkeypatch, "derpp+bfp", data=one_picture())
-    assert list(run)
-    pairs: dict[tuple[str, str], list[Tensor]] = {}
-    for batch, draws in steps:
-        if len(batch.y) == ROWS and "bfp" in draws:
-            batches = {"stream": batch.x} | {name: d.x for name, d in draws.items()}
-            for a, b in combinations(sorted(batches), 2):
-                equal = (batches[a] == batches[b]).flatten(1).all(1)
-                pairs.setdefault((a, b), []).append(equal)
-    assert len(pairs) == 6  # of the stream and the three draws
-    for names, found in pairs.items():
-        alike, rows = int(torch.cat(found).sum()), sum(map(len, found))
-        assert rows >= 100
-        assert stats.binomtest(alike, rows, 1 / 18).pvalue > 1e-3, f"{names} agree {alike}/{rows}"
-
-
-def test_every_draw_of_every_step_chooses_its_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight rows of sixteen in some order: two draws are alike once in five hundred million."""
-    before = global_states()
-    run, steps = watched(monkeypatch, "derpp+bfp")
-    assert list(run)
-    assert global_states() == before, "a whole run leaves the global generators alone"
-    drawn = [d.images.rows.tolist() for _, draws in steps for d in draws.values()]
-    full = [tuple(rows) for rows in drawn if len(rows) == ROWS]
-    assert len(full) > 40
-    assert len(set(full)) == len(full)
-
-
 def test_steps_and_draws_do_not_share_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """No batch of a run, stream or draw, is cut and flipped like another one."""
     run, steps = watched(monkeypatch, "er+bfp", data=one_picture())
@@ -191,22 +155,3 @@ def test_a_new_consumer_disturbs_no_other(monkeypatch: pytest.MonkeyPatch) -> No
                 assert torch.equal(few[name].x, more[name].x), f"{method} moves ER's draw"
                 assert torch.equal(few[name].y, more[name].y), f"{method} moves ER's draw"
     assert replayed > 20
-
-
-def test_two_seeds_differ_in_everything_random(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Initial weights, the order, the stream's augmentation, rows and augmentation of draws."""
-    (a, here), (b, there) = (watched(monkeypatch, "er+bfp", seed) for seed in (0, 2**32))
-    (c, ramps), (d, others) = (
-        watched(monkeypatch, "er+bfp", seed, one_picture()) for seed in (0, 2**32)
-    )
-    for p, q in zip(a.learner.net.parameters(), b.learner.net.parameters(), strict=True):
-        assert not torch.equal(p, q) or p.unique().numel() == 1  # BatchNorm starts at 0 and 1
-    for run in (a, b, c, d):
-        assert list(run)
-    assert not all(torch.equal(x.y, y.y) for (x, _), (y, _) in zip(here, there, strict=True))
-    for (x, drawn_x), (y, drawn_y) in zip(ramps[4:], others[4:], strict=True):
-        assert not torch.equal(x.x, y.x)
-        for name in drawn_x:
-            assert not torch.equal(drawn_x[name].x, drawn_y[name].x)
-    rows = [[d["replay_ce"].y.tolist() for _, d in s if d] for s in (here, there)]
-    assert rows[0] != rows[1]

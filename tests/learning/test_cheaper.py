@@ -4,15 +4,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from linsep import testing
 from linsep.errors import ConfigError
-from linsep.learning.memory import Memory
-from linsep.learning.run import Run, StepEnd, TaskEnd
+from linsep.learning.run import Run, TaskEnd
 from linsep.methods import assemble
 from linsep.methods.backward import bfp
-from linsep.nets.net import Net
 from linsep.prepare import prepare
 from linsep.settings.config import Config
 
@@ -38,26 +35,6 @@ def test_stored_features_go_with_every_memory(name: str) -> None:
     testing.resumes_exactly(assemble(f"{name}+bfp", {"bfp": {"target": "stored"}}))
 
 
-def test_a_step_that_is_sat_out_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    method = assemble("derpp+bfp", {"bfp": {"every": 2}})
-    run = testing.toy_run(method, training={"batch_size": 4, "epochs": 1})
-    rows: list[int] = []
-    original = Net.forward
-
-    def counting(self: Net, x: Tensor) -> Any:
-        rows.append(len(x))
-        return original(self, x)
-
-    monkeypatch.setattr(Net, "forward", counting)
-    found = []
-    for event in run:
-        if isinstance(event, StepEnd) and event.cursor.task == 1:
-            found.append((event.cursor.step, "bfp" in event.losses, list(rows)))
-        rows.clear()
-    whole, out = [4, 6, 6, 6, 4, 6], [4, 6, 6]
-    assert found == [(0, True, whole), (1, False, out), (2, True, whole)]
-
-
 def test_no_frozen_net_is_kept_where_nothing_passes_it() -> None:
     assert toy("er+bfp", {"target": "stored", "on": "replay"}).learner.previous_net is None
     assert toy("er+bfp", {"target": "stored"}).learner.previous_net is not None
@@ -76,13 +53,6 @@ def test_rows_have_the_features_of_the_last_tasks_end() -> None:
             classes = run.scenario.tasks[run.cursor.task].classes
             fresh = torch.isin(learner.memory.y[: len(features)], torch.tensor(classes))
             assert torch.equal(known, ~fresh)
-
-
-def test_a_memory_that_is_filled_anew_forgets_features() -> None:
-    memory = Memory((1, 2, 2), 2, 3)
-    memory.columns["features"] = torch.ones(3, 4)
-    memory._refill({"x": torch.zeros(2, 1, 2, 2), "y": torch.tensor([0, 1])})
-    assert memory.columns["features"].isnan().all()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,17 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from linsep.learning.losses import Distance, Scale, feature_match, logit_match
+from linsep.learning.losses import (
+    Distance,
+    Scale,
+    anchored,
+    distilled_bce,
+    feature_match,
+    less_forget,
+    logit_match,
+    probability_match,
+    soft_cross_entropy,
+)
 from linsep.learning.projection import BackwardProjection
 
 F64 = torch.float64
@@ -106,25 +116,20 @@ def test_logit_match_by_hand(distance: Distance, expected: float) -> None:
     assert float(logit_match(target, logits, distance)) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("kind", ["linear", "identity", "mlp"])
-@pytest.mark.parametrize("scale", get_args(Scale))
-def test_gradients_of_backward_projection_are_right(kind: Any, scale: Scale) -> None:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        bfp = BackwardProjection(3, kind, scale=scale).double()
-        z, old = torch.randn(2, 4, 3, dtype=F64)
-    assert torch.autograd.gradcheck(
-        lambda z, *_: bfp(z, old), (z.requires_grad_(), *bfp.parameters())
-    )
-
-
 @pytest.mark.parametrize("distance", get_args(Distance))
 def test_gradients_of_logit_match_are_right(distance: Distance) -> None:
     a, b = torch.randn(2, 4, 3, dtype=F64, generator=torch.Generator().manual_seed(0))
     assert torch.autograd.gradcheck(lambda a: logit_match(a, b, distance), (a.requires_grad_(),))
 
 
-@pytest.mark.parametrize("loss", [feature_match, logit_match, BackwardProjection(3, "identity")])
+PAIRS: list[Any] = [
+    feature_match, logit_match, less_forget, probability_match, BackwardProjection(3, "identity"),
+    lambda a, b: soft_cross_entropy(a, b, (0,), 2.0), lambda a, b: anchored(a, b, a),
+    lambda a, b: distilled_bce(a, torch.tensor([0, 1]), (0, 1), b, (0,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", PAIRS)
 @pytest.mark.parametrize("shape", [(2, 2), (1, 3), (2, 1), (3,), (2, 3, 1), (3, 2)])
 def test_shapes_that_differ_are_refused(loss: Any, shape: tuple[int, ...]) -> None:
     """Also those that would broadcast, in silence, to something else."""

@@ -190,28 +190,6 @@ def test_rows_compete_by_their_latest_losses() -> None:
     assert lost == {0}
 
 
-def test_the_rows_that_are_kept_are_balanced_and_harder() -> None:
-    """Four classes come one after another, in 3 epochs; each row has a hardness of its own."""
-    per_class, capacity, rng = 400, 160, np.random.default_rng(0)
-    hard = 0.1 + 2 * rng.random(4 * per_class)
-    memory, plain = (kind(SHAPE, CLASSES, capacity) for kind in (LossAware, BalancedReservoir))
-    for label in range(4):
-        own = np.arange(label * per_class, (label + 1) * per_class)
-        order = np.concatenate([rng.permutation(own) for _ in range(3)])
-        for step, rows in enumerate(np.split(order, 60)):
-            one = [rows_of([label], row)[0].pixels() for row in rows.tolist()]
-            images = Images.of(torch.cat(one), torch.full((len(rows),), label))
-            logits = hardness(hard[rows].tolist(), [label] * len(rows))
-            for m in (memory, plain):
-                m.observe(images, logits, np.random.default_rng((label, step)))
-    counts = memory.y.bincount(minlength=4).tolist()[:4]
-    assert max(counts) - min(counts) <= 1
-    kept, usual = (hard[numbers(m)] for m in (memory, plain))
-    assert stats.mannwhitneyu(kept, hard, alternative="greater").pvalue < 1e-3
-    assert kept.mean() > usual.mean()
-    assert stats.kstest(usual, hard).pvalue > 1e-3  # without losses, hardness does not matter
-
-
 # --- the table -----------------------------------------------------------------------------------
 
 KINDS = [Reservoir, BalancedReservoir, LossAware]

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linsep.learning import metrics
 from linsep.learning.metrics import (
     accuracy,
     audit,
@@ -85,18 +84,6 @@ def test_final_average_and_forgetting_make_up_the_mean_peak(found: Tensor) -> No
     assert ff is not None
     tasks = len(found)
     assert faa + (tasks - 1) / tasks * ff == pytest.approx(peak, abs=1e-9)
-
-
-@given(matrices(least=2))
-def test_definitions_in_words(found: Tensor) -> None:
-    """Against sums written out in plain Python."""
-    a, last = (100 * found).tolist(), len(found) - 1
-    drops = [max(a[j][i] for j in range(i, last)) - a[last][i] for i in range(last)]
-    assert forgetting(found) == pytest.approx(sum(drops) / last, abs=1e-9)
-    rows = [sum(a[t][: t + 1]) / (t + 1) for t in range(last + 1)]
-    assert metrics.incremental_average(found) == pytest.approx(sum(rows) / (last + 1), abs=1e-9)
-    gains = [a[last][i] - a[i][i] for i in range(last)]
-    assert metrics.backward_transfer(found) == pytest.approx(sum(gains) / last, abs=1e-9)
 
 
 @given(matrices())

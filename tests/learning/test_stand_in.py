@@ -5,16 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 
 from linsep import IncrementalClassifier, testing
 from linsep.learning.model import EvalNet
-from linsep.learning.run import Run, StepEnd, TaskEnd
+from linsep.learning.run import StepEnd, TaskEnd
 from linsep.methods import assemble
 from linsep.nets.heads import LinearHead
-from linsep.nets.net import Net, cnn, mlp
+from linsep.nets.net import Net, mlp
 from linsep.prepare import prepare
 from linsep.settings.config import Config
 from linsep.storage import snapshots
@@ -54,38 +53,6 @@ def test_the_average_is_the_mean_of_the_first_steps_and_then_decays() -> None:
     mean.restart()
     mean.follow(net)
     assert torch.equal(weights(mean.net), weights(net))
-
-
-def test_statistics_are_those_of_the_averaged_weights() -> None:
-    net = Net(cnn((1, 8, 8), width=2), LinearHead(8, 3)).train()
-    mean, x = EvalNet(net, 0.9), torch.rand(12, 1, 8, 8)
-    for _ in walk(net, 3):
-        net(x)
-        mean.follow(net)
-    mean.settle(net, x.split(4))
-    inner = [m for m in mean.net.modules() if isinstance(m, nn.BatchNorm2d | nn.Conv2d)]
-    convolution, norm = inner[:2]
-    maps = [convolution(part) for part in x.split(4)]
-    expected = torch.stack([part.mean((0, 2, 3)) for part in maps]).mean(0)
-    assert isinstance(norm, nn.BatchNorm2d)
-    torch.testing.assert_close(norm.running_mean, expected.detach())
-    assert not mean.net.training
-    assert not any(p.requires_grad for p in mean.net.parameters())
-
-
-def both(name: str, decay: float, **more: Any) -> tuple[Run, Run]:
-    plain = testing.toy_run(assemble(name, {}), **more)
-    return plain, testing.toy_run(assemble(f"{name}+ema", {"ema": {"decay": decay}}))
-
-
-@pytest.mark.parametrize("name", ["derpp+bfp", "gdumb"])
-def test_training_does_not_notice(name: str) -> None:
-    plain, averaged = both(name, 0.9)
-    for _, event in zip(plain, averaged, strict=True):
-        one, two = plain.learner.state_dict(), averaged.learner.state_dict()
-        assert all(testing.same(one[part], two[part]) for part in TRAINING), event
-    shown = averaged.learner.eval_net
-    assert not torch.equal(weights(shown), weights(averaged.learner.net))
 
 
 def test_the_average_of_a_run_is_that_of_its_steps() -> None:

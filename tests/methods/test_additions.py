@@ -1,7 +1,7 @@
 """What is added to methods beside backward terms: a step against plain torch, and the laws."""
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +19,8 @@ from linsep.learning.logistic import Refitted
 from linsep.learning.method import Method
 from linsep.learning.model import Aligned
 from linsep.learning.run import Run, StepEnd, TaskEnd
-from linsep.learning.terms import Step
 from linsep.methods import ADDONS, METHODS, assemble
-from linsep.methods.added_losses import START, WorstCase, moved, perturbable
+from linsep.methods.added_losses import START, WorstCase
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import Net, Output, Spec
 from linsep.testing import same, toy_run
@@ -94,23 +93,6 @@ def test_ser() -> None:
         return ce(logits, s.batch.y) + replay + 0.7 * ((logits - old) ** 2).sum() / old.numel()
 
     follows(s, loss)
-
-
-@pytest.mark.parametrize(("plain", "more"), [("derpp+bfp", 0), ("derpp", 1)])
-def test_ser_shares_the_frozen_pass_of_bfp(plain: str, more: int) -> None:
-    """Images that pass the frozen net in a step: none more beside BFP, else the stream's."""
-    found = []
-    for name in (plain, f"{plain}+ser"):
-        s = scene(name)
-        passed: list[int] = []
-        assert s.run.learner.previous_net is not None or name == "derpp"
-        if s.run.learner.previous_net is not None:
-            s.run.learner.previous_net.register_forward_hook(
-                lambda net, x, out, passed=passed: passed.append(len(x[0]))
-            )
-        stepped(s)
-        found.append(sum(passed))
-    assert found[1] - found[0] == more * len(s.batch.y)
 
 
 # --- LODE ----------------------------------------------------------------------------------------
@@ -228,51 +210,7 @@ def test_star() -> None:
     assert int(term.key) == key + 1
 
 
-def test_the_worst_direction_is_worse_than_random_ones() -> None:
-    s, term = star_scene(radius=0.1, weight=1.0)
-    x, net, far = s.draws["star"].x, s.net, []
-    p = shifted(net, {})(x).logits.softmax(1).detach()
-    weights = perturbable(net.requires_grad_(True))
-    for seed in range(20):
-        term.key.fill_(seed)
-        directions = term._directions(weights)
-        there = moved(weights, directions, 0.1)
-        by = {name: w.detach() - weights[name].detach() for name, w in there.items()}
-        far.append(float(kl(p, shifted(net, by)(x).logits).detach()))
-    s.run.learner.net.train_only(("backbone", "head"))
-    right = s.draws["star"]._replace(y=p.argmax(1))
-    replay: Any = SimpleNamespace(batch=right, out=Output(p.log(), p, {}))
-    stream: Any = None
-    worst = term(Step(s.run.scenario.tasks[1], s.run.learner.net, stream, replay))
-    assert float(worst.detach()) > max(far)
-
-
-def test_a_layer_moves_by_the_radius_times_its_length() -> None:
-    net = toy_run(assemble("er", {})).learner.net.train()
-    net.requires_grad_(True)
-    weights = perturbable(net)
-    assert {name.rpartition(".")[2] for name in weights} == {"weight"}
-    assert all(w.ndim > 1 for w in weights.values())
-    directions = {name: torch.randn_like(w) for name, w in weights.items()}
-    first = next(iter(weights))
-    directions[first].zero_()
-    for name, w in moved(weights, directions, 0.3).items():
-        length = 0.0 if name == first else 0.3
-        assert_close((w - weights[name]).norm(), length * weights[name].norm())
-
-
 # --- WA ------------------------------------------------------------------------------------------
-
-
-def unnoticed(base: str, added: str) -> Iterator[tuple[Run, Run, int]]:
-    """A run without and with another rule of prediction, after each task; they train alike."""
-    plain, other = toy_run(assemble(base, {})), toy_run(assemble(f"{base}+{added}", {}))
-    for _, event in zip(plain, other, strict=True):
-        a, b = plain.learner.state_dict(), other.learner.state_dict()
-        for part in ("net", "memory", "previous_net", "terms", "optimizers"):
-            assert same(a[part], b[part]), part
-        if isinstance(event, TaskEnd):
-            yield plain, other, event.task
 
 
 def test_weight_alignment_by_hand() -> None:
@@ -296,41 +234,31 @@ def test_weight_alignment_by_hand() -> None:
     assert_close(rule(Output(head(z), z, {})), head(z))
 
 
-@pytest.mark.parametrize("base", ["derpp", "gdumb"])
-def test_training_does_not_notice_weight_alignment(base: str) -> None:
-    for _, aligned, task in unnoticed(base, "wa"):
-        new = aligned.scenario.tasks[task].classes
-        scale = aligned.learner.state_dict()["predictor"]["scale"]
-        head = aligned.learner.net.head
-        assert isinstance(head, LinearHead)
-        lengths = scale * head.weight.detach().norm(dim=1)
-        others = [c for c in range(6) if c not in new]
-        assert (scale[others] == 1).all()
-        if task:
-            old = [c for c in others if c < min(new)]
-            assert_close(lengths[list(new)].mean(), lengths[old].mean())
-
-
 # --- a head fitted anew ---------------------------------------------------------------------------
-
-
-def refitted(features: Tensor, y: Sequence[int], c: float, classes: int = 4) -> Refitted:
-    """The rule after a task whose stored rows have these features and labels."""
-    rule = Refitted(Spec((1, 2, 2), (1, 2, 2), classes, {"features": features.shape[1]}), c=c)
-    stored = blank(y)
-    seen = tuple(sorted(set(y)))
-    task = SimpleNamespace(index=1, seen=seen, earlier=(0,), train=blank([classes - 1]))
-    net = SimpleNamespace(head=LinearHead(features.shape[1], classes))
-    context: Any = SimpleNamespace(
-        evaluate=lambda images: Output(features, features, {}), task=task, net=net
-    )
-    rule.fit(context, stored)
-    return rule
 
 
 def blank(labels: Sequence[int]) -> Images:
     x = torch.zeros(len(labels), 1, 1, 1, dtype=torch.uint8)
     return Images.of(x, torch.tensor(labels, dtype=torch.int64))
+
+
+def refitted(
+    z: Tensor, stored: Sequence[int], c: float, shown: Sequence[int], earlier: Sequence[int] = (0,)
+) -> tuple[Refitted, LinearHead]:
+    """The rule after a task that showed these classes, and the head trained in it.
+
+    The features are the stored rows'.
+    """
+    seen = tuple(sorted({*stored, *shown}))
+    classes = seen[-1] + 1
+    spec = Spec((1, 2, 2), (1, 2, 2), classes, {"features": z.shape[1]})
+    rule, head = Refitted(spec, c=c), LinearHead(z.shape[1], classes)
+    task = SimpleNamespace(index=1, seen=seen, earlier=earlier, train=blank(shown))
+    context: Any = SimpleNamespace(
+        evaluate=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
+    )
+    rule.fit(context, blank(stored))
+    return rule, head
 
 
 @pytest.mark.parametrize("c", [0.03, 1.0])
@@ -341,7 +269,7 @@ def test_the_refitted_head_is_scikit_learn_s_on_standardised_features(c: float) 
     g = torch.Generator().manual_seed(0)
     z = torch.randn(60, 5, generator=g) * torch.tensor([1.0, 10, 0.1, 3, 0]) + 7  # one is dead
     z[:, 0] += torch.tensor(y)
-    rule = refitted(z, y, c)
+    rule, _ = refitted(z, y, c, [3])
     new = torch.randn(40, 5, generator=g) * 3 + 7
     new[:, 4] = 7
     x = scaled.fit_transform(z.double().numpy())
@@ -354,32 +282,22 @@ def test_the_refitted_head_is_scikit_learn_s_on_standardised_features(c: float) 
     assert_close(new @ weight.T + bias, scores)
 
 
-@pytest.mark.parametrize("base", ["derpp", "bic"])
-def test_training_does_not_notice_a_refitted_head(base: str) -> None:
-    for plain, fitted, task in unnoticed(base, "refit"):
-        stored = fitted.learner.memory.images()
-        predicted = fitted.learner.predict(stored).argmax(1)
-        assert set(predicted.tolist()) <= set(stored.y.tolist())
-        if not task:  # nothing is old yet, and the trained head decides
-            assert torch.equal(predicted, plain.learner.predict(stored).argmax(1))
-
-
-def test_after_a_task_that_shows_enough_of_every_class_the_trained_head_predicts() -> None:
-    rule, head = Refitted(Spec((1, 2, 2), (1, 2, 2), 3, {"features": 2}), c=0.1), LinearHead(2, 3)
+@pytest.mark.parametrize(
+    ("shown", "earlier", "trained"),
+    [
+        ([2, 0, 1], [0], True),
+        ([2, 0], [0], False),
+        ([2, 0, 1, 2], [0], True),  # half as many of 0 and 1 as of 2
+        ([2, 0, 1, 2, 2], [0], False),  # less than half
+        ([2, 0, 1, 2, 2], [], True),  # a first task: nothing is old
+    ],
+)
+def test_after_a_task_that_shows_enough_of_every_class_the_trained_head_predicts(
+    shown: list[int], earlier: list[int], trained: bool
+) -> None:
     z = torch.randn(5, 2)
-    for shown, earlier, trained in (
-        ([2, 0, 1], (0, 1), True),
-        ([2, 0], (0, 1), False),
-        ([2, 0, 1, 2], (0, 1), True),  # half as many of 0 and 1 as of 2
-        ([2, 0, 1, 2, 2], (0, 1), False),  # less than half
-        ([2, 0, 1, 2, 2], (), True),  # a first task: nothing is old
-    ):
-        task: Any = SimpleNamespace(seen=(0, 1, 2), earlier=earlier, train=blank(shown))
-        context: Any = SimpleNamespace(
-            evaluate=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
-        )
-        rule.fit(context, blank([0, 1, 2, 0, 1]))
-        assert torch.allclose(rule(Output(z, z, {})), head(z)) == trained
+    rule, head = refitted(z, [0, 1, 2, 0, 1], 0.1, shown, earlier)
+    assert torch.allclose(rule(Output(z, z, {})), head(z)) == trained
 
 
 @pytest.mark.parametrize(("classes", "trained"), [(9, True), (10, False), (11, False)])
@@ -387,16 +305,54 @@ def test_if_too_many_classes_lack_rows_the_trained_head_predicts(
     classes: int, trained: bool
 ) -> None:
     """More than a tenth: here class 1 lacks them, and is else never predicted."""
-    head, z = LinearHead(2, classes), torch.randn(classes - 1, 2)
-    rule = Refitted(Spec((1, 2, 2), (1, 2, 2), classes, {"features": 2}), c=0.1)
-    task = SimpleNamespace(seen=tuple(range(classes)), earlier=(0, 1), train=blank([2]))
-    context: Any = SimpleNamespace(
-        evaluate=lambda images: Output(z, z, {}), task=task, net=SimpleNamespace(head=head)
-    )
-    rule.fit(context, blank([0, *range(2, classes)]))
+    z = torch.randn(classes - 1, 2)
+    rule, head = refitted(z, [0, *range(2, classes)], 0.1, [1, 2, 2, 2])
     scores = rule(Output(z, z, {}))
     assert torch.allclose(scores, head(z)) == trained
     assert trained or (scores.argmax(1) != 1).all()
+
+
+# --- rules of prediction in a run ----------------------------------------------------------------
+
+TRAINING = ("net", "previous_net", "terms", "memory", "seen", "optimizers")
+RECALIBRATED = {"batchnorm": "recalibrated"}
+
+
+@pytest.mark.parametrize(
+    ("base", "added", "evaluation"),
+    [
+        ("derpp+bfp", "+ema", {}), ("gdumb", "+ema", {}), ("derpp", "+wa", {}),
+        ("gdumb", "+wa", {}), ("derpp", "+refit", {}), ("bic", "+refit", {}),
+        ("ft+bfp", "+transport", {}), ("lucir", "+transport", {}),
+        ("derpp+bfp", "", RECALIBRATED), ("icarl", "", RECALIBRATED),
+    ],
+)  # fmt: skip
+def test_training_does_not_notice(base: str, added: str, evaluation: dict[str, str]) -> None:
+    plain = toy_run(assemble(base, {}))
+    other = toy_run(assemble(base + added, {}), evaluation=evaluation)
+    differs = False
+    for _, event in zip(plain, other, strict=True):
+        a, b = plain.learner.state_dict(), other.learner.state_dict()
+        for part in TRAINING:
+            alike = same(a[part], b[part])
+            assert alike or (part == "previous_net" and a[part] is None), part
+        if isinstance(event, TaskEnd):
+            images = plain.scenario.groups[0].test
+            scores = [run.learner.predict(images) for run in (plain, other)]
+            differs |= not torch.equal(*scores)
+    assert differs
+
+
+def test_aligned_rows_are_as_long_as_the_older_ones() -> None:
+    run = toy_run(assemble("derpp+wa", {}))
+    for event in run:
+        if isinstance(event, TaskEnd) and event.task:
+            new = list(run.scenario.tasks[event.task].classes)
+            scale, head = run.learner.predictor.state_dict()["scale"], run.learner.net.head
+            assert isinstance(head, LinearHead)
+            lengths = scale * head.weight.detach().norm(dim=1)
+            assert_close(lengths[new].mean(), lengths[: min(new)].mean())
+            assert {c for c in range(6) if scale[c] != 1} == set(new)
 
 
 def test_an_addition_of_ones_own_may_change_more_than_the_sum() -> None:

@@ -19,7 +19,7 @@ from linsep.learning.transport import Transported
 from linsep.methods import assemble
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import Output, Spec
-from linsep.testing import same, toy_run, toy_scenario
+from linsep.testing import toy_run, toy_scenario
 
 CLASSES, D, WIDTH = 4, 5, 12
 SPEC = Spec((1, 1, 1), (1, 1, 1), CLASSES, {"features": D})
@@ -141,21 +141,6 @@ def test_with_a_frozen_backbone_a_run_gives_the_rule_of_all_images(name: str) ->
     assert isinstance(found, (Transported, RandomRidge))
     assert isinstance(whole, (Transported, RandomRidge))
     assert_close(found.weight, whole.weight, rtol=1e-3, atol=1e-4)
-
-
-def test_the_projection_is_the_seeds() -> None:
-    method = assemble("er+ranpac", {"ranpac": {"width": WIDTH}})
-    a, b, c = (
-        toy_run(method, seed).learner.predictor.state_dict()["projection"] for seed in (0, 0, 1)
-    )
-    assert same(a, b)
-    assert not same(a, c)
-
-
-@pytest.mark.parametrize("name", ["icarl+ranpac", "er+refit+acil", "er+ranpac+transport"])
-def test_one_rule_predicts(name: str) -> None:
-    with pytest.raises(ConfigError, match="this combination already has another rule"):
-        assemble(name, {})
 
 
 def test_a_classifier_grows_saves_and_exports_the_rule(tmp_path: Path) -> None:
