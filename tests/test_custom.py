@@ -108,18 +108,6 @@ def test_the_key_is_of_the_content_and_not_of_the_place(tmp_path: Path) -> None:
     assert str(tmp_path) not in here.name
 
 
-def test_files_beside_it_can_be_imported_and_count(tmp_path: Path) -> None:
-    source = "from beside_of_test import weight\n" + SOURCE.replace("float = 0.5", "float = weight")
-    path = write(tmp_path, source)
-    (tmp_path / "beside_of_test.py").write_text("weight = 0.25\n")
-    before = prepared(path)
-    assert before.config.options["er_kd"] == {"distillation": 0.25}
-    (tmp_path / "beside_of_test.py").write_text("weight = 0.125\n")
-    after = prepared(path)
-    assert after.config.options["er_kd"] == {"distillation": 0.125}
-    assert after.config.custom["er_kd"].digest != before.config.custom["er_kd"].digest
-
-
 @pytest.mark.parametrize(
     "line",
     [

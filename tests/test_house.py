@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -27,6 +28,7 @@ MODULES = sorted(
 )
 
 
+@cache
 def imported(module: str) -> set[str]:
     """The modules of linsep that a module imports, wherever in it."""
     path = HOUSE / (module.replace(".", "/") + ".py")

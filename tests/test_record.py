@@ -18,7 +18,7 @@ needs_same_rounding = pytest.mark.skipif(
     calibration() != RECORD["calibration"],
     reason="this CPU or torch rounds differently from where the record was made",
 )
-FAST = {"ft", "er", "derpp", "derpp+bfp", "derpp+fd", "derpp+bfp2", "er_ace", "agem", "icarl+bfp"}
+FAST = {"ft", "er", "derpp", "derpp+bfp", "derpp+fd", "derpp+bfp2", "er_ace", "agem", "icarl+fd"}
 
 
 def cases() -> list[Any]:

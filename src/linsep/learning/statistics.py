@@ -5,6 +5,7 @@ decide is in transport.py. `RandomRidge` decides by a regression on randomly exp
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import torch
@@ -15,7 +16,7 @@ from ..data.images import Images
 from ..errors import ConfigError
 from ..nets.heads import DecidesLinearly
 from ..nets.net import Output, Spec
-from .model import NEVER, Predictor, finite
+from .model import LinearRule, finite
 from .terms import TaskContext
 
 CHUNK = 512  # images whose features are held at once
@@ -33,11 +34,17 @@ class Affine(NamedTuple):
         return z @ self.weight + self.bias
 
 
-class Statistics(nn.Module):
+class OnTheHost(nn.Module):
+    """Buffers that stay where and what they are, whatever device and precision the network has."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        return self
+
+
+class Statistics(OnTheHost):
     """Count, mean and scatter (summed squares about the mean) of the features of each class.
 
-    The scatter is the sum over classes, or each class's own. Buffers stay where and what they are,
-    whatever device and precision the network has.
+    The scatter is the sum over classes, or each class's own.
     """
 
     count: Tensor  # (C,)
@@ -50,9 +57,6 @@ class Statistics(nn.Module):
         self.register_buffer("count", torch.zeros(classes, dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(classes, features, dtype=torch.float64))
         self.register_buffer("scatter", torch.zeros(shape, dtype=torch.float64))
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        return self
 
     def empty(self) -> "Statistics":
         """Statistics of the same shape that know nothing."""
@@ -138,7 +142,7 @@ RIDGES = tuple(10.0**k for k in range(-8, 9))  # that RanPAC chooses from
 HELD_OUT = 5  # every fifth image of a task helps to choose
 
 
-class Products(nn.Module):
+class Products(OnTheHost):
     """Sums over images of h h' and h y', for expanded features h and one-hot labels y."""
 
     gram: Tensor  # (M, M)
@@ -150,9 +154,6 @@ class Products(nn.Module):
         self.register_buffer("gram", torch.zeros(width, width, dtype=torch.float64))
         self.register_buffer("cross", torch.zeros(width, classes, dtype=torch.float64))
         self.register_buffer("count", torch.zeros(classes, dtype=torch.float64))
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        return self  # stays on the host, in float64
 
     def add(self, h: Tensor, y: Tensor) -> None:
         self.gram.addmm_(h.T, h)
@@ -177,7 +178,7 @@ class Products(nn.Module):
         return float(self.count.sum() + fitted)
 
 
-class RandomRidge(Predictor):
+class RandomRidge(LinearRule):
     """Ridge regression of one-hot labels on a fixed random expansion of the features.
 
         h = ReLU(z P),   W = (H'H + ridge I)^-1 H'Y,   score_c(z) = h w_c
@@ -188,16 +189,12 @@ class RandomRidge(Predictor):
     """
 
     projection: Tensor  # (d, M)
-    weight: Tensor  # (C, M)
-    bias: Tensor  # (C,)
 
     def __init__(self, spec: Spec, *, width: int, ridge: float | None) -> None:
-        super().__init__(spec)
+        super().__init__(replace(spec, widths={"features": width}))
         self.ridge = ridge
         self.products = Products(width, spec.classes)
         self.register_buffer("projection", torch.randn(spec.features, width))
-        self.register_buffer("weight", torch.zeros(spec.classes, width))
-        self.register_buffer("bias", torch.full((spec.classes,), NEVER))
 
     def forward(self, out: Output) -> Tensor:
         return F.linear(F.relu(out.features.float() @ self.projection), self.weight, self.bias)
@@ -221,8 +218,8 @@ class RandomRidge(Predictor):
         solution = self.products.solution(ridge)
         if solution is None:
             raise ConfigError(f"acil.ridge: {ridge:g} is too small for these features")
-        self.weight.copy_(solution.T)
-        self.bias.copy_(torch.where(self.products.count > 0, 0.0, NEVER))
+        known = self.products.count.nonzero()[:, 0]
+        self.decide_by(known, solution.T[known], torch.zeros(len(known)))
 
     def _chosen(self, held: Products) -> float:
         errors = [held.error(self.products.solution(ridge)) for ridge in RIDGES]

@@ -20,31 +20,53 @@ from ..nets.net import Net, Spec, flat
 from ..settings.sections import Count, Rate, Weight
 
 Labels = Literal["sampled", "true"]
+WEIGHTS = ("anchor", "last")  # where the net was
 
 
-class FisherPenalty(Term):
+class AnchoredTerm(Term):
+    """A pull to `anchor`, where the last task's net was, by the importance of each parameter.
+
+    None counts for more than `at_most`.
+    """
+
+    importance: Tensor
+    anchor: Tensor
+
+    def __init__(self, spec: Spec, at_most: float, *more: str) -> None:
+        """`more` names other buffers with a number for each parameter."""
+        super().__init__(spec)
+        self.at_most = at_most
+        for name in ("importance", "anchor", *more):
+            self.register_buffer(name, torch.zeros(spec.parameters))
+
+    def held(self) -> Tensor:
+        return self.importance.clamp(max=self.at_most)
+
+    def grown(self, state: Mapping[str, Any], places: Tensor, net: Net) -> Mapping[str, Any]:
+        """New parameters matter for no task yet, and are anchored where they are."""
+        here = flat(net).detach()
+        fresh = {n: here if n in WEIGHTS else torch.zeros_like(here) for n in state if n != "begun"}
+        grown = {name: v.index_copy(0, places, state[name]) for name, v in fresh.items()}
+        return {**state, **grown}
+
+
+class FisherPenalty(AnchoredTerm):
     """1/2 sum_k F_k (theta_k - theta*_k)^2, theta* the net at the last task's end.
 
     F is the diagonal of the Fisher information there, added to `decay` times what it was before
     (Schwarz et al.); in the sum no F_k counts for more than `at_most`.
     """
 
-    importance: Tensor
-    anchor: Tensor
-
     def __init__(
         self, spec: Spec, *, decay: float, rows: int, labels: Labels, at_most: float = inf
     ) -> None:
-        super().__init__(spec)
-        self.decay, self.rows, self.labels, self.at_most = decay, rows, labels, at_most
-        self.register_buffer("importance", torch.zeros(spec.parameters))
-        self.register_buffer("anchor", torch.zeros(spec.parameters))
+        super().__init__(spec, at_most)
+        self.decay, self.rows, self.labels = decay, rows, labels
 
     def forward(self, step: Step) -> Tensor | None:
         if not step.task.earlier:
             return None
-        importance = self.importance.clamp(max=self.at_most)
-        return 0.5 * anchored(flat(step.net), self.anchor, importance)
+        return 0.5 * anchored(flat(step.net), self.anchor, self.held())
 
     def end_task(self, context: TaskContext) -> None:
         chosen = context.task.train.take(torch.randperm(len(context.task.train))[: self.rows])
@@ -55,11 +77,6 @@ class FisherPenalty(Term):
             total += squared_gradients(context.net, context.inputs(part), y, context.task.seen)
         self.importance.mul_(self.decay).add_(total / len(chosen))
         self.anchor.copy_(flat(context.net).detach())
-
-    def grown(self, state: Mapping[str, Any], places: Tensor, net: Net) -> Mapping[str, Any]:
-        """New parameters matter for no task yet, and are anchored where they are."""
-        fresh = {"importance": torch.zeros_like(self.importance), "anchor": flat(net).detach()}
-        return {name: v.index_copy(0, places, state[name]) for name, v in fresh.items()}
 
 
 def squared_gradients(net: Net, x: Tensor, y: Tensor | None, seen: tuple[int, ...]) -> Tensor:
@@ -106,27 +123,20 @@ def ewc(
     return Method((WeightedTerm("ce", 1.0, CrossEntropy), WeightedTerm("penalty", penalty, fisher)))
 
 
-VECTORS = ("anchor", "last", "importance", "lowered")  # a number for each parameter of the net
-
-
-class PathPenalty(Term):
+class PathPenalty(AnchoredTerm):
     """sum_k O_k (theta_k - theta*_k)^2, theta* the net at the last task's end (eq. 4).
 
     O_k sums over tasks w_k / (d_k^2 + damping): w_k is what the parameter's steps lowered the loss
     by, d_k how far it went (eq. 5). A negative sum counts as 0, and one above `at_most` as that.
     """
 
-    importance: Tensor
-    anchor: Tensor
     lowered: Tensor
     last: Tensor
     begun: Tensor
 
     def __init__(self, spec: Spec, *, damping: float, at_most: float = inf) -> None:
-        super().__init__(spec)
-        self.damping, self.at_most = damping, at_most
-        for name in VECTORS:
-            self.register_buffer(name, torch.zeros(spec.parameters))
+        super().__init__(spec, at_most, "lowered", "last")
+        self.damping = damping
         self.register_buffer("begun", torch.tensor(False))
 
     def forward(self, step: Step) -> Tensor | None:
@@ -135,11 +145,11 @@ class PathPenalty(Term):
         if not self.begun:
             self.anchor.copy_(self.last)
             self.begun.fill_(True)
-        return anchored(theta, self.anchor, self._held()) if step.task.earlier else None
+        return anchored(theta, self.anchor, self.held()) if step.task.earlier else None
 
     def after_step(self, net: Net, weight: float) -> None:
         """w_k -= g_k (change of theta_k), g being the gradient without this term's own."""
-        own = 2 * weight * self._held() * (self.last - self.anchor)
+        own = 2 * weight * self.held() * (self.last - self.anchor)
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in net.parameters()]
         g = torch.cat([gradient.reshape(-1) for gradient in gradients]) - own
         self.lowered.sub_(g * (flat(net).detach() - self.last))
@@ -150,16 +160,6 @@ class PathPenalty(Term):
         self.importance.add_(gained).clamp_(min=0)
         self.lowered.zero_()
         self.anchor.copy_(theta)
-
-    def grown(self, state: Mapping[str, Any], places: Tensor, net: Net) -> Mapping[str, Any]:
-        """New parameters matter for no task yet, and are anchored where they are."""
-        here = flat(net).detach()
-        fresh = {"anchor": here, "last": here} | {n: here.new_zeros(len(here)) for n in VECTORS[2:]}
-        grown = {name: v.index_copy(0, places, state[name]) for name, v in fresh.items()}
-        return grown | {"begun": state["begun"]}
-
-    def _held(self) -> Tensor:
-        return self.importance.clamp(max=self.at_most)
 
 
 def si(*, penalty: Weight = 1.0, damping: Rate = 1e-3, largest_pull: Rate = 1.0) -> Method:

@@ -4,6 +4,7 @@ Training does not notice any of them. The rules are in learning/model.py, learni
 learning/transport.py and learning/statistics.py.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -17,6 +18,7 @@ from ..learning.model import Aligned, Predictor
 from ..learning.statistics import RandomRidge
 from ..learning.transport import Carrying, Covariance, Map, Prior, Transported
 from ..nets.heads import LinearHead
+from ..nets.net import Spec
 from ..settings.sections import Rate, Share, Weight
 
 
@@ -29,11 +31,7 @@ def ema(*, decay: Share = 0.99) -> AddOn:
     the net itself. At each task's end, the averaged net's BatchNorm statistics are estimated on
     stored rows and rows of the task, as many of each class. No pass is added to a step.
     """
-    return partial(_averaged, decay=decay)
-
-
-def _averaged(method: Method, *, decay: float) -> Method:
-    return replace(method, average=decay)
+    return lambda method: replace(method, average=decay)
 
 
 def wa() -> AddOn:
@@ -73,16 +71,16 @@ def _refitted(method: Method, *, c: float) -> Method:
             "term 'refit' fits a head to stored rows, and this method keeps none; add it to one "
             "that does, such as er"
         )
-    _refuse_another_rule(method, "refit", "a head")
-    return replace(method, predictor=partial(Refitted, c=c))
+    return _ruled(method, name="refit", by="a head", rule=partial(Refitted, c=c))
 
 
-def _refuse_another_rule(method: Method, name: str, by: str) -> None:
+def _ruled(method: Method, *, name: str, by: str, rule: Callable[[Spec], Predictor]) -> Method:
     if method.predictor is not Predictor:
         raise ConfigError(
             f"add-on {name!r} predicts by {by}, and this combination already has another rule; "
             "leave one out"
         )
+    return replace(method, predictor=rule)
 
 
 def transport(
@@ -114,7 +112,6 @@ def transport(
 
 
 def _transported(method: Method, *, how: Carrying) -> Method:
-    _refuse_another_rule(method, "transport", "statistics")
     if how.map == "bfp" and "bfp" not in [s.name for s in method.weighted_terms]:
         raise ConfigError(
             "transport.map: 'bfp' is the map that BFP learns; add it before, as in ft+bfp+transport"
@@ -124,7 +121,7 @@ def _transported(method: Method, *, how: Carrying) -> Method:
             "transport.map: 'dpcr' has a rule of its own; leave transport.covariance and "
             "transport.prior out"
         )
-    return replace(method, predictor=partial(Transported, how=how))
+    return _ruled(method, name="transport", by="statistics", rule=partial(Transported, how=how))
 
 
 Expanded = Annotated[int, Field(ge=1, le=20_000)]
@@ -139,7 +136,8 @@ def ranpac(*, width: Expanded = 2000) -> AddOn:
     their task ends, and the ridge is chosen anew on every fifth image of the newest task. Meant for
     a frozen backbone; no image is kept, and training does not notice.
     """
-    return partial(_regressed, width=width, ridge=None, name="ranpac")
+    rule = partial(RandomRidge, width=width, ridge=None)
+    return partial(_ruled, name="ranpac", by="a regression", rule=rule)
 
 
 def acil(*, width: Expanded = 2000, ridge: Rate = 1.0) -> AddOn:
@@ -148,9 +146,5 @@ def acil(*, width: Expanded = 2000, ridge: Rate = 1.0) -> AddOn:
     The result of ACIL's recursion, W_t from W_(t-1) and the new images alone, is this regression on
     the images of all tasks together.
     """
-    return partial(_regressed, width=width, ridge=ridge, name="acil")
-
-
-def _regressed(method: Method, *, width: int, ridge: float | None, name: str) -> Method:
-    _refuse_another_rule(method, name, "a regression")
-    return replace(method, predictor=partial(RandomRidge, width=width, ridge=ridge))
+    rule = partial(RandomRidge, width=width, ridge=ridge)
+    return partial(_ruled, name="acil", by="a regression", rule=rule)
