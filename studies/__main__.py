@@ -1,4 +1,4 @@
-"""The study as commands: `python -m studies evidence`, `frontier`, `evaluate`, `keep`, `tune`."""
+"""The study as commands: `python -m studies evidence`, `frontier`, `keep` and others."""
 
 import sys
 from collections.abc import Mapping
@@ -109,6 +109,22 @@ def tune(
 
     torch.set_num_threads(1)
     tune(runs, output, data, typer.echo)
+
+
+@app.command("maps")
+def maps(
+    output: Annotated[Path, Option("--output", "-o", metavar="DIR", help="Where to write.")],
+    data: Data = None,
+) -> None:
+    """Compute what the networks of pretrained.toml read: maps of frozen blocks, for every image."""
+    import torch
+
+    from .maps import SETS, write
+
+    torch.set_num_threads(1)
+    for name in SETS:
+        for folder in write(name, data, output):
+            typer.echo(f"Written to {folder}")
 
 
 def _write(texts: Mapping[Path, str]) -> None:

@@ -29,6 +29,7 @@ def test_backward_law(law: Callable[[Method, WeightedTerm], None], base: str, ex
 
 
 RECALIBRATED = {"evaluation": {"batchnorm": "recalibrated"}}
+STILL = {"training": {"bn_updates": "none"}}
 SHARED = {"memory": {"replay_batches": "shared"}}
 ADAMW = {"training": {"optimizer": "adamw", "lr": 1e-3}}
 HALF = {"train": ("block2", "head")}  # EWC and A-GEM look at gradients of all that learns
@@ -64,6 +65,9 @@ STORED = {"target": "stored", "on": "replay"}
         ("er+ranpac", {"ranpac": {"width": 12}}, {}),
         ("ft+acil", {"acil": {"width": 12}}, {"train": ("head",)}),
         ("lucir+transport", {"transport": {"map": "none", "prior": "counts"}}, {}),
+        ("derpp+bfp+fsa+transport", {}, {}),
+        ("derpp+bfp", {}, STILL),
+        ("er+star+refit+fsa", {}, STILL),
     ],
 )
 def test_laws_hold_for_options_and_settings(

@@ -192,8 +192,14 @@ def _in_order(names: Iterable[str]) -> tuple[str, ...]:
 # --- published sets ------------------------------------------------------------------------------
 
 
-def grocery(root: Path, published: Published, progress: Progress | None = None) -> Dataset:
-    """Read the Grocery Store Dataset, 224x224; the folder with an image is its class.
+def grocery(
+    root: Path,
+    published: Published,
+    progress: Progress | None = None,
+    *,
+    image_size: Count = 224,
+) -> Dataset:
+    """Read the Grocery Store Dataset; the folder with an image is its class.
 
     Klasson, Zhang and Kjellstroem, WACV 2019: 81 products photographed in shops with a phone. In
     the original, folders of products are below others such as Fruit/Apple.
@@ -206,7 +212,7 @@ def grocery(root: Path, published: Published, progress: Progress | None = None) 
         raise DataError(f"{wrong[0]}: there is no training folder for that class")
     parts = (tuple(File(path, number[path.parent.name]) for path in p) for p in (train, test))
     listing = Listing("grocery", folder, names, *parts)
-    return prepared(listing, Treatment(side=224, upright=True), progress)
+    return prepared(listing, Treatment(side=image_size, upright=True), progress)
 
 
 def tinyimagenet(root: Path, published: Published, progress: Progress | None = None) -> Dataset:

@@ -200,7 +200,6 @@ SOURCES: Mapping[str, Source] = {
         ),
         decodes=True,
         per_task=9,
-        augment=Augment((224, 224), (0.5287, 0.3971, 0.2597), (0.2413, 0.2196, 0.2043), pad=28),
         suggests=_usual("efficientnet_lite0", 10, rows=500, lr=0.01),
     ),
     "folder": Source(

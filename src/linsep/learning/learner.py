@@ -74,11 +74,10 @@ class Learner(Model):
             term.to(self.device)
         stands_in = method.average is not None or evaluation.batchnorm == "recalibrated"
         self.eval_copy = EvalNet(self.net, method.average) if stands_in else None
-        looks_back = self.predictor.looks_back and self.net.learns("backbone")
+        looks_back = self.predictor.looks_back and method.moves_backbone(self.net)
         teaches = "before" in needs or (looks_back and not stands_in)
         self.previous_net = frozen(self.net) if teaches else None
-        # The network that predicted before this task, where a predictor asks for it.
-        self.previous_eval_net = None
+        self.previous_eval_net = None  # that predicted before this task, if a predictor asks
         if looks_back:
             self.previous_eval_net = frozen(self.eval_net) if stands_in else self.previous_net
         self.memory = make_memory(memory, self.spec, needs)
@@ -104,6 +103,7 @@ class Learner(Model):
 
     def bind(self, task: Task, stage: Stage) -> BoundStage:
         """What a stage trains on, and by which terms; the same whenever asked for within it."""
+        stage = stage.of(task)
         terms = {name: self.terms[name] for name in self.method.active(stage)}
         replaying = [n for n, t in terms.items() if stage.replays and "replay" in t.needs(task)]
         batches = {name: SHARED if self.shares_replay else name for name in replaying}
@@ -147,7 +147,7 @@ class Learner(Model):
         use and the run keys. Passes run stream first, then in the terms' order: BatchNorm's running
         statistics and rounding depend on it.
         """
-        self.net.train_only(at.stage.trains)
+        self.net.train_only(at.stage.trains, still=self.training.bn_updates == "none")
         self._clear_gradients()
         with self._precision():
             stream = self._pass(at.task, batch)

@@ -22,7 +22,7 @@ from ..data.images import Images, join
 from ..data.tasks import Scenario, Task
 from ..errors import ConfigError, unknown
 from ..nets.heads import Head, LinearHead
-from ..nets.net import Spec
+from ..nets.net import Net, Spec
 from ..settings.sections import Training
 from .memory import Memory
 from .model import Predictor
@@ -221,6 +221,7 @@ class Stage:
     rows: Rows = NEW
     augmented: bool = True  # crops and flips, or the images as they are
     trains: Collection[str] = ("backbone", "head")  # modules of the net; others are in eval mode
+    later: Collection[str] | None = None  # the same from the second task on; None: no others
     replays: bool = True  # terms get replay batches beside the stream's
     observes: bool = True  # the memory may take rows of the stream; False if `rows` views it
     # The memory takes in the task before this stage, not at the task's end.
@@ -228,6 +229,10 @@ class Stage:
     reinitialise: bool = False  # starts from a newly initialised net
     # Called before the first step, with torch's generator seeded for the stage.
     begin: Callable[[TaskContext], None] = nothing_to_do
+
+    def of(self, task: Task) -> Stage:
+        """The stage as it is in a task."""
+        return replace(self, trains=self.later) if self.later and task.earlier else self
 
     def epochs_of(self, training: Training) -> int:
         """How many it takes in a run with these settings."""
@@ -262,6 +267,12 @@ class Method:
     def replays(self) -> bool:
         """Whether replay batches come beside the stream's."""
         return bool(self.memories) and any(stage.replays for stage in self.stages)
+
+    def moves_backbone(self, net: Net) -> bool:
+        """Return whether the backbone learns after the first task."""
+        trained = [stage.trains if stage.later is None else stage.later for stage in self.stages]
+        named = [name for names in trained for name in names if name.startswith("backbone")]
+        return bool(named) and net.learns("backbone")
 
     def active(self, stage: Stage) -> list[str]:
         """The names of the terms that take part in a stage, in the order of the sum."""

@@ -261,11 +261,16 @@ class Net(nn.Module):
         modules = [self.get_submodule(free) for free in self._free_in((name,))]
         return any(True for m in modules for _ in (*m.parameters(), *m.buffers()))
 
-    def train_only(self, names: Collection[str]) -> None:
-        """Train the named modules as far as they are free, and put the others into eval mode."""
+    def train_only(self, names: Collection[str], *, still: bool = False) -> None:
+        """Train the named modules as far as they are free, and put the others into eval mode.
+
+        `still`: BatchNorm normalises by its running statistics, as at prediction, and keeps them.
+        """
         self.eval().requires_grad_(False)
         for name in self._free_in(names):
             self.get_submodule(name).train().requires_grad_(True)
+        for layer in tracking(self) if still else ():
+            layer.eval()
 
     def train(self, mode: bool = True) -> Self:
         """Set the mode as for any module; frozen modules stay in eval mode, their BatchNorm too."""

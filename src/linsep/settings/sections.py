@@ -209,9 +209,10 @@ class Training(Section):
     weight_decay: Weight = 0.0
     """L2 penalty on the weights."""
     schedule: Schedule = Schedule()
-    bn_updates: Literal["all", "stream"] = "all"
-    """Which batches update BatchNorm's running statistics: all, or those of the current task alone.
-    A network without them (norm = "group", mlp) is the same either way."""
+    bn_updates: Literal["all", "stream", "none"] = "all"
+    """Which batches update BatchNorm's running statistics: all, those of the current task alone, or
+    none. With none, training normalises by those that the network started with, as is usual for
+    pretrained weights. A network without them (norm = "group", mlp) is the same in every case."""
 
 
 class Memory(Section):
