@@ -41,30 +41,25 @@ if TYPE_CHECKING:
     from .prepare import build as build
     from .settings.config import Config as Config
 
-# Where each public name lives; imported when first asked for, since torch takes seconds.
+# The module that each public name lives in; imported when first asked for: torch takes seconds.
 _HOMES = {
-    "BackwardProjection": "learning.projection",
-    "Compared": "notebook.runs",
-    "Config": "settings.config",
-    "Dataset": "data.images",
-    "EpochEnd": "learning.run",
-    "IncrementalClassifier": "classifier.estimator",
-    "LinsepError": "errors",
-    "Run": "learning.run",
-    "Runs": "notebook.runs",
-    "SavedClassifier": "classifier.predictive",
-    "SavedRun": "notebook.saved",
-    "StepEnd": "learning.run",
-    "TaskEnd": "learning.run",
-    "build": "prepare",
-    "from_arrays": "data.arrays",
-    "from_huggingface": "data.objects",
-    "from_torch": "data.objects",
-    "load": "notebook.saved",
-    "metrics": "learning",
-    "runs": "notebook.runs",
-    "testing": "",
-    "train": "notebook.runs",
+    name: home
+    for home, names in {
+        "classifier.estimator": ("IncrementalClassifier",),
+        "classifier.predictive": ("SavedClassifier",),
+        "data.arrays": ("from_arrays", "from_huggingface", "from_torch"),
+        "data.images": ("Dataset",),
+        "errors": ("LinsepError",),
+        "learning.metrics": ("metrics",),
+        "learning.projection": ("BackwardProjection",),
+        "learning.run": ("EpochEnd", "Run", "StepEnd", "TaskEnd"),
+        "notebook.runs": ("Compared", "Runs", "runs", "train"),
+        "notebook.saved": ("SavedRun", "load"),
+        "prepare": ("build",),
+        "settings.config": ("Config",),
+        "testing": ("testing",),
+    }.items()
+    for name in names
 }
 __all__ = sorted(_HOMES)
 
@@ -72,13 +67,11 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'linsep' has no attribute {name!r}")
-    home = f"linsep.{_HOMES[name]}".rstrip(".")
     collects = gc.isenabled()
     gc.disable()  # which would search through all of torch again and again, in vain
     try:
-        if name in ("metrics", "testing"):
-            return import_module(f"{home}.{name}")
-        return getattr(import_module(home), name)
+        home = import_module(f"linsep.{_HOMES[name]}")
+        return getattr(home, name, home)  # `metrics` and `testing` are modules
     finally:
         if collects:
             gc.enable()

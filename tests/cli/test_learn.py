@@ -104,8 +104,9 @@ def test_names_that_are_not_utf_8(photos: Path, tmp_path: Path) -> None:
 
 def test_a_model_is_shown_without_torch(january: Path) -> None:
     code = (
-        "import sys; from linsep.cli.predict import model; from pathlib import Path;"
-        f"model(Path({str(january)!r})); assert 'torch' not in sys.modules"
+        "import sys; from linsep.cli.commands import app;"
+        f"app(['model', {str(january)!r}], standalone_mode=False);"
+        "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 

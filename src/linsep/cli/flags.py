@@ -19,10 +19,11 @@ from ..optional import needed
 from ..settings import sections
 from ..settings.layers import parsed, read_config, split
 from .overrides import FILE, SettingFlags
-from .terminal import FORMATS
+from .terminal import FORMATS, publish
 from .words import WORDS
 
 if TYPE_CHECKING:
+    from ..compare.tables import Table
     from ..grids.engines import Engine
     from ..storage.store import Record
 
@@ -130,26 +131,11 @@ PLACE = "Where to run"  # a panel of the help
 ConfigFile = Annotated[str | None, Argument(metavar="CONFIG", help=FILE)]
 LOGGERS = "Log to tensorboard, wandb or mlflow; needs 'linsep\\[tensorboard]' and so on."
 Runs = Annotated[Path, Option(help="Folder that holds the runs.")]
-Where = Annotated[
-    str | None, Option(metavar="CONDITION", help="Filter: 'memory in (200, 500) and faa>60'")
-]
-Format = Annotated[
-    str,
-    Option(
-        "--format",
-        parser=one_of("--format: ", "format", FORMATS),
-        metavar="TEXT",
-        help="terminal, markdown, csv, latex or json.",
-    ),
-]
-Output = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="File to write.")]
-RunNames = Annotated[list[Path] | None, Argument(metavar="RUNS", help="Keys, names or folders.")]
 RunName = Annotated[Path, Argument(help="A run's key, name or folder.")]
 Data = Annotated[str | None, Option(help="Where the images are, if they have moved.")]
 OWN = "Your file with the method or net; its code is executed."
 Custom = Annotated[list[str] | None, Option(metavar="FILE.py", help=OWN)]
 Parts = Annotated[list[str] | None, Option("--part", metavar="NAME", help="Run only this part.")]
-DryRun = Annotated[bool, Option("--dry-run", help="Show the plan and stop.")]
 ALSO = "Folder of finished runs, which are not repeated."
 Also = Annotated[list[Path] | None, Option("--also", metavar="DIR", help=ALSO)]
 Keep = Annotated[
@@ -162,13 +148,85 @@ Keep = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class Saving:
-    """Where runs are kept, how often they are saved, and whether progress is shown."""
+NAMES = "Keys, names or folders."
+FILTER = "Filter: 'memory in (200, 500) and faa>60'"
 
+
+@dataclass(frozen=True)
+class Selection:
+    """Which runs of a folder a command is about."""
+
+    run: Annotated[list[Path] | None, Argument(metavar="RUNS", help=NAMES)] = None
+    where: Annotated[str | None, Option(metavar="CONDITION", help=FILTER)] = None
     runs: Runs = Path("runs")
+
+    def records(self, grid: str | None = None, finished: bool = False) -> list[Record]:
+        """At least one run; `finished` leaves out the others. Of a grid, those that were begun."""
+        from ..storage.folder import RunFolder
+        from ..storage.store import Store, open_record
+
+        if sum(map(bool, (self.run, self.where, grid))) > 1:
+            ways = "--where or --grid" if grid else "--where"
+            raise ConfigError(f"name runs or give {ways}, not both")
+        if self.run:
+            found = [open_record(one, self.runs) for one in self.run]
+        elif grid:
+            from ..grids.plan import plan
+
+            settings = {name: v for name, v in read_config(grid).items() if name != "search"}
+            cells = plan(settings, self.runs, here=False)
+            begun = [cell.folder for cell in cells if RunFolder(cell.folder).exists]
+            found = [open_record(folder, self.runs) for folder in begun]
+        else:
+            found = Store(self.runs).select(self.where)
+        wanted = [record for record in found if record.finished or not finished]
+        damaged = [f"{r.name}: {r['progress']}" for r in found if r["status"] == "damaged"]
+        if not wanted:
+            which = f" with {self.where}" if self.where else f" of {grid}" if grid else ""
+            reason = f"; {damaged[0]}" if damaged else ""
+            kind = "finished " * finished
+            raise StateError(f"there are no {kind}runs{which} in {self.runs}{reason}")
+        for text in damaged if finished else ():
+            warnings.warn(f"left out: {text}", stacklevel=2)
+        return wanted
+
+
+@dataclass(frozen=True)
+class Form:
+    """The format of a command's tables, and the file for them."""
+
+    format_: Annotated[
+        str,
+        Option(
+            "--format",
+            parser=one_of("--format: ", "format", FORMATS),
+            metavar="TEXT",
+            help="terminal, markdown, csv, latex or json.",
+        ),
+    ] = "terminal"
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="FILE", help="File to write.")
+    ] = None
+
+    def publish(self, tables: Sequence[Table], notes: Sequence[str] = (), label: str = "") -> None:
+        publish(tables, notes, self.format_, self.output, label)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often training is saved, and whether its progress is shown."""
+
     save_every: Annotated[float, Option(min=0, help="Seconds between saves in an epoch.")] = 30.0
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False
+
+
+@dataclass(frozen=True)
+class Saving(Pace):
+    """Where runs are kept, and what of them; or whether they are planned only."""
+
+    runs: Runs = Path("runs")
+    keep: Keep = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the plan and stop.")] = False
 
 
 ON = "Where to run: local, ray or slurm; the latter need 'linsep\\[ray]', 'linsep\\[slurm]'."
@@ -179,8 +237,8 @@ ENGINES = {"ray": "ray", "slurm": "submitit"}  # the package that each needs
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the runs of a grid or a search are made."""
+class Place(Saving):
+    """Where the runs of a grid or a search are made and kept."""
 
     on: Annotated[str, Option(help=ON, rich_help_panel=PLACE)] = "local"
     address: Annotated[str | None, Option(help=ADDRESS, rich_help_panel=PLACE)] = None
@@ -219,46 +277,10 @@ class Place:
         found = gpu_slots(os.environ.get("CUDA_VISIBLE_DEVICES"), count, self.per_gpu)
         return found[: self.workers]
 
-    def engine(self, runs: Path, slots: list[dict[str, str]]) -> Engine:
+    def engine(self, slots: list[dict[str, str]]) -> Engine:
         from ..grids.engines import open_engine
 
         example = "partition=gpu"
         given = [split(text, "--slurm", example) for text in self.slurm or ()]
         slurm = {name: parsed(value) for name, value in given}
-        return open_engine(self.on, runs, slots=slots, address=self.address, slurm=slurm)
-
-
-def selected(
-    named: Sequence[Path] | None,
-    where: str | None,
-    runs: Path,
-    grid: str | None = None,
-    finished: bool = False,
-) -> list[Record]:
-    """At least one run; `finished` leaves out the others. Of a grid, those that were begun."""
-    from ..storage.folder import RunFolder
-    from ..storage.store import Store, open_record
-
-    if grid and (named or where):
-        raise ConfigError("name runs, or give --where, or --grid: one of them")
-    if named and where:
-        raise ConfigError("name runs or give --where, not both")
-    if named:
-        found = [open_record(one, runs) for one in named]
-    elif grid:
-        from ..grids.plan import plan
-
-        settings = {name: v for name, v in read_config(grid).items() if name != "search"}
-        folders = [cell.folder for cell in plan(settings, runs, here=False)]
-        found = [open_record(folder, runs) for folder in folders if RunFolder(folder).exists]
-    else:
-        found = Store(runs).select(where)
-    wanted = [record for record in found if record.finished or not finished]
-    damaged = [f"{r.name}: {r['progress']}" for r in found if r["status"] == "damaged"]
-    if not wanted:
-        condition = f" with {where}" if where else f" of {grid}" if grid else ""
-        reason = f"; {damaged[0]}" if damaged else ""
-        raise StateError(f"there are no {'finished ' * finished}runs{condition} in {runs}{reason}")
-    for text in damaged if finished else ():
-        warnings.warn(f"left out: {text}", stacklevel=2)
-    return wanted
+        return open_engine(self.on, self.runs, slots=slots, address=self.address, slurm=slurm)

@@ -50,9 +50,6 @@ def grid(
     *,
     given: Settings,
     place: flags.Place,
-    dry_run: flags.DryRun = False,
-    saving: flags.Saving,
-    keep: flags.Keep = None,
     also: flags.Also = None,
 ) -> None:
     """Run every combination of the given values.
@@ -71,28 +68,25 @@ def grid(
     settings.pop("search", None)
     if not settings.get("over") and not settings.get("parts"):
         raise ConfigError("nothing to vary: give --over seed=0..4, or use `linsep run` for one run")
-    cells = plan(in_parts(settings, part or ()), saving.runs, here=place.here, also=also or ())
-    make(cells, place, saving, keep, dry_run)
-    if not dry_run:
-        conclude(cells, saving.runs)
+    cells = plan(in_parts(settings, part or ()), place.runs, here=place.here, also=also or ())
+    make(cells, place)
+    if not place.dry_run:
+        conclude(cells, place.runs)
 
 
-def make(
-    cells: list[Cell], place: flags.Place, saving: flags.Saving, keep: flags.Keep, dry_run: bool
-) -> None:
+def make(cells: list[Cell], place: flags.Place) -> None:
     """Carry out the runs of a plan, or list them."""
     from ..grids.grid import Grid
     from ..grids.plan import differing
     from ..storage.store import labels_in, relabel
 
     slots = place.slots([cell.settings["compute"] for cell in cells if cell.status != "failed"])
-    engine = place.engine(saving.runs, slots)
-    work = Grid(cells, saving.runs, saving.save_every, keep, engine)
-    console = open_console(saving.quiet)
+    work = Grid(cells, place.runs, place.save_every, place.keep, place.engine(slots))
+    console = open_console(place.quiet)
     say(console, announced(cells, len(slots) if place.here else None))
     for text in (*differing(cells), *_cost(cells)):
         say(console, text)
-    if dry_run:
+    if place.dry_run:
         for cell in cells:
             why = f": {cell.reason}" if cell.status == "failed" else ""
             say(console, f"{standing(cell):13}  {cell.name}{why}")
@@ -212,9 +206,6 @@ def search(
     *,
     given: Settings,
     place: flags.Place,
-    dry_run: flags.DryRun = False,
-    saving: flags.Saving,
-    keep: flags.Keep = None,
 ) -> None:
     """Search for good settings on a validation split.
 
@@ -235,14 +226,14 @@ def search(
     wanted = ranges(table)
     slots = place.slots([settings.get("compute", {})])
     count, objective = trials or table.get("trials", TRIALS), (protocol, metric)
-    if dry_run:
+    if place.dry_run:
         check(settings, wanted)
         some = f"{count} trial{'s' * (count != 1)}, {len(slots)} at once"
         say(open_console(), f"{some}; over {', '.join(wanted)}.")
         return
-    work = Grid([], saving.runs, saving.save_every, keep, place.engine(saving.runs, slots))
+    work = Grid([], place.runs, place.save_every, place.keep, place.engine(slots))
     found = Search(settings, wanted, work, count, len(slots), objective)
-    console = open_console(saving.quiet)
+    console = open_console(place.quiet)
     say(console, f"{found.trials} trials, {found.done()} done; over {', '.join(wanted)}.")
     watch(found, len(slots), console)
     _conclude(found, _command(found, config, [*given, *varied(over)]), console)
@@ -252,7 +243,7 @@ def _conclude(found: Search, command: list[str], progress: Console) -> None:
     """Print the best values and the command that trains with them; exit with the code for it."""
     console, best = open_console(), found.best()
     if found.tried():
-        publish([_trials(found)], [], "terminal", None)
+        publish([_trials(found)])
     if best is not None:
         chosen, value = best
         say(console, f"Best {found.objective[1].upper()} on the validation split: {value:.2f}")

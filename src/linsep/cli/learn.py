@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ..errors import ConfigError, DataError, printable, shortened
-from .flags import Custom
+from .flags import Custom, Pace
 from .overrides import Set, assigned, settings_from
 from .run import followed
 from .terminal import open_console, publish, say
@@ -79,8 +79,7 @@ def learn(
     empty_memory: Annotated[bool, Option("--empty-memory", help=EMPTY)] = False,
     skip_unreadable: Annotated[bool, Option("--skip-unreadable", help=SKIP)] = False,
     custom: Custom = None,
-    save_every: Annotated[float, Option(min=0, help="Seconds between saves.")] = 30.0,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False,
+    pace: Pace,
 ) -> None:
     """Teach a model new classes, or more of those it knows.
 
@@ -98,10 +97,10 @@ def learn(
     from ..classifier.teaching import Teaching
 
     rows, labels = _given(images, skip_unreadable)
-    console = open_console(quiet)
+    console = open_console(pace.quiet)
     lesson = Teaching(
         model, rows, labels, new=new, classes=announced, about=str(images), again=again,
-        discard=discard, empty_memory=empty_memory, custom=custom or (), save_every=save_every,
+        discard=discard, empty_memory=empty_memory, custom=custom or (), save_every=pace.save_every,
     )  # fmt: skip
     with ExitStack() as opened:
         with console.status(f"reading {escape(str(images))}"):
@@ -199,7 +198,7 @@ def _teach(lesson: Teaching, console: Console) -> None:
 
 def _conclude(course: Course, model: Path) -> None:
     report, console = course.history[-1], open_console()
-    publish([known_table(report)], [], "terminal", None)
+    publish([known_table(report)])
     ece = report["ece"]
     if ece["before"] is not None:
         error = f"{100 * ece['before']:.1f} % before scaling, {100 * ece['after']:.1f} % after"

@@ -12,7 +12,6 @@ from ..errors import ConfigError
 from ..paper.tables import TABLES
 from . import flags
 from .overrides import Details, settings_from
-from .terminal import publish
 
 app = typer.Typer(no_args_is_help=True, help="Repeat the BFP paper's tables, and compare.")
 NUMBERS = dict(zip("123456", TABLES, strict=True))
@@ -41,8 +40,8 @@ def show(
     number: Number,
     part: Part,
     runs: flags.Runs = Path("runs"),
-    format_: flags.Format = "terminal",
-    output: flags.Output = None,
+    *,
+    form: flags.Form,
 ) -> None:
     """Show a table of the paper: its numbers, ours, and the differences.
 
@@ -56,8 +55,8 @@ def show(
     size = scale(part.scale)
     found, cells = chosen(NUMBERS[number], part.scenario, part.memory, part.method)
     rows = beside(found, cells, Store(runs).records(), size, part.preset)
-    drawn = laid_out(found, rows, size, whole=format_ in ("csv", "json"))
-    publish([drawn], notes(size, part.preset, rows), format_, output)
+    drawn = laid_out(found, rows, size, whole=form.format_ in ("csv", "json"))
+    form.publish([drawn], notes(size, part.preset, rows))
 
 
 app.command("table", cls=flags.Command)(flags.grouped(show))
@@ -71,9 +70,6 @@ def run(
     *,
     given: Details,
     place: flags.Place,
-    dry_run: flags.DryRun = False,
-    saving: flags.Saving,
-    keep: flags.Keep = None,
     also: flags.Also = None,
 ) -> None:
     """Run what a table is missing.
@@ -87,14 +83,14 @@ def run(
     from .grid import conclude, make
 
     place.check()
-    wanted = _wanted(number, part, settings_from(None, given), saving.quiet)
-    if dry_run:
+    wanted = _wanted(number, part, settings_from(None, given), place.quiet)
+    if place.dry_run:
         typer.echo("\n".join(map(_experiment, wanted)))
         return
-    cells = plan(wanted, saving.runs, here=place.here, also=also or ())
-    make(cells, place, saving, keep, dry_run)
-    show(number, part, saving.runs)
-    conclude(cells, saving.runs)
+    cells = plan(wanted, place.runs, here=place.here, also=also or ())
+    make(cells, place)
+    show(number, part, place.runs, form=flags.Form())
+    conclude(cells, place.runs)
 
 
 def _wanted(number: str, part: Part, own: dict[str, Any], quiet: bool) -> list[dict[str, Any]]:
@@ -123,11 +119,11 @@ def _experiment(settings: Mapping[str, Any]) -> str:
 
 @app.command("audit", cls=flags.Command)
 @flags.grouped
-def audit(format_: flags.Format = "terminal", output: flags.Output = None) -> None:
+def audit(form: flags.Form) -> None:
     """List printed numbers that are impossible or contradict each other."""
     from ..compare.tables import Table
     from ..paper.tables import audit as findings
 
     rows = findings()
     caption = f"{len(rows)} findings in the paper's printed numbers"
-    publish([Table(("check", "finding"), rows, caption=caption)], [], format_, output)
+    form.publish([Table(("check", "finding"), rows, caption=caption)])

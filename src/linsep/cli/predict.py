@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ..errors import ConfigError, DataError, StateError, printable
-from .flags import Custom, Format, Output
+from .flags import Custom, Form
 from .learn import Model, named
-from .terminal import open_console, publish, say
+from .terminal import open_console, say
 
 if TYPE_CHECKING:
     from ..classifier.predictive import SavedClassifier
@@ -31,8 +31,7 @@ def predict(
     *,
     unknown_below: Annotated[float | None, Option(metavar="P", help=UNSURE)] = None,
     custom: Custom = None,
-    format_: Format = "terminal",
-    output: Output = None,
+    form: Form,
 ) -> None:
     """Classify images, with probabilities and novelty.
 
@@ -54,9 +53,10 @@ def predict(
     from ..compare.tables import Table
 
     classifier = _loaded(model, custom or ())
-    rows = [row for part in _chunks(paths) for row in _classified(classifier, part, unknown_below)]
+    chunks = (paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK))
+    rows = [row for part in chunks for row in _classified(classifier, part, unknown_below)]
     columns = ("file", "class", "probability", "novelty")
-    publish([Table(columns, rows, digits=3)], [], format_, output)
+    form.publish([Table(columns, rows, digits=3)])
 
 
 def _loaded(model: Path, custom: Sequence[str]) -> SavedClassifier:
@@ -91,10 +91,6 @@ def _paths(given: str) -> list[Path]:
     return found
 
 
-def _chunks(paths: Sequence[Path]) -> Iterator[Sequence[Path]]:
-    return (paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK))
-
-
 def _classified(
     classifier: SavedClassifier, paths: Sequence[Path], unknown_below: float | None
 ) -> list[tuple[Any, ...]]:
@@ -112,7 +108,7 @@ def _classified(
     return found
 
 
-def model(model: Model, format_: Format = "terminal", output: Output = None) -> None:
+def model(model: Model, *, form: Form) -> None:
     """Show what a model knows and how it was made.
 
     Example:
@@ -127,7 +123,7 @@ def model(model: Model, format_: Format = "terminal", output: Output = None) -> 
             "repeat that command to finish it"
         )
     told, classifier = manifest.read_classifier(model)
-    publish([_lessons(classifier)], list(_facts(model, told, classifier)), format_, output)
+    form.publish([_lessons(classifier)], list(_facts(model, told, classifier)))
 
 
 def _lessons(told: Classifier) -> Table:

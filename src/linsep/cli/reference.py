@@ -10,7 +10,6 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from typer import Argument
@@ -32,7 +31,7 @@ from ..settings.layers import SHORT, flat, shipped, short_name
 from ..settings.signature import Setting, options, tables_of
 from . import flags
 from .overrides import FLAGGED
-from .terminal import open_console, publish, write
+from .terminal import open_console, write
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,8 +55,8 @@ Givers = Mapping[str, Mapping[str, Mapping[str, Any]]]  # kind -> name -> settin
 def list_(
     kind: Kind = None,
     text: Part = "",
-    format_: flags.Format = "terminal",
-    output: flags.Output = None,
+    *,
+    form: flags.Form,
 ) -> None:
     """List methods, add-ons, scenarios, nets, configs or settings.
 
@@ -68,9 +67,9 @@ def list_(
       linsep list settings bfp
     """
     if kind == "settings":
-        _list_settings(text, format_, output)
+        _list_settings(text, form)
         return
-    if kind is None and (format_ != "terminal" or output):
+    if kind is None and form != flags.Form():
         raise ConfigError(f"--format and --output are for one kind: {', '.join(KINDS)}")
     from ..compare.tables import Table
 
@@ -83,22 +82,22 @@ def list_(
     notes = [COMPUTE] if kind in (None, "methods", "addons") else []
     if kind is None:
         notes.append("All settings, their defaults and what they do: linsep list settings")
-    publish(tables, notes, format_, output)
+    form.publish(tables, notes)
 
 
-def _list_settings(text: str, format_: str, output: Path | None) -> None:
+def _list_settings(text: str, form: flags.Form) -> None:
     found = blocks(text)
     if not found:
         raise ConfigError(unknown_setting(text))
-    if format_ == "markdown":
-        write(page(found), output)
-    elif format_ == "terminal" and output is None:
+    if form.format_ == "markdown":
+        write(page(found), form.output)
+    elif form == flags.Form():
         show(found, open_console())
     else:
         from ..compare.tables import Table
 
         rows = [row for block in found for row in block.rows]
-        publish([Table(COLUMNS, rows)], [], format_, output)
+        form.publish([Table(COLUMNS, rows)])
 
 
 def _choices(kind: str) -> list[tuple[str, ...]]:

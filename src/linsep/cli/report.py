@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,7 @@ from ..analysis import ANALYSES
 from ..errors import ConfigError, LinsepError, StateError, unknown
 from ..optional import needed
 from . import flags
-from .terminal import INTERRUPTED, publish, say, wide_console
+from .terminal import INTERRUPTED, say, wide_console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -37,27 +38,33 @@ What = Annotated[
     str | None,
     Option(help=f"{', '.join((*ANALYSES, 'gamma'))}. Default: all possible."),
 ]
-Centred = Annotated[bool, Option("--centred", help="spectrum: centre the features.")]
-Draws = Annotated[int, Option(min=1, max=1000, help="probe: random samples of each portion.")]
-Task = Annotated[int, Option(min=2, help="tsne: the task to show features before and after.")]
-Points = Annotated[int, Option(min=4, help="tsne: maximum number of images.")]
-Engine = Annotated[
-    str | None,
-    Option(
-        parser=flags.one_of("--engine: ", "engine", ENGINES),
-        metavar="TEXT",
-        help=f"tsne: {', '.join(ENGINES)}. Default: the best one installed.",
-    ),
-]
-Seed = Annotated[int, Option(min=0, help="probe, tsne: random seed.")]
+ENGINE = f"tsne: {', '.join(ENGINES)}. Default: the best one installed."
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the analyses."""
+
+    centred: Annotated[bool, Option("--centred", help="spectrum: centre the features.")] = False
+    draws: Annotated[int, Option(min=1, max=1000, help="probe: samples of each portion.")] = 3
+    task: Annotated[int, Option(min=2, help="tsne: the task to show before and after.")] = 2
+    points: Annotated[int, Option(min=4, help="tsne: maximum number of images.")] = 1000
+    engine: Annotated[
+        str | None,
+        Option(parser=flags.one_of("--engine: ", "engine", ENGINES), metavar="TEXT", help=ENGINE),
+    ] = None
+    seed: Annotated[int, Option(min=0, help="probe, tsne: random seed.")] = 0
+
+    def of(self, names: Iterable[str]) -> dict[str, Any]:
+        """Those with these names that were given; a task is counted from 1 by people."""
+        given = {**vars(self), "task": self.task - 1}
+        return {name: given[name] for name in names if given.get(name) is not None}
 
 
 def report(
-    run: flags.RunNames = None,
+    chosen: flags.Selection,
     output: Page = None,
-    where: flags.Where = None,
     grid: GridFile = None,
-    runs: flags.Runs = Path("runs"),
     open_: Open = False,
     figures: Figures = None,
     only: Only = None,
@@ -78,7 +85,7 @@ def report(
     needed("matplotlib", "a report")
     from ..report.gather import load_runs
 
-    found = load_runs(flags.selected(run, where, runs, grid))
+    found = load_runs(chosen.records(grid))
     if figures:
         _write_figures(found, figures, kinds, _listed(only))
     if output or open_ or not figures:
@@ -152,20 +159,13 @@ def _say(line: str) -> None:
 
 
 def analyse(
-    run: flags.RunNames = None,
+    chosen: flags.Selection,
     what: What = None,
-    where: flags.Where = None,
-    runs: flags.Runs = Path("runs"),
     data: flags.Data = None,
     custom: flags.Custom = None,
-    centred: Centred = False,
-    draws: Draws = 3,
-    task: Task = 2,
-    points: Points = 1000,
-    engine: Engine = None,
-    seed: Seed = 0,
-    format_: flags.Format = "terminal",
-    output: flags.Output = None,
+    *,
+    options: Options,
+    form: flags.Form,
 ) -> None:
     """Analyse features of finished runs: spectra, probes, CKA, t-SNE ...
 
@@ -181,19 +181,15 @@ def analyse(
     for name in names:
         if name not in (*ANALYSES, "gamma"):
             raise ConfigError(f"--what: {unknown('analysis', name, (*ANALYSES, 'gamma'))}")
-    options = {
-        "centred": centred, "draws": draws, "task": task - 1, "points": points, "engine": engine,
-        "seed": seed,
-    }  # fmt: skip
-    records = flags.selected(run, where, runs, finished=True)
+    records = chosen.records(finished=True)
     places = {"data": data, "custom": custom or []}
-    chosen = [name for name in names if name != "gamma"]
     tables: list[Table] = []
     notes: list[str] = []
-    if chosen or not names:
-        tables, notes = _analysed(records, chosen, options, places)
+    if names != ["gamma"]:
+        made = [name for name in names if name != "gamma"]
+        tables, notes = _analysed(records, made, options, places)
         notes.append("`linsep report` draws the figures of these analyses")
-    publish(tables + (_gamma(records) if "gamma" in names else []), notes, format_, output)
+    form.publish(tables + (_gamma(records) if "gamma" in names else []), notes)
 
 
 def _gamma(records: Sequence[Record]) -> list[Table]:
@@ -212,7 +208,7 @@ def _gamma(records: Sequence[Record]) -> list[Table]:
 def _analysed(
     records: Sequence[Record],
     names: Sequence[str],
-    options: Mapping[str, Any],
+    options: Options,
     places: Mapping[str, Any],
 ) -> tuple[list[Table], list[str]]:
     """Analyse run after run: the tables, and what their columns are. A run that does not allow an
@@ -236,9 +232,8 @@ def _analysed(
                 run = Features(record.folder, prepared, told)
                 for name in names or [name for name in ANALYSES if not lacking(run, name)]:
                     with skipping(name):
-                        given = {n: v for n, v in options.items() if v is not None}
-                        chosen = {n: given[n] for n in find(name).options if n in given}
-                        found[name][record.folder] = made(run, name, chosen)
+                        given = options.of(find(name).options)
+                        found[name][record.folder] = made(run, name, given)
     except KeyboardInterrupt:
         typer.echo("Stopped; what was done is kept. Repeat the command to resume.", err=True)
         raise typer.Exit(INTERRUPTED) from None

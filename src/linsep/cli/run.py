@@ -33,9 +33,7 @@ def run(
     config: flags.ConfigFile = None,
     *,
     given: Settings,
-    dry_run: flags.DryRun = False,
     saving: flags.Saving,
-    keep: flags.Keep = None,
     log: Annotated[list[str] | None, Option(metavar="LOGGER", help=flags.LOGGERS)] = None,
 ) -> None:
     """Train one method on one scenario.
@@ -52,10 +50,10 @@ def run(
         check(kind)
     settings = no_lists(settings_from(config, given), config)
     prepared = _prepared(settings, saving.quiet)
-    if dry_run:
-        _plan(prepared, saving)
+    if saving.dry_run:
+        _plan(prepared, saving.runs)
     else:
-        _train(prepared, saving, keep, log or [])
+        _train(prepared, saving, log or [])
 
 
 def _prepared(settings: dict[str, Any], quiet: bool) -> Prepared:
@@ -67,26 +65,27 @@ def _prepared(settings: dict[str, Any], quiet: bool) -> Prepared:
         return prepare(from_settings(settings), progress=progress)
 
 
-def _plan(prepared: Prepared, saving: flags.Saving) -> None:
+def _plan(prepared: Prepared, runs: Path) -> None:
     """Print the run's config and whether it is new."""
     from ..settings.config import to_toml
     from ..storage.folder import RunFolder
 
-    console, there = open_console(), RunFolder(saving.runs / prepared.name)
+    console, there = open_console(), RunFolder(runs / prepared.name)
     for line in to_toml(prepared.config).splitlines():
         say(console, line)
     state = "finished" if there.finished else "half-finished" if there.begun else "new"
     say(console, f"{state:13}  {prepared.name}")
 
 
-def _train(prepared: Prepared, saving: flags.Saving, keep: flags.Keep, log: list[str]) -> None:
+def _train(prepared: Prepared, saving: flags.Saving, log: list[str]) -> None:
     from ..storage.session import Session
 
     console = open_console(saving.quiet)
-    with Session(prepared, saving.runs, save_every=saving.save_every, keep=keep) as session:
+    where, every = saving.runs, saving.save_every
+    with Session(prepared, where, save_every=every, keep=saving.keep) as session:
         if session.finished:
             say(console, f"{prepared.name} is finished already.")
-            if keep:
+            if saving.keep:
                 say(console, "--keep has no effect on a finished run.")
             if log:
                 say(console, "To write its log: linsep log RUN --to LOGGER.")

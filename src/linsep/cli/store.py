@@ -38,14 +38,14 @@ app = typer.Typer()
 @flags.grouped
 def runs(
     ctx: typer.Context,
-    where: flags.Where = None,
+    where: Annotated[str | None, Option(metavar="CONDITION", help=flags.FILTER)] = None,
     runs: flags.Runs = Path("runs"),
     sort: Sort = None,
     fields: Annotated[
         str | None, Option(metavar="FIELDS", help="Add columns: training.lr,bfp.weight")
     ] = None,
-    format_: flags.Format = "terminal",
-    output: flags.Output = None,
+    *,
+    form: flags.Form,
 ) -> None:
     """List the runs in a folder, or name and tag them.
 
@@ -67,9 +67,9 @@ def runs(
     found = Store(runs).select(where, sort)
     extra = [name.strip() for name in (fields or "").split(",") if name.strip()]
     check_names(extra, found)
-    if format_ == "json":
+    if form.format_ == "json":
         whole = [{"folder": str(r.folder), "key": r.key, **r.facts} for r in found]
-        write(json.dumps(whole, indent=1) + "\n", output)
+        write(json.dumps(whole, indent=1) + "\n", form.output)
         return
     if not found:
         say(open_console(), f"No runs{' with ' + where if where else ''} in {runs}.")
@@ -81,13 +81,11 @@ def runs(
     done = all(record.finished for record in found)
     names = ("run", *["status"] * done, "Task-IL FAA", "FF", "compute")
     spare = [[name] for name in names if name in columns]  # where a terminal is narrow
-    publish([replace(table, columns=columns, rows=rows, spare=spare)], [], format_, output)
+    form.publish([replace(table, columns=columns, rows=rows, spare=spare)])
 
 
 def compare(
-    run: flags.RunNames = None,
-    where: flags.Where = None,
-    runs: flags.Runs = Path("runs"),
+    chosen: flags.Selection,
     against: Against = None,
     metrics: Metrics = None,
     columns: Columns = None,
@@ -96,8 +94,8 @@ def compare(
     sort: Sort = None,
     caption: Caption = None,
     latex_label: LatexLabel = None,
-    format_: flags.Format = "terminal",
-    output: flags.Output = None,
+    *,
+    form: flags.Form,
 ) -> None:
     """Compare methods seed by seed, with intervals and paired tests.
 
@@ -116,21 +114,21 @@ def compare(
     from ..compare.variants import compare as compared
 
     check_label(latex_label)
-    chosen = any(given is not None for given in (metrics, columns, spread))
-    if chosen and at_equal is not None:
+    columned = any(given is not None for given in (metrics, columns, spread))
+    if columned and at_equal is not None:
         raise ConfigError("--at-equal sets the columns: leave out --metrics, --columns, --spread")
-    comparison = compared(flags.selected(run, where, runs), against, sort)
+    comparison = compared(chosen.records(), against, sort)
     if at_equal is not None:
         table, said = budgeted(comparison, at_equal, against)
         tables = [table]
-    elif chosen:
+    elif columned:
         table, said = pivot(comparison, choose(comparison, metrics, columns, spread))
         tables = [table]
     else:
-        tables, said = _usual_tables(comparison, format_)
+        tables, said = _usual_tables(comparison, form.format_)
     if caption is not None:
         tables[0] = replace(tables[0], caption=caption)
-    publish([table for table in tables if table.rows], said, format_, output, latex_label)
+    form.publish([table for table in tables if table.rows], said, latex_label or "")
 
 
 def _usual_tables(comparison: Comparison, format_: str) -> tuple[list[Table], list[str]]:
@@ -146,9 +144,7 @@ def _usual_tables(comparison: Comparison, format_: str) -> tuple[list[Table], li
 @app.command(cls=flags.Command)
 @flags.grouped
 def label(
-    run: flags.RunNames = None,
-    where: flags.Where = None,
-    runs: flags.Runs = Path("runs"),
+    chosen: flags.Selection,
     *,
     labels: Labels,
     untag: Annotated[
@@ -170,10 +166,10 @@ def label(
     wanted = merged(*(one.settings for one in labels))
     if not wanted and not untag:
         raise ConfigError("nothing to change: give --name, --tag, --untag or --data-name")
-    if not run and where is None:
+    if not chosen.run and chosen.where is None:
         raise ConfigError("name the runs or give --where, so that not all are labelled by mistake")
     from_settings(wanted)  # refuses what is no label
-    found = flags.selected(run, where, runs)
+    found = chosen.records()
     changed = sum(relabel(record.folder, wanted, untag or ()) for record in found)
     typer.echo(f"{changed} of {len(found)} runs changed.")
 
@@ -190,7 +186,7 @@ def show_variants(folders: Sequence[Path]) -> None:
             text = f"left out of the table: {record.folder}/{record['progress']}"
             warnings.warn(text, stacklevel=2)
     comparison = compare(record for record in records if record.finished)
-    publish([summary(comparison, intervals=False)], remarks(comparison), "terminal", None)
+    publish([summary(comparison, intervals=False)], remarks(comparison))
 
 
 def check_label(label: str | None) -> None:
@@ -200,9 +196,7 @@ def check_label(label: str | None) -> None:
 
 
 def bundle(
-    run: flags.RunNames = None,
-    where: flags.Where = None,
-    runs: flags.Runs = Path("runs"),
+    chosen: flags.Selection,
     output: BundleFile = Path("runs.zip"),
     weights: Annotated[bool, Option("--weights", help="Put the final weights in too.")] = False,
 ) -> None:
@@ -217,7 +211,7 @@ def bundle(
     from ..storage.bundle import pack
     from ..storage.files import write
 
-    found = flags.selected(run, where, runs, finished=True)
+    found = chosen.records(finished=True)
     content = pack([record.folder for record in found], weights=weights)
     write(output, content)
     count = f"{len(found)} run{'s' * (len(found) != 1)}"

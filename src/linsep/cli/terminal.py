@@ -130,10 +130,10 @@ def wide_console() -> Console:
 
 def publish(
     tables: Sequence[Table],
-    notes: Sequence[str],
-    format_: str,
-    output: Path | None,
-    label: str | None = None,
+    notes: Sequence[str] = (),
+    format_: str = "terminal",
+    output: Path | None = None,
+    label: str = "",
 ) -> None:
     """Print tables or write them to a file, with the notes where the format has room for them.
 
@@ -167,7 +167,7 @@ def write(text: str, output: Path | None) -> None:
     say(open_console(), f"Written to {output}")
 
 
-def _written(tables: Sequence[Table], notes: Sequence[str], format_: str, label: str | None) -> str:
+def _written(tables: Sequence[Table], notes: Sequence[str], format_: str, label: str) -> str:
     match format_:
         case "terminal":
             return "\n".join([*(t.to_text() for t in tables), *(f"{n}\n" for n in notes)])
