@@ -60,27 +60,8 @@ def test_a_copy_of_er_in_a_users_file_is_er(tmp_path: Path) -> None:
         assert (a / name).read_bytes() == (b / name).read_bytes()
 
 
-def test_the_laws_hold_for_a_method_from_a_file(tmp_path: Path) -> None:
-    made = custom.load(f"{write(tmp_path)}:er_kd", "").make()
-    for law in testing.LAWS:
-        law(made)
-
-
 def test_the_laws_hold_for_a_net_from_a_file(tmp_path: Path) -> None:
     testing.check_net(custom.load(f"{write(tmp_path)}:make", "").make, shape=(1, 8, 8))
-
-
-def test_the_laws_find_a_net_that_is_not_deterministic() -> None:
-    class Noisy(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.linear = nn.Linear(64, 4)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.linear(x.flatten(1)) + torch.randn(4)
-
-    with pytest.raises(AssertionError, match="global generator"):
-        testing.check_net(Noisy(), shape=(1, 8, 8))
 
 
 def test_parts_and_options_by_name(tmp_path: Path) -> None:
@@ -269,17 +250,6 @@ def test_a_grid_runs_them_in_its_workers_wherever_those_are(
         assert contents(cell.folder) == contents(trained(alone, tmp_path / "alone"))
 
 
-def test_a_worker_refuses_a_file_that_changed_after_the_plan(tmp_path: Path) -> None:
-    path = write(tmp_path)
-    cells = plan(PROTOCOLS | {"method": f"{path}:er_kd"}, tmp_path / "runs")
-    write(tmp_path, SOURCE + "# changed\n")
-    for _ in Grid(cells, tmp_path / "runs", workers=1):
-        pass
-    assert cells[0].status == "failed"
-    assert "mine.py:er_kd was changed since this run was planned" in cells[0].reason
-    assert not cells[0].folder.exists()
-
-
 # --- nothing is executed unasked -----------------------------------------------------------------
 
 
@@ -317,15 +287,6 @@ def test_a_run_can_be_analysed_with_the_file_that_is_trusted(tmp_path: Path) -> 
     write(tmp_path / "moved", SOURCE + "# changed\n")
     with pytest.raises(ConfigError, match="was changed"):
         reopen(folder, custom=[str(moved)])
-
-
-def test_a_loaded_run_predicts_with_the_file_that_is_trusted(tmp_path: Path) -> None:
-    path = write(tmp_path)
-    folder = trained(prepared(path), tmp_path / "runs")
-    assert linsep.load(folder).metrics["class_il"]["faa"] is not None
-    with pytest.raises(ConfigError, match="custom"):
-        _ = linsep.load(folder).net
-    assert not linsep.load(folder, custom=[str(path)]).net.training
 
 
 # --- mistakes are one line -----------------------------------------------------------------------
@@ -448,3 +409,36 @@ def test_a_package_that_is_gone_is_named(package: str, monkeypatch: pytest.Monke
     with pytest.raises(ConfigError, match=r"a part of acme-cl 1\.2, which is not installed"):
         resolve(config)
     sys.modules.pop("acme_cl")
+
+
+def test_a_worker_refuses_a_file_that_changed_after_the_plan(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    cells = plan(PROTOCOLS | {"method": f"{path}:er_kd"}, tmp_path / "runs")
+    write(tmp_path, SOURCE + "# changed\n")
+    for _ in Grid(cells, tmp_path / "runs", workers=1):
+        pass
+    assert cells[0].status == "failed"
+    assert "mine.py:er_kd was changed since this run was planned" in cells[0].reason
+    assert not cells[0].folder.exists()
+
+
+def test_a_loaded_run_predicts_with_the_file_that_is_trusted(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    folder = trained(prepared(path), tmp_path / "runs")
+    assert linsep.load(folder).metrics["class_il"]["faa"] is not None
+    with pytest.raises(ConfigError, match="custom"):
+        _ = linsep.load(folder).net
+    assert not linsep.load(folder, custom=[str(path)]).net.training
+
+
+def test_the_laws_find_a_net_that_is_not_deterministic() -> None:
+    class Noisy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(64, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(x.flatten(1)) + torch.randn(4)
+
+    with pytest.raises(AssertionError, match="global generator"):
+        testing.check_net(Noisy(), shape=(1, 8, 8))

@@ -7,18 +7,14 @@ import subprocess
 import sys
 import time
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
-from typer import Option, Typer
-from typer.testing import CliRunner
 
 import linsep
 from linsep import optional
 from linsep.cli import explained
-from linsep.cli.flags import grouped
 from linsep.errors import ConfigError
 from linsep.optional import EXTRAS
 from tests.helpers.command import TINY, command
@@ -71,13 +67,6 @@ def test_show_and_list(finished: tuple[Path, str]) -> None:
         assert name in listed
 
 
-def test_the_same_from_a_file_is_the_same_run(finished: tuple[Path, str]) -> None:
-    where, _ = finished
-    (folder,) = (where / "runs").glob("*-s0-*")
-    from_file = command("run", str(folder / "config.toml"), cwd=where)
-    assert f"{folder.name} is finished already" in from_file.stdout
-
-
 WRONG = {
     "a method": (["run", "--method", "derp"], "Did you mean 'derpp'?"),
     "a file": (["run", "nothing.toml"], "nothing.toml: No such file"),
@@ -123,15 +112,6 @@ def test_errors_that_are_not_ours_are_explained() -> None:
     assert set(EXTRAS.values()) <= set(known)
 
 
-def test_a_progress_bar_needs_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    from linsep.cli.progress import counting
-
-    for quiet in (False, True):
-        with counting("decoding", quiet=quiet) as report:
-            report(1, 2)
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize("moment", [0.05, 0.3])
 def test_ctrl_c_in_the_first_second_prints_no_traceback(moment: float, tmp_path: Path) -> None:
     # A shell's background jobs ignore Ctrl-C, and so would their children.
@@ -151,26 +131,6 @@ def test_ctrl_c_in_the_first_second_prints_no_traceback(moment: float, tmp_path:
     _, said = process.communicate(timeout=60)
     assert process.returncode in (1, 130)
     assert "Traceback" not in said
-
-
-@dataclass(frozen=True)
-class Pair:
-    left: Annotated[int, Option(help="A number.")] = 1
-    right: Annotated[str | None, Option("--other", "-o")] = None
-
-
-def test_a_group_of_flags_is_a_flag_for_each_field() -> None:
-    given: list[tuple[str, Pair, bool]] = []
-
-    def command(name: str, pair: Pair, loud: bool = False) -> None:
-        given.append((name, pair, loud))
-
-    app = Typer()
-    app.command()(grouped(command))
-    for words in (["a"], ["b", "--left", "2", "-o", "x", "--loud"]):
-        assert CliRunner().invoke(app, words).exit_code == 0
-    assert given == [("a", Pair(), False), ("b", Pair(2, "x"), True)]
-    assert CliRunner().invoke(app, ["c", "--pair", "1"]).exit_code == 2
 
 
 def test_debug_shows_the_traceback(tmp_path: Path) -> None:

@@ -94,15 +94,6 @@ def test_runs_by_name_and_key(tmp_path: Path) -> None:
     assert offered("run", "", runs=tmp_path / "nowhere") == []
 
 
-def test_configs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "configs").mkdir()
-    for name in ("mine.toml", "configs/other.toml", "mine.txt"):
-        (tmp_path / name).touch()
-    assert offered("config", "m") == ["mine.toml"]
-    assert offered("config", "configs/") == ["configs/other.toml"]
-
-
 PROGRAM = """
 import atexit, sys
 atexit.register(lambda: print("\\ntorch" if "torch" in sys.modules else "\\nlight"))

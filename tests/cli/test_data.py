@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from linsep.cli.data import app
 from linsep.data.arrays import from_arrays
 from linsep.data.images import duplicates, pixel_statistics
-from linsep.data.published import Remote, cache_home, data_folder
-from linsep.data.registry import SOURCES, full_name, get
+from linsep.data.published import cache_home, data_folder
+from linsep.data.registry import SOURCES
 from linsep.errors import ConfigError, DataError, LinsepError
 from linsep.prepare import prepare
 from linsep.settings.config import from_settings
@@ -139,31 +139,6 @@ def test_mistakes_are_told(
 ) -> None:
     with pytest.raises(error, match=message):
         run(*arguments)
-
-
-def test_sources_are_found_by_both_names() -> None:
-    assert full_name("split-cifar10") == full_name("cifar10") == "split-cifar10"
-    assert full_name("folder") == "folder"
-    for name, found in SOURCES.items():
-        assert found.augment is None or len(found.augment.mean) == len(found.augment.std)
-        if found.published is not None:
-            assert found.published.name == name.removeprefix("split-")
-            assert found.layout
-            remotes = found.published.remotes
-            assert all(r.url.startswith("https://") and len(r.md5) == 32 for r in remotes)
-
-
-def test_get_fetches_and_unpacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched: list[Path] = []
-
-    def pretend(remote: Remote, folder: Path, progress: object) -> Path:
-        fetched.append(folder / remote.name)
-        return fetched[-1]
-
-    monkeypatch.setattr("linsep.data.published.fetch", pretend)
-    with pytest.raises(DataError, match="mnist is not in"):  # nothing was really written
-        get("split-mnist", tmp_path)
-    assert [p.parent for p in fetched] == [tmp_path / "MNIST/raw"] * 4
 
 
 def test_where_data_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import multiprocessing
-import os
 import random
 import re
 import signal
@@ -80,16 +79,6 @@ def test_the_commands_learn_what_python_does(january: Path, photos: Path, tmp_pa
     a, b = model_contents(january), model_contents(tmp_path / "python")
     assert a["model.safetensors"] == b["model.safetensors"]
     assert a["memory.safetensors"] == b["memory.safetensors"]
-
-
-def test_a_table_of_files(january: Path, photos: Path, tmp_path: Path) -> None:
-    names = sorted((photos / "january").rglob("*.png"))
-    lines = [f"{os.path.relpath(path, tmp_path)},{path.parent.name},train" for path in names]
-    (tmp_path / "list.csv").write_text("\n".join(["file,label,split", *lines]) + "\n")
-    said = command("learn", "b", "list.csv", *MAKING, *MOMENTUM, cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
-    a, b = model_contents(january), model_contents(tmp_path / "b")
-    assert a["model.safetensors"] == b["model.safetensors"]
 
 
 def test_names_that_are_not_utf_8(photos: Path, tmp_path: Path) -> None:

@@ -12,10 +12,7 @@ from rich.console import Console
 
 import linsep
 from linsep import testing
-from linsep.cli.grid import picture
-from linsep.cli.progress import Bar, Watcher, cost_of_testing, drawn, in_notebook
-from linsep.grids.plan import Cell
-from linsep.grids.worker import Report
+from linsep.cli.progress import Bar, Watcher, cost_of_testing, drawn
 from linsep.learning.cost import Workload
 from linsep.learning.run import ChunkEnd, EpochEnd, StepEnd, TaskEnd
 from linsep.methods import assemble
@@ -39,16 +36,6 @@ def test_bars_fit_and_never_cut_a_name() -> None:
         assert max(map(len, lines)) <= width
         assert all(" 50%" in line for line in lines)
         assert all("[bold] 0.431" in line for line in lines) == (width == 160)
-
-
-def test_a_grid_shows_where_its_runs_are() -> None:
-    report = Report("running", share=0.3, place="task 1/5  testing 7/9")
-    cells = [Cell({}, name, Path(name), report) for name in NAMES]
-    first, second, about = printed(picture(cells, 1))
-    assert "30% task 1/5  testing 7/9" in first
-    assert second.startswith(NAMES[1])
-    assert about == "2 running"
-    assert printed(picture([], 1)) == [""]
 
 
 def test_a_watched_run_is_complete_only_at_its_end() -> None:
@@ -155,11 +142,3 @@ def test_a_notebooks_bar_moves_to_the_end_and_shows_place_and_accuracy(
     assert f"after task 2: Class-IL {run.metrics['class_il']['faa']:.2f} %" in shown[-1]
     assert "&lt;" in Bar("", 0, "<").html()
     assert capsys.readouterr().out == ""
-
-
-def test_a_terminal_is_no_notebook(shown: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert in_notebook()
-    monkeypatch.setattr("IPython.get_ipython", SimpleNamespace, raising=False)  # IPython's shell
-    assert not in_notebook()
-    monkeypatch.delitem(sys.modules, "IPython")
-    assert not in_notebook()

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import render
 from typer.testing import CliRunner
 
-from linsep.cli import reference, run, terminal
+from linsep.cli import reference, terminal
 from linsep.cli.commands import app
 from linsep.cli.flags import unwrapped
 from linsep.cli.terminal import Spinner
@@ -63,16 +63,6 @@ def test_a_spinner_is_soon_there_and_gone_at_the_end(monkeypatch: pytest.MonkeyP
     assert screen.getvalue() == "\r\x1b[K"
 
 
-@pytest.mark.parametrize("piped", ["stdout", "stderr"])
-def test_nothing_turns_where_output_is_piped(piped: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    streams = {name: Terminal() for name in ("stdout", "stderr")} | {piped: io.StringIO()}
-    for name, stream in streams.items():
-        monkeypatch.setattr(sys, name, stream)
-    with Spinner("starting"):
-        time.sleep(0.3)
-    assert not any(stream.getvalue() for stream in streams.values())
-
-
 # --- tables --------------------------------------------------------------------------------------
 
 
@@ -111,21 +101,6 @@ def test_a_list_of_runs_fits_and_can_be_copied(
     for name in names:
         assert sum(name in line for line in lines) == (width == 160)
     assert ("Left out to fit" in shown.getvalue()) == (width < 160)
-
-
-@pytest.mark.parametrize("screen", WIDTHS, indirect=True)
-@pytest.mark.parametrize("tasks", [1, 5, 20])
-def test_accuracies_of_many_tasks_fit(tasks: int, screen: tuple[int, Terminal]) -> None:
-    width, shown = screen
-    matrix = [[(100 * i + j) / 1e4 if j <= i else None for j in range(tasks)] for i in range(tasks)]
-    for table in run._matrix(matrix, "Class-IL accuracy, %", width):
-        Console(file=shown, width=width, color_system=None).print(table.to_rich())
-    lines = shown.getvalue().splitlines()
-    assert max(map(len, lines)) <= width
-    assert "…" not in shown.getvalue()
-    found = re.findall(r"(?<= )\d+\.\d(?= )", shown.getvalue())
-    expected = [f"{100 * x:.1f}" for row in matrix for x in row if x is not None]
-    assert sorted(found) == sorted(expected)
 
 
 # --- texts ---------------------------------------------------------------------------------------
@@ -168,11 +143,3 @@ def test_help_of_a_flag_takes_two_lines_at_80_columns(name: str) -> None:
     more = [text.startswith(" " * 12) and "[" not in text for text in panels]
     thrice = [panels[i] for i in range(1, len(panels)) if more[i - 1] and more[i]]
     assert not thrice, f"{name}: {thrice}"
-
-
-def test_help_has_no_types_of_flags_and_single_brackets(tmp_path: Path) -> None:
-    said = command("data", "draw", "--help", cwd=tmp_path).stdout
-    assert "Usage: " in said
-    assert "<bool>" not in said
-    assert "[[" not in said
-    assert "{{" not in said

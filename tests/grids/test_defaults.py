@@ -23,14 +23,6 @@ def test_rates_that_methods_suggest_are_reported(tmp_path: Path) -> None:
     ]
 
 
-def test_so_is_whatever_else_a_method_suggests(tmp_path: Path) -> None:
-    found = lines(tmp_path, over={"method": ["derpp", "lucir"]})
-    assert found == [
-        "training.momentum differs by default: 0.0 for derpp, 0.9 for lucir. Give --set "
-        "training.momentum=VALUE to set one for all."
-    ]
-
-
 @pytest.mark.parametrize(
     "settings",
     [

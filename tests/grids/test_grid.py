@@ -15,7 +15,7 @@ import torch
 from linsep.errors import ConfigError, DeviceError
 from linsep.grids.engines import Engine, Local, cpu_slots, gpu_slots, open_engine
 from linsep.grids.grid import Grid
-from linsep.grids.plan import Cell, expand, over, plan, time_left
+from linsep.grids.plan import expand, over, plan, time_left
 from linsep.grids.worker import Board, Report
 from linsep.storage import manifest
 from linsep.storage.folder import RunFolder
@@ -30,15 +30,6 @@ PROTOCOLS: dict[str, Any] = {
     "bfp": {"weight": 0.5},
     "over": {"method": ["ft", "er", "er+bfp"], "seed": [0, 1]},
 }
-
-
-def test_every_combination_once_in_order() -> None:
-    pairs = [(s["method"], s["seed"]) for s in expand(PROTOCOLS)]
-    assert pairs == [(m, s) for m in ("ft", "er", "er+bfp") for s in (0, 1)]
-    nested = expand({"over": {"training": {"lr": [0.1, 0.2]}, "bfp": {"weight": [1, 3]}}})
-    assert [(s["training"]["lr"], s["options"]["bfp"]["weight"]) for s in nested] == [
-        (0.1, 1), (0.1, 3), (0.2, 1), (0.2, 3),
-    ]  # fmt: skip
 
 
 def test_lists_on_the_command_line() -> None:
@@ -250,18 +241,6 @@ def test_gpus_take_turns_and_only_visible_ones_are_used() -> None:
     assert gpu_slots(None, 2, 2) == named("0", "1", "0", "1")
     assert gpu_slots("3, 5", 2, 1) == named("3", "5")
     assert gpu_slots("GPU-8f2a", 1, 2) == named("GPU-8f2a", "GPU-8f2a")
-
-
-@pytest.mark.slow
-def test_a_worker_gets_what_its_slot_says(tmp_path: Path) -> None:
-    """The number of a GPU, as a rule; here something that a worker without one tells us."""
-    engine = Local(tmp_path, [{"LINSEP_DATA": f"/nowhere/{i}"} for i in range(2)])
-    asks = {"scenario": {"name": "split-mnist"}, "compute": {"threads": 1}}
-    cells = [Cell(asks | {"seed": i}, f"run-{i}", tmp_path / f"run-{i}") for i in range(2)]
-    for _ in Grid(cells, tmp_path, engine=engine):
-        pass
-    said = [cell.reason for cell in cells]
-    assert all(any(f"/nowhere/{i}" in reason for reason in said) for i in range(2)), said
 
 
 SCRIPT = """

@@ -58,11 +58,6 @@ def test_shorthands(short: Settings, long: Settings) -> None:
     assert resolved(BLOBS | short) == resolved(BLOBS | long)
 
 
-def test_spaces_around_a_plus_are_nothing() -> None:
-    spaced, plain = (resolved(BLOBS | {"method": m}) for m in (" derpp + bfp ", "derpp+bfp"))
-    assert spaced == plain
-
-
 def test_later_layers_win_and_shorthands_merge() -> None:
     found = merged(
         {"memory": 50, "training": {"epochs": 3, "lr": 0.1}, "net": {"name": "cnn"}},
@@ -74,20 +69,6 @@ def test_later_layers_win_and_shorthands_merge() -> None:
         "training": {"epochs": 5, "lr": 0.1},
         "net": {"name": "mlp"},
     }
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("training.epochs=5", {"training": {"epochs": 5}}),
-        ("method=derpp+bfp", {"method": "derpp+bfp"}),
-        ("bfp.layers=['a', 'b']", {"bfp": {"layers": ["a", "b"]}}),
-        ("derpp.first_task=false", {"derpp": {"first_task": False}}),
-        ("scenario.data=/some/where=else", {"scenario": {"data": "/some/where=else"}}),
-    ],
-)
-def test_assignments(text: str, expected: Settings) -> None:
-    assert assignment(text) == expected
 
 
 @pytest.mark.parametrize("text", ["training.epochs", "=5", ".a=5", "a..b=1", ""])
@@ -123,19 +104,6 @@ def test_a_resolved_config_survives_its_file(name: str) -> None:
         assert key(again, "data") == key(first, "data")
 
 
-def test_an_unresolved_config_survives_its_file() -> None:
-    given: Settings = {
-        "method": "er+bfp",
-        "scenario": {"name": "blobs", "classes": 4, "order": "shuffled"},
-        "net": {"name": "resnet18", "width": 2},
-        "training": {"schedule": {"milestones": [2, 3], "warmup": 1}, "lr": 0.5},
-        "memory": {"size": 20, "replay_batches": "shared"},
-        "bfp": {"layers": ["layer1", "features"], "weight": 0.5},
-    }
-    written = config(tomllib.loads(to_toml(config(given))))
-    assert resolved(given) == resolve(written).model_dump()
-
-
 # --- who decides ---------------------------------------------------------------------------------
 
 
@@ -167,26 +135,6 @@ def test_the_users_word_comes_first_and_defaults_last(monkeypatch: pytest.Monkey
     for given, expected in (({}, 3), ({"er": {"replay_ce": 2}}, 2)):
         options = resolved(BLOBS | {"method": "er", "preset": "paper"} | given)["options"]
         assert options["er"]["replay_ce"] == expected
-
-
-def test_a_draw_is_as_large_as_a_batch_unless_said() -> None:
-    sizes: list[tuple[Settings, int]]
-    sizes = [
-        ({}, 32),
-        ({"training": {"batch_size": 7}}, 7),
-        ({"memory": {"replay_batch_size": 9}}, 9),
-    ]
-    for given, expected in sizes:
-        assert resolved(BLOBS | given)["memory"]["replay_batch_size"] == expected
-
-
-def test_resolving_leaves_nothing_open() -> None:
-    found = resolved({"scenario": "split-cifar10", "method": "derpp+bfp"})
-    assert found["scenario"]["per_task"] == 2
-    net = {"width": 64, "stem": "auto", "last_relu": True, "norm": "batch"}
-    assert found["net"]["options"] == net
-    assert found["compute"]["device"] in ("cpu", "cuda", "mps")
-    assert found["options"].keys() == {"derpp", "bfp"}
 
 
 # --- the presets, as FIDELITY.md has them --------------------------------------------------------
@@ -272,37 +220,6 @@ def test_the_key_changes_with_every_field_but_those_that_change_no_number() -> N
     assert key(base, "other data") != key(base, "data")
 
 
-def test_options_deep_down_change_the_key() -> None:
-    base = {"method": "derpp+bfp", "scenario": {"name": "blobs", "classes": 4}, "memory": 20}
-    changes: list[Settings] = [
-        {},
-        {"bfp": {"lr": 0.2}},
-        {"bfp": {"layers": ["block1"]}},
-        {"derpp": {"first_task": False}},
-        {"net": {"name": "cnn", "width": 5}},
-        {"scenario": {"name": "blobs", "classes": 4, "noise": 0.3}},
-    ]
-    keys = {prepare(config(base | change)).key for change in changes}
-    assert len(keys) == len(changes)
-
-
-def test_a_preset_spelt_out_is_the_same_run() -> None:
-    by_name = resolve(config(BLOBS | {"preset": "authors"}))
-    spelt = resolve(
-        config(
-            BLOBS
-            | {
-                "memory": {"evict": "all_largest", "replay_batches": "fresh"},
-                "training": {"bn_updates": "all"},
-                "evaluation": {"mask_unseen": False, "rule": "logits"},
-                "derpp": {"first_task": True, "target": "previous_net", "distance": "mse"},
-                "bfp": {"on": "both", "scale": "root_d"},
-            }
-        )
-    )
-    assert key(by_name, "data") == key(spelt, "data")
-
-
 def test_equal_data_elsewhere_is_the_same_run(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (40, 8, 8), dtype=np.uint8), np.arange(40) % 4
@@ -353,18 +270,11 @@ NAN = float("nan")
 BAD: list[tuple[Settings, list[str]]] = [
     ({"method": "derp"}, ["method", "'derp'", "Did you mean 'derpp'?", "er"]),
     ({"method": "derpp+bfp+bfp"}, ["method", "'bfp'", "twice"]),
-    ({"method": "derpp+"}, ["method", "''", "bfp"]),
-    ({"trainin": {"epochs": 5}}, ["'trainin'", "Did you mean 'training'?"]),
-    ({"training": {"epoch": 5}}, ["training.epoch", "Did you mean 'epochs'?", "lr"]),
     ({"training": {"schedule": {"milestone": [3]}}}, ["training.schedule.milestone", "milestones"]),
-    ({"training": 5}, ["training", "5"]),
-    ({"training": {"epochs": "many"}}, ["training.epochs", "'many'", "integer"]),
     ({"training": {"epochs": 0}}, ["training.epochs", "0", "greater than or equal to 1"]),
     ({"training": {"lr": NAN}}, ["training.lr", "nan", "finite"]),
     ({"preset": "papers"}, ["preset", "'papers'", "'paper', 'authors' or 'fast'"]),
     ({"scenario": "blob"}, ["scenario.name", "'blob'", "Did you mean 'blobs'?", "fashion-mini"]),
-    ({"scenario": 5}, ["scenario", "5"]),
-    ({"scenario": {"name": "blobs", "image_sizes": 8}}, ["scenario.image_sizes", "'image_size'?"]),
     ({"scenario": {"name": "blobs", "per_task": 3}}, ["scenario.per_task", "10 classes", "of 3"]),
     (
         {"scenario": {"name": "blobs", "first_task": 5}},
@@ -373,17 +283,12 @@ BAD: list[tuple[Settings, list[str]]] = [
     ({"scenario": {"name": "blobs", "data": "x"}}, ["scenario.data", "'blobs'", "leave it out"]),
     ({"scenario": {"name": "arrays", "per_task": 2}}, ["scenario.data", "missing", "'arrays'"]),
     ({"scenario": {"name": "blobs", "validation": 0.999}}, ["scenario.validation", "without"]),
-    ({"net": "resnet"}, ["net.name", "'resnet'", "Did you mean 'resnet18'?", "mlp"]),
     ({"net": {"name": "cnn", "widht": 3}}, ["net.widht", "Did you mean 'width'?"]),
     ({"memory": 9}, ["memory.size", "9", "10 classes", "at least 10"]),
     ({"memory": 0}, ["memory.size", "0", "at least 1"]),
-    ({"memory": "many"}, ["memory", "'many'"]),
-    ({"memory": {"size": 50, "policy": "blanced"}}, ["memory.policy", "Did you mean 'balanced'?"]),
     ({"method": "ft", "memory": 50}, ["memory", "'ft'", "no memory", "leave it out"]),
     ({"method": "er", "bfp": {"weight": 2}}, ["bfp", "no part of", "'er'"]),
     ({"method": "ft+bfp", "bfp": {"on": "replay"}}, ["bfp", "replay", "no memory"]),
-    ({"bfp": {"wieght": 2}}, ["bfp.wieght", "Did you mean 'weight'?"]),
-    ({"bfp": {"weight": NAN}}, ["bfp.weight", "nan", "finite"]),
     ({"bfp": 5}, ["bfp", "5", "table"]),
     ({"compute": {"device": "gpu"}}, ["compute.device", "'gpu'", "'cuda'"]),
     # Weight alignment only changes predictions, and the preset predicts by bare logits.
@@ -393,9 +298,7 @@ BAD: list[tuple[Settings, list[str]]] = [
     ({"training": {"schedule": {"milestones": [True]}}}, ["milestones", "True"]),
     ({"evaluation": {"mask_unseen": 1}}, ["evaluation.mask_unseen", "boolean", "1"]),
     # More than any machine has, or than a float32 holds.
-    ({"training": {"lr": 1e39}}, ["training.lr", "1e+39", "less than or equal"]),
     ({"memory": 10**12}, ["memory.size", "1000000000000", "less than or equal"]),
-    ({"seed": 2**63}, ["seed", "less than"]),
     ({"scenario": {"name": "blobs", "data": "\udcff"}}, ["scenario.data", "surrogates"]),
     ({"scenario": {"name": "blobs", "options": "x", "train": 4}}, ["scenario.options", "dict"]),
 ]
@@ -493,21 +396,6 @@ def test_lenient_drops_what_does_not_concern_the_method() -> None:
         assert loose == resolved(BLOBS | given | {"method": method})
         with pytest.raises(ConfigError):
             resolved(shared | {"method": method})
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"method": "er", "er": {"replay": 1}},
-        {"method": "er", "training": {"epoch": 1}},
-        {"method": "er", "memory": {"policy": "blanced"}},
-        {"method": "er", "memory": 0},
-        {"method": "erx"},
-    ],
-)
-def test_lenient_still_refuses_mistakes(given: Settings) -> None:
-    with pytest.raises(ConfigError):
-        resolved(BLOBS | given, lenient=True)
 
 
 PROTOCOLS = [

@@ -167,13 +167,3 @@ def test_what_is_typed_replaces_a_configs_value_list_or_range(tmp_path: Path) ->
 )  # fmt: skip
 def test_a_misspelt_setting_is_answered_with_a_setting(typed: str, meant: str) -> None:
     assert f"Did you mean '{meant}'?" in unknown_setting(typed)
-
-
-def test_errors_name_every_field_of_a_section_and_its_options(tmp_path: Path) -> None:
-    said = command("run", "--scenario", "folder", "--set", "scenario.image_sise=3", cwd=tmp_path)
-    assert "Did you mean 'image_size'?" in said.stderr
-    for name in ("per_task", "per_class", "order", "data", "test_share"):
-        assert name in said.stderr
-    said = command("run", "--net", "cnn", "--set", "net.depth=3", cwd=tmp_path)
-    for name in ("name", "width", "last_relu"):
-        assert name in said.stderr.partition("Allowed: ")[2]

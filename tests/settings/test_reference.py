@@ -2,21 +2,19 @@
 
 import json
 import re
-from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from linsep.data.registry import SOURCES
 from linsep.errors import ConfigError
 from linsep.methods import ADDONS, METHODS
 from linsep.resolve import resolve
 from linsep.settings.catalogue import PRESETS
-from linsep.settings.config import Config, all_settings, from_settings
+from linsep.settings.config import all_settings, from_settings
 from linsep.settings.layers import flat, full_name, nested
-from linsep.settings.signature import fields_of, options
 from tests.helpers.command import command
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
@@ -55,16 +53,6 @@ def test_every_field_of_a_resolved_run_is_listed(rows: dict[str, dict[str, str]]
         for name in map(full_name, flat(config.model_dump())):
             inside = any(row.startswith(f"{name}.") for row in rows)  # a section left out
             assert name in rows or inside, name
-
-
-def test_the_listed_defaults_are_the_configs() -> None:
-    for setting in all_settings():
-        section, _, name = setting.name.rpartition(".")
-        found = attrgetter(section)(Config()) if section else Config()
-        if found is None:
-            continue  # a section that may be left out
-        value = getattr(found, name)
-        assert setting.default == (list(value) if isinstance(value, tuple) else value)
 
 
 @pytest.mark.parametrize("setting", all_settings(), ids=lambda setting: setting.name)
@@ -128,36 +116,6 @@ def _bare(text: str) -> object:
         return json.loads(text)
     except json.JSONDecodeError:
         return text
-
-
-def test_options_are_read_off_a_signature() -> None:
-    def recipe(
-        *, share: Some = 0.5, kind: Literal["a", "b"] = "a", count: int | None = None
-    ) -> None:
-        pass
-
-    found = options(recipe, "mine")
-    assert [tuple(one) for one in found] == [
-        ("mine.share", "number in [0, 1)", 0.5, "A share.", ()),
-        ("mine.kind", "a or b", "a", "", ("a", "b")),
-        ("mine.count", "integer", None, "", ()),
-    ]
-
-
-class Inner(BaseModel):
-    count: Annotated[int, Field(ge=1)] | None = None
-
-
-class Outer(BaseModel):
-    inner: Inner = Inner()
-    perhaps: Inner | None = None
-    many: dict[str, Inner] = {}
-
-
-def test_sections_within_sections_are_entered_even_if_they_may_be_left_out() -> None:
-    found = [(one.name, one.type) for one in fields_of(Outer)]
-    kind = "integer in [1, inf)"
-    assert found == [("inner.count", kind), ("perhaps.count", kind), ("many", "table")]
 
 
 def test_a_part_of_the_list_can_be_asked_for(tmp_path: Path) -> None:

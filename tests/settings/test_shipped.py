@@ -3,7 +3,6 @@
 import csv
 import re
 from collections.abc import Iterator
-from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,6 @@ from linsep.settings.layers import flat, read_config, shipped
 from tests.helpers.command import command
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_the_package_holds_them() -> None:
-    packed = {file.name for file in (files("linsep") / "configs").iterdir()}
-    assert packed == {f"{name}.toml" for name in shipped()}
-    assert {"example", "fashion-mini", "table1-cifar10"} <= set(shipped())
 
 
 @pytest.mark.parametrize("name", shipped())
