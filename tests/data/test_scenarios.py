@@ -1,5 +1,6 @@
 """Which images come when: splits, subsets, streams, fingerprints, and what is refused."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -289,6 +290,27 @@ def test_data_that_no_run_should_be_made_of(data: Dataset, words: list[str]) -> 
         line = str(caught.value)
         assert "\n" not in line
         assert all(word in line for word in words), line
+
+
+# --- measured pixels -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("copied", [1, 200, 2**24])
+def test_pixel_statistics_are_exact_however_they_are_chunked(
+    copied: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole numbers are summed, and rounded once; no more than a chunk is copied at a time."""
+    monkeypatch.setattr("linsep.data.images.COPIED", copied)
+    g = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (40, 2, 5, 6), generator=g, dtype=torch.uint8)
+    view = join([Images.of(x[:30], torch.zeros(30)), Images.of(x[30:], torch.zeros(10))])
+    found = pixel_statistics(view)
+    for c in range(2):
+        values = x[:, c].flatten().tolist()
+        mean, squares = (sum(v**k for v in values) / len(values) for k in (1, 2))
+        assert found.mean[c] == mean / 255
+        assert found.std[c] == math.sqrt(squares - mean**2) / 255
+    assert max(part.numel() for part in view.copies()) <= max(copied, x[0].numel())
 
 
 # --- the embedded data ---------------------------------------------------------------------------

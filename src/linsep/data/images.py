@@ -6,6 +6,7 @@ is never loaded as a whole.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from ..errors import DataError
 
 SHOWN = 5  # classes that a repr names
 LISTED = 30  # classes that a notebook lists
-CHUNK = 2048  # images measured at a time
+COPIED = 2**24  # bytes of images that are copied at a time to be measured
 DIGEST = 16  # bytes per image
 TestShare = Annotated[float, Field(gt=0, lt=1)]
 Seed = Annotated[int, Field(ge=0)]
@@ -83,6 +84,11 @@ class Images:
         if len(parts) > 1 and len(parts[-1]) < fewest:
             parts[-2:] = [torch.cat(parts[-2:])]
         return map(self.take, parts)
+
+    def copies(self) -> Iterator[Tensor]:
+        """Yield the pixels of all images, (n, c, h, w), in copies of bounded size."""
+        for part in self.chunks(max(1, COPIED // math.prod(self.shape))):
+            yield part.pixels()
 
     def pixels(self) -> Tensor:
         """Return a copy of the images, (n, c, h, w)."""
@@ -216,23 +222,24 @@ class PixelStatistics(NamedTuple):
 
 
 def pixel_statistics(images: Images) -> PixelStatistics:
-    """Measure mean and standard deviation over every pixel of every image."""
-    c = images.shape[0]
-    total, squares = torch.zeros(c, dtype=torch.float64), torch.zeros(c, dtype=torch.float64)
-    for part in images.chunks(CHUNK):
-        flat = part.pixels().transpose(0, 1).reshape(c, -1).double()
-        total += flat.sum(1)
-        squares += flat.square().sum(1)
-    count = len(images) * images.shape[1] * images.shape[2]
-    mean = total / count
-    std = (squares / count - mean.square()).clamp(min=0).sqrt()
+    """Measure mean and standard deviation over every pixel of every image.
+
+    They come from how often each of the 256 values occurs, so that sums are of whole numbers.
+    """
+    found = torch.zeros(images.shape[0], 256, dtype=torch.int64)  # by channel and value
+    for x in images.copies():
+        for channel, values in enumerate(x.unbind(1)):
+            found[channel] += values.flatten().bincount(minlength=256)
+    count, value = found.sum(1), torch.arange(256)
+    mean = (found @ value) / count.double()
+    std = ((found @ value.square()) / count.double() - mean.square()).clamp(min=0).sqrt()
     return PixelStatistics(tuple((mean / 255).tolist()), tuple((std / 255).tolist()))
 
 
 def duplicates(data: Dataset) -> int:
     """Count the test images that are also training images, pixel for pixel."""
     train, test = (
-        [digest for part in images.chunks(CHUNK) for digest in digests(part.pixels())]
+        [digest for x in images.copies() for digest in digests(x)]
         for images in (data.train, data.test)
     )
     known = set(train)
