@@ -292,6 +292,15 @@ def code_of(values: Iterable[object]) -> str:
     return digest.hexdigest()
 
 
+def code_of_module(module: Any) -> str:
+    """A digest of a torch module: the user's own code, and what it holds beside weights."""
+    parts = list[object]()
+    for part in module.modules():
+        held = {k: v for k, v in vars(part).items() if not k.startswith("_") and k != "training"}
+        parts.append((type(part), *(item for pair in sorted(held.items()) for item in pair)))
+    return code_of(parts)
+
+
 def _inside(one: FunctionType | type) -> list[object]:
     """What a function or a class of the user's is made of."""
     if isinstance(one, FunctionType):

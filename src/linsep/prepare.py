@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from . import custom
 from .errors import ConfigError, DataError
 from .resolve import resolve
 from .settings import sections
@@ -30,8 +29,10 @@ if TYPE_CHECKING:
     from .learning.learner import Learner
     from .learning.method import Method
     from .learning.run import Run
+    from .nets.frozen import Centring
     from .nets.net import Backbone
 
+Progress = Callable[[int, int], None]
 Custom = Any  # a recipe, a Method, or a list of recipes and names; None: the config's
 RESULTS_VERSION = 1  # raise it when the same config gives other numbers than before
 
@@ -44,6 +45,7 @@ class Prepared:
     data: Opened
     key: str
     module: nn.Module | None = None  # a backbone that was handed in
+    centring: Centring | None = None  # of the features of a frozen backbone
 
     @property
     def name(self) -> str:
@@ -60,11 +62,41 @@ class Prepared:
         c = self.config
         return parts(c.method, c.custom, c.objects).assemble(c.options)
 
-    def build(self) -> Run:
+    @property
+    def layers(self) -> set[str]:
+        """The layers of the backbone that the method reads."""
+        return {name for part in self.config.options.values() for name in part.get("layers", ())}
+
+    @property
+    def frozen(self) -> bool:
+        """Whether images pass the backbone once: it does not learn, and they are not varied."""
+        fixed = self.config.net.train == ("head",) and self.layers <= {"features"}
+        return fixed and self.data.augment.still
+
+    def build(self, progress: Progress | None = None) -> Run:
+        """The run from its start. `progress` receives how many images have passed a frozen backbone
+        and how many will.
+        """
         from .learning.run import Run
 
-        learner = self.learner()
-        return Run(learner.method.curriculum(self.data.scenario), learner)
+        prepared = self._on_features(progress) if self.frozen else self
+        learner = prepared.learner()
+        return Run(learner.method.curriculum(prepared.data.scenario), learner)
+
+    def _on_features(self, progress: Progress | None) -> Prepared:
+        """The same with the features of a frozen backbone in the place of images."""
+        from .learning.features import on_features
+        from .nets.frozen import Centring
+
+        scenario = on_features(self.data.scenario, self.alone().learner(), progress)
+        first = scenario.tasks[0].train.pixels()
+        centring = Centring.of(first) if self.method.stages else None
+        return replace(self, data=self.data._replace(scenario=scenario), centring=centring)
+
+    def alone(self) -> Prepared:
+        """The same net without what the method would keep beside it."""
+        plain = {"method": "ft", "options": {}, "memory": sections.Memory(size=0)}
+        return replace(self, config=self.config.model_copy(update=plain))
 
     def learner(self, *, growing: bool = False) -> Learner:
         """A new learner for this config and data.
@@ -97,21 +129,21 @@ class Prepared:
     def _backbone(self) -> Backbone:
         from .nets import backbones, weights
         from .nets.backbones import Wrapped
+        from .nets.frozen import FrozenBackbone
 
         c, net = self.config, self.config.net
-        shape = (self.data.scenario.shape[0], *self.data.augment.size)
-        layers = {t for part in c.options.values() for t in part.get("layers", ())}
+        shape = self.data.augment.reads
         # With a file of weights, nothing is fetched: "pretrained" is about the images then.
         fetched = {"pretrained": False} if net.weights and "pretrained" in net.options else {}
         body: Backbone
         if self.module is not None:
-            body = Wrapped(copy.deepcopy(self.module), shape, layers)
+            body = Wrapped(copy.deepcopy(self.module), shape, self.layers)
         else:
             found = backbones.find(net.name, c.custom, c.objects)
-            body = found.build(shape, net.options | fetched, layers)
+            body = found.build(shape, net.options | fetched, self.layers)
         if net.weights is not None:
             weights.fit(body, weights.read(net.weights, net.weights_digest), net.weights)
-        return body
+        return FrozenBackbone(body, self.centring) if self.frozen else body
 
     def pinned(self) -> dict[str, Any]:
         """Return the settings that lead to the same files elsewhere, and notice if they changed."""
@@ -147,7 +179,7 @@ def prepare(
     lenient: bool = False,
     here: bool = True,
     opened: dict[str, Opened] | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Prepared:
     """Resolve a config and open its data; data, a method or a backbone may be handed in.
 
@@ -215,19 +247,14 @@ def build(
 
 def key(config: Config, fingerprint: str, module: nn.Module | None = None) -> str:
     """Return a digest of what changes numbers: resolved values, the data, a results version."""
+    from .custom import code_of_module
+
     chosen = flat(config.model_dump(mode="json"))
     content = {name: value for name, value in chosen.items() if decides(name)}
     content |= {"data": fingerprint, "results": RESULTS_VERSION}
     digest = blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=5)
     if module is not None:
-        parts = [(type(part), *_attributes(part)) for part in module.modules()]
-        digest.update(f"{module!r} {custom.code_of(parts)}".encode())
+        digest.update(f"{module!r} {code_of_module(module)}".encode())
         for name, value in module.state_dict().items():
             digest.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _attributes(module: nn.Module) -> list[object]:
-    """What a module holds beside weights and other modules, by name."""
-    held = {k: v for k, v in vars(module).items() if not k.startswith("_") and k != "training"}
-    return [item for pair in sorted(held.items()) for item in pair]

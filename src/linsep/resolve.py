@@ -58,7 +58,7 @@ def resolve(
     if body.custom and body.name in named.custom:
         raise ConfigError(f"net.name: {body.name!r} is a part of the method too; rename one")
     net_options = body.options(body.fitting(method.net_options) | net.options)
-    augment = _augment(scenario.augment, body.reads(net_options))
+    augment = _augment(scenario.augment, body.reads(net_options), frozen=net.train == ("head",))
     subset = resolved.seed if scenario.subset_seed == "seed" else scenario.subset_seed
     treated = {"options": options, "per_task": per_task, "augment": augment, "subset_seed": subset}
     settled = {
@@ -97,13 +97,19 @@ def _net(wanted: sections.Net, name: str, options: dict[str, Any]) -> sections.N
 
 
 def _augment(
-    wanted: sections.Augmentation | None, net: Reads | None
+    wanted: sections.Augmentation | None, net: Reads | None, *, frozen: bool
 ) -> sections.Augmentation | None:
-    """Give a pretrained net images like those it was trained on, unless the user wants others."""
-    if net is None:
+    """Give a pretrained net images like those it was trained on, unless the user wants others.
+
+    Those for a frozen backbone are not varied, so that they need to pass it only once.
+    """
+    usual = {"crop": 0, "flip": False} if frozen else {}
+    if net is not None:
+        usual |= net._asdict()
+    if not usual:
         return wanted
     given = wanted.model_dump(exclude_none=True) if wanted else {}
-    return sections.Augmentation.model_validate({**net._asdict(), **given})
+    return sections.Augmentation.model_validate(usual | given)
 
 
 def _suggested(method: Method, scenario: Mapping[str, Any]) -> dict[str, Any]:

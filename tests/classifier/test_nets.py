@@ -7,8 +7,7 @@ from sklearn.base import clone
 from torch import nn
 
 from linsep import IncrementalClassifier
-from linsep.classifier.course import centred
-from linsep.data.augment import as_bytes
+from linsep.nets.frozen import Centring, FrozenBackbone
 
 from .test_estimator import images, small
 
@@ -19,8 +18,10 @@ def own() -> nn.Module:
 
 
 def state(clf: IncrementalClassifier) -> dict[str, torch.Tensor]:
-    assert clf.course_.front is not None
-    return {k: v.clone() for k, v in clf.course_.front.model.net.state_dict().items()}
+    assert clf.course_.learner is not None
+    backbone = clf.course_.learner.net.backbone
+    assert isinstance(backbone, FrozenBackbone)
+    return {k: v.clone() for k, v in backbone.state_dict().items()}
 
 
 def test_a_module_of_your_own_learns_and_stays_as_it_was() -> None:
@@ -51,7 +52,9 @@ def test_a_frozen_backbone_never_changes(method: str) -> None:
 def test_many_features_are_no_longer_than_64(count: int, squared: float) -> None:
     """A head's steps grow with the squared length; at 1280 the usual rate would diverge."""
     z = np.random.default_rng(0).normal(3.0, 5.0, (400, count)).astype(np.float32)
-    rows = centred(as_bytes(z)).eval(as_bytes(z)).view(400, count)
+    found = Centring.of(torch.from_numpy(z))
+    rows = (torch.from_numpy(z) - found.mean) / found.scale
+    assert rows.mean(0).abs().max() < 1e-4
     assert rows.square().sum(1).mean().item() == pytest.approx(squared, rel=1e-4)
 
 
@@ -59,12 +62,11 @@ def test_frozen_predictions_are_those_of_the_head_on_the_features() -> None:
     """By hand: features of the frozen net, standardised, times the head's weights."""
     clf = small("er", train="head").fit(images(20), ["a", "b"] * 10)
     course = clf.course_
-    assert course.front is not None
     assert course.learner is not None
     x = torch.from_numpy(images(5, 3)).permute(0, 3, 1, 2)
-    backbone, head = course.front.model.net.backbone.eval(), course.learner.net.head
+    backbone, head = course.learner.net.backbone.eval(), course.learner.net.head
+    assert isinstance(backbone, FrozenBackbone)
     with torch.no_grad():
-        z = backbone(course.front.model.augment.eval(x))["features"]
-        mean, std = (torch.tensor(v) for v in (course.augment.mean, course.augment.std))
-        p = (head((z - mean) / std) / clf.temperature_).softmax(1)
+        z = backbone.module(course.augment.eval(x))["features"]
+        p = (head((z - backbone.mean) / backbone.scale) / clf.temperature_).softmax(1)
     assert np.allclose(clf.predict_proba(images(5, 3)), p.numpy(), atol=1e-5)

@@ -37,7 +37,7 @@ options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = options.inter_op_num_threads = 1
 p = onnxruntime.InferenceSession("model.onnx", options).run(None, {"images": x})[0]
 assert np.abs(p - clf.predict_proba(x)).max() < 1e-4
-kept = clf.course_.front.model.net.backbone.module.state_dict()
+kept = clf.course_.learner.net.backbone.module.module.state_dict()
 assert all(torch.equal(value, kept[name]) for name, value in start.state_dict().items())
 """
 )

@@ -81,9 +81,10 @@ def test_weights_of_a_file_are_needed_once(tmp_path: Path) -> None:
     settings = {"net": {"width": 8, "weights": str(tmp_path / "start.pt")}}
     clf = IncrementalClassifier("er", "cnn", train="head", settings=settings, **SMALL)
     clf.fit(X[:20], Y[:20])
-    assert clf.course_.front is not None
+    assert clf.course_.learner is not None
+    kept = clf.course_.learner.net.backbone.state_dict()
     for name, value in start.course_.learner.net.backbone.state_dict().items():
-        assert torch.equal(value, clf.course_.front.model.net.backbone.state_dict()[name]), name
+        assert torch.equal(value, kept[f"module.{name}"]), name
     clf.save(tmp_path / "model")
     (tmp_path / "start.pt").unlink()
     again = IncrementalClassifier.load(tmp_path / "model").partial_fit(X[20:], Y[20:])
@@ -123,14 +124,14 @@ def test_a_module_that_is_missing_or_another_is_one_line(net: Any, reason: str, 
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        ({"front": None}, "is missing"),
-        ({"front": {"shape": [3, 12, 12], "augment": None}}, "front.augment"),
-        ({"shape": [1, 1, 4]}, "shape: should be that of a row of 32 numbers"),
-        ({"front.shape": [2, 12, 12]}, "front.shape: should be that of an image"),
-        ({"front.augment.cut": [12, 12], "front.augment.size": [4000, 4000]}, "at most 1024"),
+        ({"config.net.train": None}, "net.backbone.blocks.block1.0.weight is missing"),
+        ({"shape": [32]}, "shape: should be that of an image"),
+        ({"shape": [2, 12, 12]}, "shape: should be that of an image"),
+        ({"augment.cut": [12, 12], "augment.size": [4000, 4000]}, "at most 1024"),
+        ({"augment.columns": True}, "shape: should be that of a row of 3 numbers"),
     ],
 )
-def test_a_hostile_front_is_refused(
+def test_a_hostile_manifest_of_a_frozen_net_is_refused(
     damage: dict[str, Any], reason: str, frozen: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(frozen, tmp_path, dirs_exist_ok=True)

@@ -165,7 +165,7 @@ class Features:
     @cached_property
     def learner(self) -> Learner:
         """The learner, newly built; `at` loads its knowledge."""
-        return self.prepared.build().learner
+        return self.prepared.learner()
 
     def at(self, snapshot: Snapshot) -> Learner:
         """The learner as it was then."""

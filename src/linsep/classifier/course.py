@@ -4,9 +4,8 @@ Nobody needs to know how many tasks will follow. If the classes are announced, t
 for each of them from the start, and learning a scenario's tasks one by one gives the numbers of
 `linsep run`. If not, the head grows with every task.
 
-A backbone that never learns turns images into features once, and a head learns on these. The
-features stand in for the images from then on, as rows of a table (`Columns`): they can be neither
-cropped nor flipped, so nothing is augmented.
+A backbone that never learns turns images into features once. These are learned, tested and kept in
+the images' place; they can be neither cropped nor flipped, so nothing is augmented.
 """
 
 from __future__ import annotations
@@ -21,45 +20,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ..data.augment import Augment, Columns, as_bytes
-from ..data.images import Images
+from ..data.augment import Augment, Columns
+from ..data.images import Images, Shape, dtype_of
 from ..data.objects import Form, InputError
 from ..data.scenarios import Opened
 from ..data.tasks import Group, Scenario, Task
 from ..errors import ConfigError, StateError
+from ..learning.features import features, kept_features
 from ..learning.learner import Learner, grow
 from ..learning.metrics import accuracy
-from ..learning.model import Model, Predictor
 from ..learning.run import Run
-from ..nets.net import Net, Shape
-from ..prepare import Prepared
+from ..nets.frozen import Centring
+from ..prepare import Prepared, Progress
 from ..randomness import Cursor
 from ..resolve import without_weights
-from ..settings import sections
 from ..settings.config import Config
 from ..storage.manifest import Params
 from .account import held_out, report
-
-WIDE = 64  # features whose length the usual learning rate suits
-
-
-@dataclass
-class Frozen:
-    """A backbone that does not learn, and the shape of the images that it reads."""
-
-    model: Model
-    shape: Shape
-
-    @classmethod
-    def of(cls, learner: Learner) -> Frozen:
-        spec = learner.spec
-        net = Net(learner.net.backbone, nn.Identity()).requires_grad_(False)
-        how = learner.augment, learner.evaluation, learner.compute, spec
-        return cls(Model(net, Predictor(spec), *how), spec.raw)
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """Images (n, c, h, w) as rows of features, (n, 1, 1, 4d) bytes."""
-        return as_bytes(self.model.embed(unlabelled(rows)).cpu().numpy())
 
 
 @dataclass
@@ -68,7 +45,7 @@ class Course:
 
     config: Config  # resolved
     augment: Augment
-    shape: Shape  # of a stored image
+    shape: Shape  # of an image or of a row of a table, as it is read
     params: Params = field(default_factory=Params)
     labels: list[Any] = field(default_factory=list)  # of the head's columns
     announced: bool = False  # whether all labels were known beforehand
@@ -79,7 +56,7 @@ class Course:
     lacking: bool = False  # saved without its memory: it may predict but not learn
     module: nn.Module | None = None  # the backbone, if it was handed in
     handed_in: str | None = None  # the class of a module that was
-    front: Frozen | None = None  # a backbone that does not learn; the images are its features
+    centring: Centring | None = None  # of a frozen backbone's features, as the first lesson has it
     feature_names: list[str] | None = None  # of a table
 
     @property
@@ -95,18 +72,33 @@ class Course:
     @property
     def form(self) -> Form:
         """What the classifier is given."""
-        if self.front is None and isinstance(self.augment, Columns):
+        if isinstance(self.augment, Columns):
             return Form(table=True)
-        channels, height, width = self.reads
+        channels, height, width = self.shape
         return Form(channels, height if height == width else None, False)
 
     @property
-    def reads(self) -> Shape:
-        return self.shape if self.front is None else self.front.shape
+    def frozen(self) -> bool:
+        """Whether the backbone does not learn, and rows are the features that it makes of images"""
+        return self.prepared(2).frozen
 
-    def as_learned(self, rows: Tensor) -> Tensor:
-        """Rows as they are learned: images, or their features if the backbone is frozen."""
-        return rows if self.front is None else self.front(rows)
+    def as_learned(self, rows: Tensor, progress: Progress | None = None) -> Tensor:
+        """Rows as they are learned: images, or their features if the backbone is frozen.
+
+        With a `progress`, which counts them, features are kept on disk and found there.
+        """
+        if not self.frozen:
+            return rows
+        model, images = self.learner or self.learner_for(2), unlabelled(rows)
+        if progress is None:
+            return features(model, images)
+        return kept_features(model, images, progress).pixels()
+
+    def begun(self, rows: Tensor) -> Course:
+        """This course as it is when its first lesson has these rows."""
+        if not (self.frozen and self.prepared(2).method.stages):
+            return self
+        return replace(self, centring=Centring.of(rows))
 
     def next_run(self, rows: Tensor, labels: NDArray[Any]) -> tuple[Run, list[Any]]:
         """The run of one more task, not trained yet, and the label of each column of its head.
@@ -160,6 +152,8 @@ class Course:
             groups = tuple(Group(group.classes, self.nothing()) for group in groups)
         now = replace(self, labels=labels, groups=groups, history=history, key=key)
         now.learner = run.learner
+        if now.frozen:  # what the backbone started from is behind it
+            now.config = self.config.model_copy(update={"net": without_weights(self.config.net)})
         return now
 
     def learner_for(self, columns: int) -> Learner:
@@ -176,13 +170,16 @@ class Course:
 
     def prepared(self, columns: int) -> Prepared:
         """A run of two empty tasks, used to build a learner with all that a method may need."""
-        nothing = self.nothing()
+        nothing = _empty(self.shape)
         tasks = Task(0, (0,), (), nothing), Task(1, (1,), (0,), nothing)
         scenario = self._scenario(tasks, (Group((0,), nothing),), columns)
-        return Prepared(self.config, Opened(scenario, self.augment, ""), "", self.module)
+        return Prepared(
+            self.config, Opened(scenario, self.augment, ""), "", self.module, self.centring
+        )
 
     def nothing(self) -> Images:
-        return Images.of(torch.zeros(0, *self.shape, dtype=torch.uint8), torch.zeros(0))
+        """No rows of those that are learned."""
+        return _empty(self.shape if self.learner is None else self.learner.spec.raw)
 
     def _scenario(
         self, tasks: tuple[Task, ...], groups: tuple[Group, ...], columns: int
@@ -216,39 +213,10 @@ def _revived(fields: Mapping[str, Any], columns: int, known: Mapping[str, Any] |
     return course
 
 
+def _empty(shape: Shape) -> Images:
+    return Images.of(torch.zeros(0, *shape, dtype=dtype_of(shape)), torch.zeros(0))
+
+
 def unlabelled(rows: Tensor) -> Images:
     """Rows whose labels nobody reads."""
     return Images.of(rows, torch.zeros(len(rows), dtype=torch.int64))
-
-
-# --- a backbone that does not learn --------------------------------------------------------------
-
-
-def backbone_only(
-    config: Config, augment: Augment, shape: Shape, module: nn.Module | None
-) -> Course:
-    """A course for the sake of its backbone: nothing that a method would keep is beside it."""
-    plain = {"method": "ft", "options": {}, "memory": sections.Memory(size=0)}
-    return Course(config.model_copy(update=plain), augment, shape, module=module)
-
-
-def head_only(config: Config, augment: Augment, front: Frozen, **more: Any) -> Course:
-    """A course whose images are features already; what the backbone started from is behind it."""
-    settled = config.model_copy(update={"net": without_weights(config.net)})
-    shape = (1, 1, 4 * len(augment.mean))
-    return Course(settled, augment, shape, module=nn.Flatten(), front=front, **more)
-
-
-def centred(features: Tensor) -> Columns:
-    """Features by their own means and one deviation for all of them.
-
-    A feature that hardly varies among the first classes may vary much among later ones: divided by
-    a deviation of its own it would outweigh all the others. The steps of a head grow with the
-    squared length of a row, so more features than `WIDE` are scaled to the length of so many;
-    otherwise the usual learning rate diverges on the 1280 features of a pretrained net.
-    """
-    rows = features.view(torch.float32).view(len(features), -1).numpy()
-    each = Columns.of(rows)
-    common = float(np.sqrt(np.mean(np.square(rows.std(axis=0, dtype=np.float64))))) or 1.0
-    scale = common * max(1.0, rows.shape[1] / WIDE) ** 0.5
-    return Columns(each.size, each.mean, (scale,) * rows.shape[1], flip=False)

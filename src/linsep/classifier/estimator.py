@@ -15,7 +15,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from ..data.augment import Augment, Columns
 from ..data.objects import Form, Given, InputError, is_table, read
 from ..data.registry import source
 from ..data.scenarios import adjusted, measured
@@ -26,7 +25,7 @@ from ..settings.layers import merged
 from ..settings.signature import validate
 from ..storage.manifest import Params
 from . import saved
-from .course import Course, Frozen, backbone_only, centred, head_only, unlabelled
+from .course import Course, unlabelled
 from .predictive import Predictive
 
 # Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
@@ -113,12 +112,15 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
             labels = labels_of(given, y)
             if hasattr(self, "course_"):
                 self._check_unchanged(classes)
-                course, rows = self.course_, self.course_.as_learned(given.rows)
+                course = self.course_
             else:
                 module = self.net if isinstance(self.net, nn.Module) else None
-                course, rows = begin(self._params(), given, classes, module)
+                course = begin(self._params(), given, classes, module)
                 names = getattr(self, "feature_names_in_", None)
                 course.feature_names = None if names is None else [str(name) for name in names]
+            rows = course.as_learned(given.rows)
+            if not hasattr(self, "course_"):
+                course = course.begun(rows)
             run, columns = course.next_run(rows, labels)
             for _ in run:
                 pass
@@ -239,43 +241,35 @@ def labels_of(given: Given, y: Any) -> NDArray[Any]:
 
 def begin(
     params: Params, given: Given, classes: Sequence[Any] | None, module: nn.Module | None = None
-) -> tuple[Course, Tensor]:
-    """A course for rows like these, and the rows as it reads them."""
+) -> Course:
+    """A course for rows like these."""
     named: list[Any] = np.asarray([] if classes is None else classes).tolist()
     if classes is not None and (np.ndim(classes) != 1 or len(set(named)) < len(named)):
         raise ConfigError("classes: should be a list of labels, each once")
-    table, (c, h, w) = given.table is not None, given.rows.shape[1:]
-    shape = c, h, w
+    shape = tuple(given.rows.shape[1:])
     seed = params.random_state
     seed = check_random_state(None).randint(2**31 - 1) if seed is None else seed
-    config = resolved(params, table, seed)
-    augment: Augment
-    if given.table is not None:
-        augment = Columns.of(given.table)
-    else:
-        usual = source(params.like).augment if params.like else None
-        usual = usual or measured(unlabelled(given.rows))
-        augment = adjusted(usual, config.scenario.augment, c)
+    config = resolved(params, len(shape) == 1, seed)
+    usual = source(params.like).augment if params.like else None
+    usual = usual or measured(unlabelled(given.rows))
+    augment = adjusted(usual, config.scenario.augment, shape[0])
     handed_in = None if module is None else type(module).__name__
-    more: dict[str, Any] = {
-        "params": params, "labels": named, "announced": classes is not None, "handed_in": handed_in,
-    }  # fmt: skip
-    if params.train is None:
-        return Course(config, augment, shape, module=module, **more), given.rows
-    front = Frozen.of(backbone_only(config, augment, shape, module).learner_for(2))
-    rows = front(given.rows)
-    return head_only(config, centred(rows), front, **more), rows
+    return Course(
+        config, augment, shape, params=params, labels=named, announced=classes is not None,
+        module=module, handed_in=handed_in,
+    )  # fmt: skip
 
 
 def resolved(params: Params, table: bool = False, seed: int = 0) -> Config:
     """Every value that decides how a classifier with these parameters learns."""
     if params.train and table:
         raise ConfigError("train: 'head' is for images; a table of numbers has no features to keep")
+    train = {} if params.train is None else {"train": (params.train,)}
     chosen = {} if params.lr is None else {"lr": params.lr}
     settings = merged(
         {"scenario": {"name": params.like or "arrays"}},
         _method(params),
-        {"net": params.net or ("mlp" if table else "resnet18")},
+        {"net": {"name": params.net or ("mlp" if table else "resnet18")} | train},
         {"training": {"epochs": params.epochs, "batch_size": params.batch_size} | chosen},
         {"memory": {"size": params.memory}, "compute": {"device": params.device}, "seed": seed},
         params.settings or {},

@@ -72,7 +72,7 @@ def export(
         "lessons": str(len(course.history)),
         "learned": course.history[-1]["when"],
         "novelty": "energy" if known is None else "distance",
-        "reads": json.dumps([*course.reads]),
+        "reads": json.dumps([*course.shape]),
         **(more or {}),
     }
     write = _onnx if path.suffix == ".onnx" else _pt2
@@ -131,12 +131,8 @@ class Predicting(nn.Module):
         learner = course.learner
         assert learner is not None
         self.temperature = course.history[-1]["temperature"]
-        self.side, self.size, self.channels = course.form.side, course.reads[1:], course.reads[0]
+        self.side, self.size, self.channels = course.form.side, course.shape[1:], course.shape[0]
         self.table = len(course.augment.mean) if course.form.table else 0
-        self.front: nn.ModuleList = nn.ModuleList()
-        if course.front is not None:
-            shared = course.front.model
-            self.front += [Normalised(shared.augment), _plain(shared.net)]
         self.normalised: nn.Module = (
             Standardised(course.augment)
             if isinstance(course.augment, Columns)
@@ -155,8 +151,6 @@ class Predicting(nn.Module):
         if not self.table:
             x = x.permute(0, 3, 1, 2)
             x = x.float() if self.side is None else square(x, self.side)
-            for part in self.front:
-                x = part(x)[1] if isinstance(part, Net) else part(x)
         out = self.net(self.normalised(x))
         scores = self.rule(self.net.head, out)
         scores = scores.masked_fill(~self.seen, -torch.inf) / self.temperature
@@ -212,7 +206,7 @@ class Standardised(nn.Module):
             self.register_buffer(name, value)
 
     def forward(self, x: Tensor) -> Tensor:
-        return ((x.double() - self.mean) / self.std).float()[:, None, None, :]
+        return ((x.double() - self.mean) / self.std).float()
 
 
 class Logits(nn.Module):

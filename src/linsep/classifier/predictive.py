@@ -124,7 +124,7 @@ class Predictive(ABC):
 
     @abstractmethod
     def _rows(self, X: Any) -> Tensor:
-        """Images, or rows of a table, as bytes in the form that was learned."""
+        """Images, or rows of a table, in the form that was learned."""
 
     def _known(self) -> Known | None:
         return known(self._learner, self._kept(), self._course.seen)
@@ -138,11 +138,11 @@ class Predictive(ABC):
         return self._learner.predict(self._asked(X)).cpu()
 
     def _asked(self, X: Any) -> Images:
-        return unlabelled(self._course.as_learned(self._rows(X)))
+        return unlabelled(self._rows(X))
 
     def _fitting(self, rows: Tensor) -> Tensor:
         """Rows, if they have the shape of those that were learned."""
-        found, known = tuple(rows.shape[1:]), self._course.reads
+        found, known = tuple(rows.shape[1:]), self._course.shape
         if found != known:
             raise InputError(f"X has rows of shape {found}, and the classifier learned {known}")
         return rows

@@ -29,8 +29,8 @@ from ..storage import files, manifest
 from ..storage.folder import CONFIG, STATES
 from ..storage.lease import Lease
 from ..storage.manifest import MEMORY, MODEL, NAME, Augmentation, Classifier, File, Manifest, noted
-from .course import Course, backbone_only, head_only
-from .tensors import memory_of, restore, restore_front, weights_of
+from .course import Course
+from .tensors import memory_of, restore, weights_of
 
 TRIES = 3  # of reading a model that is being replaced meanwhile
 
@@ -59,7 +59,7 @@ def write(folder: Path, course: Course, memory: bool) -> None:
     """Replace what a folder holds. Whoever calls it holds the folder's lease."""
     learner = course.learner
     assert learner is not None
-    parts = {MODEL: files.tensor_bytes(weights_of(learner, course.front))}
+    parts = {MODEL: files.tensor_bytes(weights_of(learner))}
     if memory:
         parts[MEMORY] = files.tensor_bytes(memory_of(course, learner))
     each = {name: noted(content) for name, content in parts.items()}
@@ -72,11 +72,9 @@ def write(folder: Path, course: Course, memory: bool) -> None:
 
 def _manifest(course: Course, parts: dict[str, File]) -> bytes:
     """The manifest of a folder with this classifier; StateError if a value is none for JSON."""
-    front = course.front
     described = {name: getattr(course, name) for name in Classifier.model_fields} | {
         "config": course.config.model_dump(mode="json"),
         "augment": _described(course.augment),
-        "front": front and {"shape": front.shape, "augment": _described(front.model.augment)},
     }
     try:
         return manifest.new(key=course.key, files=parts, classifier=described).to_bytes()
@@ -166,7 +164,7 @@ def load(
     weights, memory = tensors[MODEL], tensors.get(MEMORY)
     _check_module(folder, told, net)
     try:
-        course = _course(told, weights, net, custom)
+        course = _course(told, net, custom)
         course.key = key
         course.lacking = memory is None and not empty_memory
         restore(course, told.groups, weights, memory)
@@ -176,19 +174,12 @@ def load(
     return course
 
 
-def _course(
-    told: Classifier, weights: Mapping[str, Tensor], net: nn.Module | None, custom: Sequence[str]
-) -> Course:
+def _course(told: Classifier, net: nn.Module | None, custom: Sequence[str]) -> Course:
     """The course without its learner."""
-    config, augment = told.resolved(custom), _augment(told.augment)
     same = ("params", "labels", "announced", "feature_names", "handed_in")
     more: dict[str, Any] = {name: getattr(told, name) for name in same}
     more["history"] = [entry.model_dump() for entry in told.history]
-    if told.front is None:
-        return Course(config, augment, told.shape, module=net, **more)
-    before = _augment(told.front.augment)
-    front = restore_front(backbone_only(config, before, told.front.shape, net), weights)
-    return head_only(config, augment, front, **more)
+    return Course(told.resolved(custom), _augment(told.augment), told.shape, module=net, **more)
 
 
 def _check_module(folder: Path, told: Classifier, net: nn.Module | None) -> None:

@@ -24,6 +24,7 @@ from ..data.images import DuplicateWarning, digests, repeated
 from ..data.objects import Form, read
 from ..errors import DivergedError, StateError, printable
 from ..learning.run import Event, Run
+from ..prepare import Progress
 from ..storage import manifest
 from ..storage.manifest import Lesson, Params
 from ..storage.resumable import SAVE_EVERY, Resumable
@@ -52,12 +53,14 @@ class Teaching(Resumable):
         empty_memory: bool = False,
         custom: Sequence[str] = (),
         save_every: float = SAVE_EVERY,
+        progress: Progress = lambda done, total: None,
     ) -> None:
         """`new` and `classes` are what a folder without a model begins with.
 
         `again` teaches what the model has learned last once more; `discard` drops another lesson
         that was interrupted; `net`, `empty_memory` and `custom` are those of
-        `IncrementalClassifier.load`.
+        `IncrementalClassifier.load`. `progress` receives how many images have passed a frozen
+        backbone, and how many will.
         """
         super().__init__(folder, save_every)
         self.new, self.net, self.classes, self.about = new, net, classes, printable(about)
@@ -67,7 +70,7 @@ class Teaching(Resumable):
             empty_memory,
             custom,
         )
-        self.given, self.finished = (images, labels), False
+        self.given, self.finished, self.progress = (images, labels), False, progress
 
     def __iter__(self) -> Iterator[Event]:
         try:
@@ -100,9 +103,11 @@ class Teaching(Resumable):
         self._check_under_way()
         self._set_threads(config.compute.threads)
         if course is None:
-            course, rows = begin(params, given, self.classes, self.net)
+            course = begin(params, given, self.classes, self.net)
+            rows = course.as_learned(given.rows, self.progress)
+            course = course.begun(rows)
         else:
-            rows = course.as_learned(given.rows)
+            rows = course.as_learned(given.rows, self.progress)
         self.course, self.task = course, (rows, labels)
         self.run = self._build()
 

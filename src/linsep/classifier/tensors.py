@@ -1,8 +1,7 @@
 """A course as named tensors, and back: what predicts, and what is kept of the past.
 
-    weights   net.*, predictor.*, terms.*, seen; eval_copy.* if that predicts in the net's place;
-              front.*, a backbone that does not learn
-    memory    memory.*, the method's; tested.<task>.x and .y, the images that were held out
+    weights   net.*, predictor.*, terms.*, seen; eval_copy.* if that predicts in the net's place
+    memory    memory.*, the method's; tested.<task>.x and .y, the rows that were held out
 
 Between tasks the previous network equals the present one, optimisers are empty, and a term that
 each task resets has nothing to keep: none of them is stored. What is read is compared by name with
@@ -20,24 +19,22 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from ..data.images import Images
+from ..data.images import Images, dtype_of
 from ..data.tasks import Group
 from ..errors import StateError
 from ..learning.learner import Learner
 from ..resolve import without_weights
 from ..settings import sections
 from ..settings.config import Config
-from .course import Course, Frozen
+from .course import Course
 
 Tensors = Mapping[str, Tensor]
 ROOM = 2**30  # bytes that any memory may take
 MOST_ROOM = 100  # times the bytes of what it holds
-FRONT = "front."
 
 
-def weights_of(learner: Learner, front: Frozen | None = None) -> dict[str, Tensor]:
-    before = {} if front is None else {"front": front.model.net.backbone.state_dict()}
-    return _flat(_weights(learner) | before)
+def weights_of(learner: Learner) -> dict[str, Tensor]:
+    return _flat(_weights(learner))
 
 
 def memory_of(course: Course, learner: Learner) -> dict[str, Tensor]:
@@ -61,41 +58,29 @@ def restore(
     made = replace(course, config=_offline(config))
     learner = made.learner_for(columns) if _foreign(course) else None
     plan = learner or _plan(made, columns)
-    custom = {n: t for n, t in weights.items() if course.front is None or not n.startswith(FRONT)}
-    _compare(custom, weights_of(plan), finite=learner is None or course.module is None)
-    course.groups = tuple(Group(tuple(g), course.nothing()) for g in groups)
-    if weights["seen"].nonzero()[:, 0].tolist() != sorted(course.seen):
+    _compare(weights, weights_of(plan), finite=learner is None or course.module is None)
+    if weights["seen"].nonzero()[:, 0].tolist() != sorted({c for group in groups for c in group}):
         raise StateError("seen: is not what was learned")
     state: dict[str, Any] = {}
     if memory is not None:
-        state["memory"] = _memory(plan, memory, set(course.seen))
-        held = [_held(course, g, memory, f"tested.{i}") for i, g in enumerate(groups)]
+        state["memory"] = _memory(plan, memory, {c for group in groups for c in group})
+        held = [_held(plan, g, memory, f"tested.{i}") for i, g in enumerate(groups)]
         course.groups = tuple(held)
         known = {f"memory.{name}" for name in state["memory"]}
         known |= {f"tested.{i}.{part}" for i in range(len(groups)) for part in "xy"}
         if strays := memory.keys() - known:
             raise StateError(f"{min(strays)} is none of a memory's tensors")
     course.learner = learner or made.learner_for(columns)
-    _load(course.learner, custom, state)
-
-
-def restore_front(course: Course, weights: Tensors) -> Frozen:
-    """The backbone that does not learn, of a course that is there for it, as it was saved."""
-    made = replace(course, config=_offline(course.config))
-    learner = made.learner_for(2) if _foreign(course) else None
-    found = {name: value for name, value in weights.items() if name.startswith(FRONT)}
-    wanted = _flat({"front": (learner or _plan(made, 2)).net.backbone.state_dict()})
-    _compare(found, wanted, finite=course.module is None)
-    front = Frozen.of(learner or made.learner_for(2))
-    front.model.net.backbone.load_state_dict(_named(found, FRONT))
-    return front
+    if memory is None:
+        course.groups = tuple(Group(tuple(g), course.nothing()) for g in groups)
+    _load(course.learner, weights, state)
 
 
 def _foreign(course: Course) -> bool:
     """Whether the net is a library's or the user's: as large as they made it, and not all of those
     can be planned.
     """
-    return course.front is None and (course.module is not None or "/" in course.config.net.name)
+    return course.module is not None or "/" in course.config.net.name
 
 
 def _load(learner: Learner, weights: Tensors, state: dict[str, Any]) -> None:
@@ -181,12 +166,12 @@ def _memory(plan: Learner, tensors: Tensors, seen: set[int]) -> dict[str, Any]:
     return found | ({"seen": int(found["seen"])} if "seen" in found else {})
 
 
-def _held(course: Course, classes: Sequence[int], tensors: Tensors, name: str) -> Group:
-    """The images that a lesson held out."""
+def _held(plan: Learner, classes: Sequence[int], tensors: Tensors, name: str) -> Group:
+    """The rows that a lesson held out."""
     x, y = (tensors.get(f"{name}.{part}") for part in ("x", "y"))
     if x is None or y is None or not x.ndim:
         raise StateError(f"{name} is missing")
-    _check(f"{name}.x", x, (len(x), *course.shape), torch.uint8)
+    _check(f"{name}.x", x, (len(x), *plan.spec.raw), dtype_of(plan.spec.raw))
     _check(f"{name}.y", y, (len(x),), torch.int64)
     if set(y.tolist()) - set(classes):
         raise StateError(f"{name}.y: names classes of another lesson")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
-from ..errors import ConfigError, printable
+from ..errors import ConfigError, DataError, printable
 from ..settings.layers import assignment, merged
 from .flags import Command, grouped
 from .overrides import Set
@@ -131,7 +131,8 @@ def check(given: Given) -> None:
         counts = images.counts(len(found.names))
         some = " to ".join(map(str, sorted({min(counts), max(counts)})))
         typer.echo(f"{part} images per class: {some}")
-    for what, values in pixel_statistics(found.train)._asdict().items():
+    pictures = len(found.train.shape) == 3
+    for what, values in pixel_statistics(found.train)._asdict().items() if pictures else ():
         against = f" (used: {_row(getattr(used, what))})" if used else ""
         typer.echo(f"{what} of the training pixels: {_row(values)}{against}")
     typer.echo(f"test images that are also training images: {duplicates(found)}")
@@ -159,6 +160,8 @@ def draw(
         raise ConfigError(f"--output {output}: the picture is a PNG; call it {named}")
     wanted = given.scenario(per_task)
     scenario = open_scenario(wanted, _load(wanted)).scenario
+    if len(scenario.shape) == 1:
+        raise DataError(f"{given.dataset}: rows of numbers cannot be drawn; see linsep data check")
     picture = drawn(scenario, images)
     with reading(output, "cannot be written"):
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -180,11 +183,13 @@ def _load(wanted: Scenario) -> Dataset:
 
 
 def _counts(found: Dataset) -> str:
-    c, h, w = found.train.shape
-    return (
-        f"{len(found.train)} training and {len(found.test)} test images of "
-        f"{len(found.names)} classes, {h}x{w}, {'colour' if c == 3 else 'grey'}"
-    )
+    first, *sides = found.train.shape
+    counts = f"{len(found.train)} training and {len(found.test)} test"
+    classes = f"of {len(found.names)} classes"
+    if not sides:
+        return f"{counts} rows {classes}, {first} numbers"
+    kind = "colour" if first == 3 else "grey"
+    return f"{counts} images {classes}, {sides[0]}x{sides[1]}, {kind}"
 
 
 def _row(values: tuple[float, ...]) -> str:

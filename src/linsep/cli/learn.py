@@ -103,7 +103,8 @@ def learn(
         discard=discard, empty_memory=empty_memory, custom=custom or (), save_every=pace.save_every,
     )  # fmt: skip
     with ExitStack() as opened:
-        with console.status(f"reading {escape(str(images))}"):
+        with console.status(f"reading {escape(str(images))}") as status:
+            lesson.progress = lambda done, total: status.update(f"features {done}/{total}")
             opened.enter_context(lesson)
         if lesson.finished:
             say(console, f"{model} has learned {images} already; --again learns it once more.")

@@ -152,15 +152,18 @@ def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
     net = printable(config.net.name) + (f" of width {width}" if width else "")
     if told.handed_in is not None:
         net = f"{printable(told.handed_in)}, a module of yours"
-    net += " (frozen)" if told.front is not None else ""
+    net += " (frozen)" if told.frozen else ""
     yield f"Method {printable(config.method)}, net {net}, seed {config.seed}"
     yield f"Each lesson: {config.training.epochs} epochs at a learning rate of {config.training.lr}"
-    channels, height, wide = told.image
-    numbers = len(told.augment.mean)
-    what = f"{numbers} numbers" if told.table else f"{height}x{wide}x{channels} pixels"
-    yield f"Reads {what}"
+    channels, *sides = told.shape
+    sides = sides or [channels]
+    yield (
+        f"Reads {channels} numbers"
+        if told.table
+        else f"Reads {sides[0]}x{sides[1]}x{channels} pixels"
+    )
     if MEMORY in whole.files:
-        what = "images" if told.front is None else "images' features"
+        what = "images' features" if told.frozen else "images"
         yield f"Memory: up to {config.memory.size} {what} for replay, and those to test on"
     else:
         yield "Memory: none in this copy, which predicts and cannot learn"

@@ -148,7 +148,7 @@ def watched(
 def cost_of_testing(work: Sequence[Workload]) -> list[str]:
     """A line on what testing costs, if it passes more images through the net than training."""
     trained, tested = sum(w.trained() for w in work), sum(w.tested() for w in work)
-    if tested <= trained:
+    if tested <= trained or not trained:
         return []
     share = tested / (tested + TRAINED * trained)
     return [

@@ -79,10 +79,14 @@ def _plan(prepared: Prepared, runs: Path) -> None:
 
 def _train(prepared: Prepared, saving: flags.Saving, log: list[str]) -> None:
     from ..storage.session import Session
+    from .progress import counting
 
     console = open_console(saving.quiet)
     where, every = saving.runs, saving.save_every
-    with Session(prepared, where, save_every=every, keep=saving.keep) as session:
+    session = Session(prepared, where, save_every=every, keep=saving.keep)
+    with ExitStack() as opened:
+        with counting("features", quiet=saving.quiet) as session.progress:
+            opened.enter_context(session)
         if session.finished:
             say(console, f"{prepared.name} is finished already.")
             if saving.keep:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ..errors import DataError
 from .decoding import reading
@@ -26,7 +27,7 @@ from .images import (
     hold_out,
     warn_of_duplicates,
 )
-from .reading import Array, pixels_of
+from .reading import Array, pixels_of, vectors_of
 
 IMAGES, LABELS = ("x", "images", "image", "data"), ("y", "labels", "label", "targets")
 PARTS = {"train": ("train", "training"), "test": ("test", "val", "valid")}
@@ -62,7 +63,9 @@ def from_arrays(
 ) -> Dataset:
     """Make a data set of images (n, h, w), (n, h, w, c) or (n, c, h, w) and their labels.
 
-    Pixels are bytes, or floats from 0 to 1 that are rounded to bytes. With `names`, labels are
+    Pixels are bytes, or floats from 0 to 1 that are rounded to bytes. Rows (n, d) of any numbers
+    are vectors, such as the embeddings of another model: they are standardised, column by column,
+    and read by the nets `mlp` and `identity`. With `names`, labels are
     numbers from 0 on; without, they are text or non-negative numbers. Without test images, a share
     of every class is held out.
 
@@ -75,14 +78,14 @@ def from_arrays(
     if (x_test is None) != (y_test is None):
         missing = "labels" if y_test is None else "images"
         raise DataError(f"{where}: the test {missing} are missing; give x_test and y_test, or none")
-    x, y = pixels_of(x_train, where), _flat(y_train, len(x_train), where)
+    x, y = _rows(x_train, where), _flat(y_train, len(x_train), where)
     if x_test is None or y_test is None:
         rows = hold_out(y.tolist(), test_share, split_seed, where)
         labels, called = _numbered(y, names, where)
         whole = Images.of(x, torch.from_numpy(labels))
         parts = [whole.take(torch.tensor(part)) for part in rows]
     else:
-        held_x, held_y = pixels_of(x_test, where), _flat(y_test, len(x_test), where)
+        held_x, held_y = _rows(x_test, where), _flat(y_test, len(x_test), where)
         if (y.dtype.kind in "US") != (held_y.dtype.kind in "US"):
             raise DataError(f"{where}: training labels are {y.dtype}, test labels {held_y.dtype}")
         labels, called = _numbered(np.concatenate([y, held_y]), names, where)
@@ -92,6 +95,10 @@ def from_arrays(
     check(data, where)
     warn_of_duplicates(duplicates(data), where)
     return data
+
+
+def _rows(given: Array, where: str) -> Tensor:
+    return (vectors_of if np.ndim(given) == 2 else pixels_of)(given, where)
 
 
 def _flat(labels: Array | Sequence[Any], count: int, where: str) -> NDArray[Any]:

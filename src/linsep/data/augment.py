@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..errors import DataError
+from .images import Shape
 
 Size: TypeAlias = tuple[int, int]  # (height, width)
 Whole: TypeAlias = NDArray[np.int64]
@@ -55,12 +56,22 @@ class Augment:
     cut: Size | None = None  # of the crop that is resized to `size`; None: `size` itself
     still: bool = False  # training images are treated as in evaluation
 
+    @property
+    def reads(self) -> Shape:
+        """The shape of what the net reads."""
+        return (len(self.mean), *self.size)
+
     def train(self, raw: Tensor, rng: np.random.Generator) -> Tensor:
         """(n, c, h, w) uint8 -> (n, c, *size) float32, cropped and flipped at random."""
         return self.eval(raw) if self.still else self.apply(raw, self.draw(raw, rng))
 
     def eval(self, raw: Tensor) -> Tensor:
-        """(n, c, h, w) uint8 -> (n, c, *size) float32: the centre of each image."""
+        """(n, c, h, w) uint8 -> (n, c, *size) float32: the centre of each image.
+
+        The features of a frozen backbone, (n, d), stay what they are.
+        """
+        if raw.ndim == 2:
+            return raw
         self._check(raw, pad=0)
         height, width = self.cut or self.size
         top, left = (raw.shape[2] - height) // 2, (raw.shape[3] - width) // 2
@@ -111,11 +122,11 @@ class Augment:
 
 @dataclass(frozen=True)
 class Columns(Augment):
-    """Standardises the columns of a table; nothing is varied.
+    """Standardises the columns of vectors, (n, d); nothing is varied."""
 
-    Memories, batches and run states hold uint8, so a row of d numbers is stored as an image of
-    1 x 4d bytes, those of its float32, and read back without loss.
-    """
+    @property
+    def reads(self) -> Shape:
+        return (len(self.mean),)
 
     @classmethod
     def of(cls, rows: NDArray[np.float32]) -> "Columns":
@@ -128,16 +139,9 @@ class Columns(Augment):
         return self.eval(raw)
 
     def eval(self, raw: Tensor) -> Tensor:
-        """(n, 1, 1, 4d) uint8 -> (n, 1, 1, d) float32."""
-        values = raw.contiguous().view(torch.float32).double()
+        """Return (n, d) float32."""
         mean, std = (torch.tensor(v, dtype=torch.float64) for v in (self.mean, self.std))
-        return ((values - mean.to(raw.device)) / std.to(raw.device)).float()
-
-
-def as_bytes(rows: NDArray[np.float32]) -> Tensor:
-    """(n, d) float32 -> (n, 1, 1, 4d) uint8."""
-    whole = torch.from_numpy(np.ascontiguousarray(rows, dtype=np.float32))
-    return whole.view(torch.uint8).view(len(rows), 1, 1, 4 * rows.shape[1])
+        return ((raw.double() - mean.to(raw.device)) / std.to(raw.device)).float()
 
 
 def draw_crops(rng: np.random.Generator, n: int, room: Size, size: Size, flip: bool) -> Draw:

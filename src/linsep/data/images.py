@@ -1,4 +1,7 @@
-"""Labelled images as views of uint8 tensors, data sets, and the batches a net receives.
+"""Labelled rows as views of tensors, data sets, and the batches a net receives.
+
+A row is an image, uint8 (channels, height, width), or a vector of numbers, float32 (d,): an
+embedding, or the features that a frozen backbone gives an image.
 
 Only `Images.pixels` copies pixels. Statistics are computed in chunks, so a memory-mapped data set
 is never loaded as a whole.
@@ -26,6 +29,7 @@ SHOWN = 5  # classes that a repr names
 LISTED = 30  # classes that a notebook lists
 COPIED = 2**24  # bytes of images that are copied at a time to be measured
 DIGEST = 16  # bytes per image
+Shape = tuple[int, ...]  # of a row: (channels, height, width) of an image, (d,) of a vector
 TestShare = Annotated[float, Field(gt=0, lt=1)]
 Seed = Annotated[int, Field(ge=0)]
 
@@ -36,12 +40,12 @@ class DuplicateWarning(UserWarning):
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """A view of labelled uint8 images: row `rows[i]` of source `which[i]`, labelled `y[i]`.
+    """A view of labelled images or vectors: row `rows[i]` of source `which[i]`, labelled `y[i]`.
 
     A source may be memory-mapped: only the rows that `pixels` asks for are ever read.
     """
 
-    sources: tuple[Tensor, ...]  # each (N, c, h, w) uint8, on the host
+    sources: tuple[Tensor, ...]  # each (N, c, h, w) uint8 or (N, d) float32, on the host
     which: Tensor  # (n,) int64
     rows: Tensor  # (n,) int64
     y: Tensor  # (n,) int64
@@ -63,10 +67,9 @@ class Images:
         return f"Images({len(self)} of {_sized(self.shape)})"
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """The shape of one stored image: (channels, height, width)."""
-        c, h, w = self.sources[0].shape[1:]
-        return c, h, w
+    def shape(self) -> Shape:
+        """The shape of one stored row."""
+        return tuple(self.sources[0].shape[1:])
 
     def take(self, rows: Tensor) -> Images:
         return replace(self, which=self.which[rows], rows=self.rows[rows], y=self.y[rows])
@@ -91,7 +94,7 @@ class Images:
             yield part.pixels()
 
     def pixels(self) -> Tensor:
-        """Return a copy of the images, (n, c, h, w)."""
+        """Return a copy of the images, (n, c, h, w), or of the vectors, (n, d)."""
         if len(self.sources) == 1:
             return self.sources[0][self.rows]
         out = self.sources[0].new_empty(len(self), *self.shape)
@@ -172,9 +175,10 @@ def check(data: Dataset, where: str = "") -> None:
                 f"(labels 0 to {classes - 1})"
             )
         for source in images.sources:
-            if source.dtype != torch.uint8 or source.ndim != 4:
+            if source.ndim not in (2, 4) or source.dtype != dtype_of(source.shape[1:]):
                 raise DataError(
                     f"{prefix}{part} images: need uint8 of shape (n, channels, height, width), "
+                    "or float32 of shape (n, d) for vectors, "
                     f"not {source.dtype} of shape {tuple(source.shape)}"
                 )
         if empty := set(range(classes)) - set(images.y.tolist()):
@@ -186,7 +190,14 @@ def check(data: Dataset, where: str = "") -> None:
         )
 
 
-def _sized(shape: tuple[int, ...]) -> str:
+def dtype_of(shape: Shape) -> torch.dtype:
+    """Return how rows of a shape are stored: images as bytes, vectors as numbers."""
+    return torch.uint8 if len(shape) == 3 else torch.float32
+
+
+def _sized(shape: Shape) -> str:
+    if len(shape) == 1:
+        return f"{shape[0]} numbers"
     return "x".join(map(str, shape))
 
 
@@ -247,7 +258,7 @@ def duplicates(data: Dataset) -> int:
 
 
 def digests(rows: Tensor) -> list[bytes]:
-    """Return a digest of the pixels of each image, (n, c, h, w)."""
+    """Return a digest of each row."""
     return [digest_of(row.tobytes()) for row in rows.numpy()]
 
 
@@ -272,7 +283,7 @@ def digest_of(image: bytes) -> bytes:
 
 
 class Batch(NamedTuple):
-    x: Tensor  # (n, *input) float32, augmented and normalised, on the device
+    x: Tensor  # (n, *read) float32, augmented and normalised, on the device
     y: Tensor  # (n,) int64, on the device
     images: Images  # where the rows came from, unaugmented: what a memory stores
     logits: Tensor | None = None  # (n, classes) float32, only for replayed rows that have them

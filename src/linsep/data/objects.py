@@ -23,7 +23,6 @@ from ..optional import needed
 from ..settings.sections import Count
 from . import reading
 from .arrays import from_arrays
-from .augment import as_bytes
 from .decoding import Channels
 from .decoding import reading as guarded
 from .images import Dataset, Seed, TestShare
@@ -190,11 +189,10 @@ class Form(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Rows as bytes (n, c, h, w), the labels that came with them, and the table itself if one."""
+    """Images as bytes (n, c, h, w), or a table (n, d), and the labels that came with them."""
 
     rows: Tensor
     labels: Sequence[Any] | None = None
-    table: NDArray[np.float32] | None = None
 
 
 def read(given: Any, form: Form, what: str = "X") -> Given:
@@ -225,8 +223,7 @@ def _read(given: Any, form: Form, what: str) -> Given:
         return Given(*_pairs(given, stacked, what))
     array = given if isinstance(given, Tensor) else _array(given, what)
     if array.ndim == 2 or form.table:
-        table = np.asarray(array).astype(np.float32)
-        return Given(as_bytes(table), None, table)
+        return Given(reading.vectors_of(array, what))
     return Given(reading.images_of(array, what, form.side, form.channels))
 
 

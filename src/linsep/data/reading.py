@@ -123,6 +123,18 @@ def pixels_of(found: Array, where: str) -> Tensor:
     return x.contiguous()
 
 
+def vectors_of(found: Array, where: str) -> Tensor:
+    """Return a table of numbers as (n, d) float32, each of them finite."""
+    array = found.detach().cpu().numpy() if isinstance(found, Tensor) else np.asarray(found)
+    if array.ndim != 2 or not array.size or array.dtype.kind not in "buif":
+        form = f"{array.dtype} of shape {array.shape}"
+        raise DataError(f"{where}: vectors are {form}; expected numbers (n, d)")
+    x = torch.from_numpy(np.array(array, np.float32, order="C"))
+    if len(bad := (~x.isfinite().all(1)).nonzero()[:, 0]):
+        raise DataError(f"{where}: row {int(bad[0])} has a number that is missing or too large")
+    return x
+
+
 def _tensor(array: NDArray[Any], where: str) -> Tensor:
     """Convert to a tensor, from other byte orders and wider floats too."""
     if array.dtype.kind not in "buif":

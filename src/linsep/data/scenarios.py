@@ -15,7 +15,7 @@ from ..errors import ConfigError, DataError
 from ..randomness import Randomness
 from ..settings import sections
 from ..settings.signature import complete
-from .augment import Augment
+from .augment import Augment, Columns
 from .decoding import reading
 from .images import Dataset, Images, Tasks, check, pixel_statistics
 from .published import Progress, data_folder
@@ -138,9 +138,12 @@ def fingerprint(data: Dataset) -> str:
 
 
 def measured(train: Images) -> Augment:
-    """Normalise by the images' own statistics, pad by an eighth, and flip."""
+    """Normalise by the images' own statistics, pad by an eighth, and flip; standardise vectors."""
     step = max(1, len(train) // MEASURED)
-    found = pixel_statistics(train.take(torch.arange(0, len(train), step)))
+    some = train.take(torch.arange(0, len(train), step))
+    if len(train.shape) == 1:
+        return Columns.of(some.pixels().numpy())
+    found = pixel_statistics(some)
     mean = tuple(round(v, 4) for v in found.mean)
     std = tuple(max(round(v, 4), 1e-3) for v in found.std)
     _, h, w = train.shape
@@ -151,6 +154,13 @@ def adjusted(usual: Augment, wanted: sections.Augmentation | None, channels: int
     """Apply the settings of the user, or of a pretrained net, to the usual augmentation."""
     if wanted is None:
         return usual
+    if isinstance(usual, Columns):
+        if wanted.crop == 0 and wanted.flip is False and wanted.size is None:
+            return usual
+        raise ConfigError(
+            "scenario.augment: is for images, and these rows are vectors; leave it out, and choose "
+            "a net that reads vectors, mlp or identity"
+        )
     size = usual.size if wanted.size is None else (wanted.size, wanted.size)
     return replace(
         usual,

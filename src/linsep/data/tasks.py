@@ -12,7 +12,7 @@ from itertools import accumulate
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from .images import Dataset, Images, Tasks, join
+from .images import Dataset, Images, Shape, Tasks, join
 from .reading import picture_of
 
 TILE = 56  # side of each drawn image, in pixels
@@ -53,8 +53,8 @@ class Scenario:
     names: tuple[str, ...]  # of the classes
 
     @property
-    def shape(self) -> tuple[int, int, int]:
-        """The shape of one stored image: (channels, height, width)."""
+    def shape(self) -> Shape:
+        """The shape of one stored row."""
         return self.groups[0].test.shape
 
     def cumulative(self) -> Scenario:

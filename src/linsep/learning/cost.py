@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from ..data.tasks import Scenario
+from ..data.images import dtype_of
+from ..data.tasks import Scenario, Task
+from ..nets.frozen import FrozenBackbone
 from ..nets.net import Output
 from ..randomness import Cursor
 from ..settings.sections import Training
@@ -88,8 +90,14 @@ class Meter:
     def counting(self) -> Iterator[None]:
         """Count what passes inside the block: forward, backward through the backbone, frozen."""
         learner, eval_net = self.learner, self.learner.eval_net
+        frozen = isinstance(learner.net.backbone, FrozenBackbone)
+
+        def rows_of_features(x: Tensor) -> bool:  # their images have been counted
+            return frozen and x.ndim == 2
 
         def passed(x: Tensor, out: Output) -> None:
+            if rows_of_features(x):
+                return
             self.run["forward"] += len(x)
             if (node := out.features.grad_fn) is not None:  # of a compiled net, that of all outputs
                 node.register_prehook(partial(returned, len(x)))
@@ -98,11 +106,13 @@ class Meter:
             self.run["backward"] += rows
 
         def predicted(x: Tensor, out: Output) -> None:
-            if not any(module.training for module in eval_net.modules()):  # else it is made ready
+            if not rows_of_features(x) and not any(
+                module.training for module in eval_net.modules()
+            ):  # else it is made ready
                 self.run["forward"] += len(x)
 
         def froze(x: Tensor, out: Output) -> None:
-            self.run["frozen"] += len(x)
+            self.run["frozen"] += 0 if rows_of_features(x) else len(x)
 
         past = [net for net in (learner.previous_net, learner.previous_eval_net) if net is not None]
         eval_net.on_pass, learner.net.on_pass = predicted, passed  # the same net, most often
@@ -113,6 +123,11 @@ class Meter:
         finally:
             for net in (learner.net, eval_net, *past):
                 net.on_pass = None
+
+    def begin(self, task: Task) -> None:
+        """Count the one pass of a task's images through a frozen backbone."""
+        if isinstance(self.learner.net.backbone, FrozenBackbone):
+            self.run["forward"] += len(task.train)
 
     @contextmanager
     def step(self, *, noted: bool) -> Iterator[None]:
@@ -133,7 +148,7 @@ class Meter:
         images = self.run["forward"] + BACKWARD * self.run["backward"] + self.run["frozen"]
         kept = dict(_kept(self.learner))
         again = len(scenario.tasks[-1].train) - len(given.tasks[-1].train)
-        kept["images"] += again * int(np.prod(scenario.shape))
+        kept["images"] += again * int(np.prod(scenario.shape)) * dtype_of(scenario.shape).itemsize
         return {
             "compute": images / (TRAINED * stream),
             "images": images,

@@ -54,11 +54,11 @@ class Learner(Model):
         self.shares_replay = memory.replay_batches == "shared"
         with randomness.keyed("backbone"):
             body = backbone()
-        raw, size = scenario.tasks[0].train.shape, augment.size
+        raw = body.rows or scenario.tasks[0].train.shape
         with randomness.keyed("head"):
             head = method.head(body.widths["features"], scenario.num_classes)
         learned = sum(p.numel() for part in (body, head) for p in part.parameters())
-        self.spec = Spec(raw, (raw[0], *size), scenario.num_classes, body.widths, learned)
+        self.spec = Spec(raw, augment.reads, scenario.num_classes, body.widths, learned)
         self.weights = {s.name: s.weight for s in method.weighted_terms}
         self.terms: dict[str, Term] = {}
         for s in method.weighted_terms:

@@ -1,4 +1,4 @@
-"""What is kept of the past: a table of uint8 rows on the host, as large as it will ever be.
+"""What is kept of the past: a table of rows on the host, as large as it will ever be.
 
 What the rows are for is the terms' business, and random choices come from a generator that is
 handed in. The cost of an insertion does not depend on the capacity, except where rows compete by
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..data.images import Images
+from ..data.images import Images, dtype_of
 from ..data.tasks import Task
 from ..nets.net import Output, Shape
 
@@ -37,7 +37,7 @@ class Memory:
         self.capacity, self.classes = capacity, classes
         self.size = 0
         self.columns = {
-            "x": torch.zeros(capacity, *shape, dtype=torch.uint8),
+            "x": torch.zeros(capacity, *shape, dtype=dtype_of(shape)),
             "y": torch.full((capacity,), -1),
             **{name: torch.full((capacity,), fill) for name, fill in self.own.items()},
         }

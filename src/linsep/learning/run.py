@@ -130,6 +130,7 @@ class Run:
             task = self.scenario.tasks[self.cursor.task]
             if self.cursor == Cursor(self.cursor.task):
                 self.learner.begin_task(task)
+                self.meter.begin(task)
             while self.cursor.stage < len(self.learner.method.stages):
                 if self.cursor == Cursor(self.cursor.task, self.cursor.stage):
                     with self.meter.counting():

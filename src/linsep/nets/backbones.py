@@ -32,6 +32,7 @@ from .efficientnet import SIZES
 from .net import Backbone, Shape, pooled
 
 ROWS = 3  # images in the trial pass
+READ_VECTORS = ("mlp", "identity")  # of the nets that come with linsep
 
 Pool = Callable[[Tensor], Tensor]
 
@@ -104,7 +105,12 @@ def _pool(name: str, z: object, module: nn.Module, shape: Shape) -> Pool:
         )
     if z.ndim == 3:
         return _of_tokens(module)
-    last = z.ndim == 4 and shape[1] == shape[2] and z.shape[1] == z.shape[2] != z.shape[3]
+    last = (
+        z.ndim == 4
+        and len(shape) == 3
+        and shape[1] == shape[2]
+        and z.shape[1] == z.shape[2] != z.shape[3]
+    )
     return _mean_of_maps_last if last else pooled
 
 
@@ -165,6 +171,11 @@ class Architecture:
 
     def build(self, shape: Shape, options: Mapping[str, Any], taps: Collection[str]) -> Backbone:
         """Build the backbone, freshly initialised from torch's global generator."""
+        if len(shape) == 1 and self.name not in READ_VECTORS and self.custom is None:
+            raise ConfigError(
+                f"net.name: {self.name!r} reads images, and these rows are vectors of {shape[0]} "
+                "numbers; mlp and identity read vectors (--net mlp)"
+            )
         model = self.name.partition("/")[2]
         if model:
             return Wrapped(self.maker(model, shape[0], **options), shape, taps)

@@ -16,6 +16,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ..data.images import Shape as Shape
 from ..errors import ConfigError, unknown
 
 Norm = Literal["batch", "group", "continual"]
@@ -84,7 +85,6 @@ def tracking(net: nn.Module) -> list[_BatchNorm]:
     return [m for m in net.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
 
 
-Shape = tuple[int, int, int]
 Width = Annotated[int, Field(ge=1, le=4096)]
 Stem = Literal["auto", "cifar", "imagenet"]
 
@@ -114,6 +114,7 @@ class Backbone(nn.Module):
     """Maps images to features. `forward` returns every block's output by name, "features" last."""
 
     widths: Mapping[str, int]
+    rows: Shape | None = None  # the shape of what is kept in the place of an image, if not images
     inside = ""  # the submodule whose children users know by name; "": the module itself
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
@@ -146,8 +147,13 @@ def pooled(z: Tensor) -> Tensor:
 # --- the nets of the registry: each takes the input's shape, and options by name -----------------
 
 
+def identity(shape: Shape) -> Backbone:
+    """The rows as they are, for vectors that are features already: only the head learns."""
+    return Blocks({"rows": nn.Flatten()}, (math.prod(shape),))
+
+
 def mlp(shape: Shape, *, width: Width = 128, last_relu: bool = True) -> Backbone:
-    """Two hidden layers of `width`, for small images."""
+    """Two hidden layers of `width`, for small images and for vectors."""
     first = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), width), nn.ReLU())
     second = nn.Sequential(nn.Linear(width, width), *([nn.ReLU()] if last_relu else []))
     return Blocks({"block1": first, "block2": second}, (width, width))

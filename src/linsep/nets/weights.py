@@ -21,6 +21,7 @@ from .net import Backbone
 HEADS = ("fc", "classifier", "heads", "head", "head_dist", "last_linear")  # the usual names
 OUTER = ("state_dict", "model_state_dict", "model", "net")  # dictionaries around it
 PREFIXES = ("module.", "backbone.", "model.")  # of DataParallel, of our own runs, of wrappers
+CENTRING = ("backbone.mean", "backbone.scale")  # of a frozen backbone, for its own head
 State = Mapping[str, Tensor]
 SHOWN = 3  # names of each kind of mismatch
 
@@ -56,7 +57,8 @@ def fit(backbone: Backbone, given: State, path: str) -> None:
     """Load the weights into the backbone; ConfigError lists what is missing or does not fit."""
     body = backbone.get_submodule(backbone.inside) if backbone.inside == "module" else backbone
     wanted = body.state_dict()
-    found = _without_prefixes(given, wanted)
+    inside = {n: v for n, v in given.items() if n in wanted or n not in CENTRING}
+    found = _without_prefixes(inside, wanted)
     over = [name for name in found if name not in wanted]
     head = [name for name in over if name.partition(".")[0] in HEADS]
     counters = [name for name in wanted if name.endswith("num_batches_tracked")]

@@ -230,7 +230,7 @@ class SavedRun:
                 f"{snapshots.FOLDER}/task{last:02}.safetensors; results can be read, but `net` and "
                 "`predict` need it"
             )
-        learner = self.prepared.build().learner
+        learner = self.prepared.learner()
         snapshots.restore(ends[-1], learner)
         return learner
 
@@ -239,14 +239,15 @@ class SavedRun:
 
         from ..data.decoding import reading
         from ..data.images import Dataset, Images
-        from ..data.reading import pixels_of
+        from ..data.reading import pixels_of, vectors_of
 
         if isinstance(images, Dataset):
             images = images.test
         if not isinstance(images, Images):
             with reading("predict", "takes images of one shape"):
-                pixels: Tensor = pixels_of(images, "predict")
-            images = Images.of(pixels, torch.zeros(len(pixels), dtype=torch.int64))
+                read = vectors_of if np.ndim(images) == 2 else pixels_of
+                rows: Tensor = read(images, "predict")
+            images = Images.of(rows, torch.zeros(len(rows), dtype=torch.int64))
         expected = self.prepared.data.scenario.shape
         if images.shape != expected:
             found, wanted = ("x".join(map(str, shape)) for shape in (images.shape, expected))

@@ -122,13 +122,6 @@ class Augmentation(_Strict):
     still: bool
 
 
-class Front(_Strict):
-    """What a backbone that does not learn reads; the rows that are learned are its features."""
-
-    shape: tuple[Size, Size, Size]
-    augment: Augmentation
-
-
 class Change(_Strict):
     before: Share
     after: Share
@@ -157,9 +150,8 @@ class Classifier(_Strict):
     config: Annotated[dict[str, Any], AfterValidator(plain)]
     labels: Annotated[list[Label], Field(min_length=1, max_length=1_000_000)]  # of the columns
     announced: bool
-    shape: tuple[Size, Size, Size]  # of a stored row: channels, height, width
+    shape: tuple[Size, ...]  # of an image, (channels, height, width), or a row of a table, (d,)
     augment: Augmentation
-    front: Front | None
     handed_in: Text | None  # the class of a net that was handed in: its code is the user's
     feature_names: list[Text] | None  # of a table
     history: list[Entry]
@@ -178,23 +170,19 @@ class Classifier(_Strict):
             _refuse("labels", "should be as many as the classes that were learned")
         if self.augment.columns:
             _fits_a_row(self.shape, self.augment)
-        elif self.front is not None:
-            _refuse("shape", "should be that of a row of features")
         else:
-            _fits_an_image(self.shape, self.augment, "")
-        if self.front is not None:
-            _fits_an_image(self.front.shape, self.front.augment, "front.")
+            _fits_an_image(self.shape, self.augment)
         return self
 
     @property
     def table(self) -> bool:
         """Whether it reads tables of numbers and not images."""
-        return self.augment.columns and self.front is None
+        return self.augment.columns
 
     @property
-    def image(self) -> tuple[int, int, int]:
-        """The shape of an image as the model is given it."""
-        return self.shape if self.front is None else self.front.shape
+    def frozen(self) -> bool:
+        """Whether the backbone does not learn: what is kept of images are its features."""
+        return self.settings().net.train == ("head",)
 
     @property
     def groups(self) -> list[tuple[int, ...]]:
@@ -230,25 +218,25 @@ class Classifier(_Strict):
 
 
 def _fits_a_row(shape: Sequence[int], augment: Augmentation) -> None:
-    """A row of a table, or of features: so many numbers, as bytes."""
+    """A row of a table: so many numbers."""
     numbers = len(augment.mean)
-    if not numbers or shape != (1, 1, 4 * numbers):
+    if not numbers or shape != (numbers,):
         _refuse("shape", f"should be that of a row of {numbers} numbers")
     if len(augment.std) != numbers or augment.size != (1, numbers):
         _refuse("augment", f"should have a mean and a deviation for each of {numbers}")
 
 
-def _fits_an_image(shape: Sequence[int], augment: Augmentation, inside: str) -> None:
+def _fits_an_image(shape: Sequence[int], augment: Augmentation) -> None:
     channels, *stored = shape
-    if channels not in (1, 3) or max(stored) > MOST_SIDE or augment.columns:
-        _refuse(f"{inside}shape", "should be that of an image")
+    if channels not in (1, 3) or len(stored) != 2 or max(stored) > MOST_SIDE or augment.columns:
+        _refuse("shape", "should be that of an image")
     if {len(augment.mean), len(augment.std)} != {channels}:
-        _refuse(f"{inside}augment", f"should have a mean and a deviation for each of {channels}")
+        _refuse("augment", f"should have a mean and a deviation for each of {channels}")
     cut = augment.cut or augment.size
     if any(a > b for a, b in zip(cut, stored, strict=True)) or augment.pad > max(stored):
-        _refuse(f"{inside}augment", f"should read at most {stored[0]}x{stored[1]}")
+        _refuse("augment", f"should read at most {stored[0]}x{stored[1]}")
     if max(augment.size) > max(MOST_READ, *stored):
-        _refuse(f"{inside}augment.size", f"should be at most {MOST_READ}")
+        _refuse("augment.size", f"should be at most {MOST_READ}")
 
 
 def _refuse(field: str, problem: str) -> NoReturn:

@@ -17,7 +17,7 @@ from typing import Any
 from ..errors import ConfigError, StateError
 from ..learning.metrics import audit, summary
 from ..learning.run import EpochEnd, Event, Recorded, Run, StepEnd, TaskEnd
-from ..prepare import Prepared
+from ..prepare import Prepared, Progress
 from ..settings.config import to_toml
 from ..settings.layers import decides
 from ..settings.sections import Keep
@@ -45,10 +45,15 @@ class Session(Resumable):
         *,
         save_every: float = SAVE_EVERY,
         keep: Keep | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        """`keep` chooses snapshots; None: those of all tasks if the net is small, else the last."""
+        """`keep` chooses snapshots; None: those of all tasks if the net is small, else the last.
+
+        `progress` is that of `Prepared.build`.
+        """
         super().__init__(Path(runs) / prepared.name, save_every)
         self.prepared, self.keep, self.key = prepared, keep, prepared.key
+        self.progress = progress
         self._images = 0
         self._epoch_started = 0.0, 0.0  # by the clock, and CPU time
 
@@ -70,7 +75,7 @@ class Session(Resumable):
     # --- the inside ------------------------------------------------------------------------------
 
     def _build(self) -> Run:
-        return self.prepared.build()
+        return self.prepared.build(self.progress)
 
     def _read_manifest(self) -> manifest.Manifest:
         try:
