@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import print as show
+from rich.console import Console
 
-from linsep.compare.tables import Table
+from linsep.compare.tables import Table, show
 from linsep.errors import LinsepError
 
 app = typer.Typer(no_args_is_help=True, help="Measure speed on this machine, as ratios.")
@@ -20,7 +20,7 @@ def step(rounds: Rounds = 9) -> None:
     """Compare a DER++ + BFP step with its bare passes, and a large memory with a small one."""
     from .step import measure, table
 
-    show(table(measure(rounds)).to_rich())
+    show(table(measure(rounds)), Console())
 
 
 @app.command("store")
@@ -31,7 +31,7 @@ def store(
     """Time listing and comparing thousands of made-up runs in a temporary folder."""
     from .store import measure, table
 
-    show(table(measure(count, rounds), count).to_rich())
+    show(table(measure(count, rounds), count), Console())
 
 
 @app.command("data")
@@ -44,7 +44,7 @@ def data(
     """Compare augmenting whole batches with one image at a time; load CIFAR-10."""
     from .data import load, measure, table
 
-    show(table(measure(rounds)).to_rich())
+    show(table(measure(rounds)), Console())
     if root is not None:
         seconds, peak = load(root)
         typer.echo(f"CIFAR-10: {seconds:.2f} s, {peak:.2f} x its size at the peak")
@@ -73,7 +73,7 @@ def analysis(
         cost = measure(features, typer.echo)
     rows = [*cost.seconds.items(), (f"in all (bound {CPU_SECONDS:.0f})", cost.total_seconds)]
     peak = f"{cost.peak_mib:.0f} MiB at the peak (bound {PEAK_MIB:.0f})"
-    show(Table(("analysis", "CPU s"), rows, caption=peak, digits=1).to_rich())
+    show(Table(("analysis", "CPU s"), rows, caption=peak, digits=1), Console())
 
 
 @app.command("grid")
@@ -84,7 +84,7 @@ def grid(
     """Compare a grid of small runs with the same runs one after another. Takes minutes."""
     from .grid import measure, table
 
-    show(table(measure(runs, workers, typer.echo)).to_rich())
+    show(table(measure(runs, workers, typer.echo)), Console())
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import print as show
+from rich.console import Console
 from typer import Argument, Option
 
+from linsep.compare.tables import show
 from linsep.errors import ConfigError, LinsepError
 from linsep.storage.files import reporting
 from linsep.storage.store import Store
@@ -54,8 +55,8 @@ def evidence(
         except ConfigError as error:
             raise ConfigError(f"{into}: {error}") from None
     if output is None and into is None:
-        show(pages.verdicts(found).to_rich())
-        show(pages.tests(found).to_rich())
+        show(pages.verdicts(found), Console())
+        show(pages.tests(found), Console())
 
 
 @app.command("frontier")
@@ -67,7 +68,7 @@ def frontier(runs: Runs = Path("runs"), output: Page = None) -> None:
 
     found = find(Store(runs).records())
     if output is None:
-        show(frontier_table(found).to_rich())
+        show(frontier_table(found), Console())
         if found.missing:
             typer.echo(f"{len(found.missing)} combinations lack runs.")
     else:

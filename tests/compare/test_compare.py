@@ -17,7 +17,7 @@ from scipy import stats
 
 from linsep.compare.summaries import _score, differences, listing, notes, summary
 from linsep.compare.tables import Table
-from linsep.compare.variants import Comparison, Estimate, compare
+from linsep.compare.variants import Comparison, Gain, compare
 from linsep.errors import ConfigError
 from linsep.storage.store import Store
 from tests.helpers.command import command
@@ -28,10 +28,10 @@ def compared(runs: Path, where: str | None = None, against: str | None = None) -
     return compare(Store(runs).select(where), against)
 
 
-def estimate(found: Comparison, label: str, protocol: str, metric: str) -> Estimate:
+def gain(found: Comparison, label: str, protocol: str = "class_il", metric: str = "faa") -> Gain:
     (one,) = [
-        e for es in found.estimates for e in es
-        if (e.variant.label, e.protocol, e.metric) == (label, protocol, metric)
+        g for g in found.gains
+        if (g.variant.label, g.protocol, g.metric) == (label, protocol, metric)
     ]  # fmt: skip
     return one
 
@@ -53,18 +53,17 @@ def test_numbers_agree_with_scipy(seeds: int, tmp_path: Path) -> None:
         base, ours = (
             np.array([v[protocol][metric] for v in values[m]]) for m in ("derpp", "derpp+bfp")
         )
-        one = estimate(found, "derpp+bfp", protocol, metric)
-        assert one.summary is not None
-        assert one.pairs is not None
+        one = gain(found, "derpp+bfp", protocol, metric)
+        mine = one.variant.summary(protocol, metric)
+        assert mine is not None
         interval = stats.t.interval(0.95, seeds - 1, ours.mean(), stats.sem(ours))
-        assert (one.summary.low, one.summary.high) == pytest.approx(interval, rel=1e-9)
-        assert one.summary.std == pytest.approx(ours.std(ddof=1), rel=1e-12)
+        assert mine.interval == pytest.approx(interval, rel=1e-9)
+        assert mine.std == pytest.approx(ours.std(ddof=1), rel=1e-12)
         test = stats.ttest_rel(ours, base)
         assert one.pairs.t == pytest.approx(test.statistic, rel=1e-9)
         assert one.pairs.p == pytest.approx(test.pvalue, rel=1e-9)
         gap = test.confidence_interval(0.95)
-        ends = one.pairs.difference.low, one.pairs.difference.high
-        assert ends == pytest.approx((gap.low, gap.high), rel=1e-9)
+        assert one.mean.interval == pytest.approx((gap.low, gap.high), rel=1e-9)
         flips = stats.permutation_test(
             (ours - base,), np.mean, permutation_type="samples", n_resamples=np.inf
         )
@@ -78,12 +77,11 @@ def test_pairs_are_by_seed(tmp_path: Path) -> None:
         make_run(tmp_path, "er", seed, faa)
     for seed, faa in ((2, 71.0), (1, 62.0), (5, 99.0)):
         make_run(tmp_path, "er+bfp", seed, faa)
-    one = estimate(compared(tmp_path), "er+bfp", "class_il", "faa")
-    assert one.pairs is not None
+    one = gain(compared(tmp_path), "er+bfp")
     assert one.pairs.keys == ((None, 1, 0), (None, 2, 0))
-    assert one.pairs.difference.mean == pytest.approx(1.5)
+    assert one.mean.mean == pytest.approx(1.5)
     make_run(tmp_path, "ft", 7, 20.0)
-    assert estimate(compared(tmp_path, against="ft"), "er", "class_il", "faa").pairs is None
+    assert "er" not in {g.variant.label for g in compared(tmp_path, against="ft").gains}
 
 
 def test_runs_are_grouped_by_what_differs(tmp_path: Path) -> None:
@@ -96,12 +94,7 @@ def test_runs_are_grouped_by_what_differs(tmp_path: Path) -> None:
     assert set(found.differing) == {"memory.size", "training.lr"}
     assert len(found.variants) == 8
     assert all(len(variant.runs) == 2 for variant in found.variants)
-    gaps = [
-        f.pairs.difference.mean
-        for fs in found.estimates
-        for f in fs
-        if f.pairs and f.metric == "faa"
-    ]
+    gaps = [one.mean.mean for one in found.gains if one.metric == "faa"]
     assert gaps == pytest.approx([4.0] * 8)
     text = summary(found).to_markdown()
     assert "Class-IL, memory=500, lr=0.1" in text
@@ -118,12 +111,10 @@ def test_options_of_a_method_make_variants_and_share_the_base(tmp_path: Path) ->
     assert [variant.label for variant in found.variants] == [
         "er", "er+bfp (bfp.weight=1)", "er+bfp (bfp.weight=3)",
     ]  # fmt: skip
-    one = estimate(found, "er+bfp (bfp.weight=3)", "class_il", "faa")
-    assert one.pairs is not None
-    assert one.pairs.difference.mean == 3.0
+    one = gain(found, "er+bfp (bfp.weight=3)")
+    assert one.mean.mean == 3.0
     make_run(tmp_path, "er", 0, 40.0, settings={"er": {"replay_ce": 2.0}}, label="-double")
-    one = estimate(compared(tmp_path), "er+bfp (er.replay_ce=1, bfp.weight=3)", "class_il", "faa")
-    assert one.against is not None
+    one = gain(compared(tmp_path), "er+bfp (er.replay_ce=1, bfp.weight=3)")
     assert one.against.label == "er (er.replay_ce=1)"
 
 
@@ -202,11 +193,10 @@ def test_class_orders_are_pooled_and_paired_by_order_and_seed(tmp_path: Path) ->
         ("er", 4),
         ("er+bfp", 5),
     ]
-    one = estimate(found, "er+bfp", "class_il", "faa")
-    assert one.pairs is not None
+    one = gain(found, "er+bfp")
     assert one.pairs.keys == tuple((*key, 0) for key in base)
-    assert one.pairs.difference.mean == 3.0
-    assert one.pairs.difference.std == pytest.approx(math.sqrt(14 / 3))  # 4 + 1 + 0 + 9, over 3
+    assert one.mean.mean == 3.0
+    assert one.mean.std == pytest.approx(math.sqrt(14 / 3))  # 4 + 1 + 0 + 9, over 3
     assert one.pairs.p_flips == 2 / 16
     assert summary(found).columns[2] == "runs"
     assert "runs with different shuffled class orders are pooled" in notes(found)
@@ -315,7 +305,7 @@ for words, loaded in ((["--help"], False), (["runs"], False), (["compare"], True
 def test_plain_text_marks_the_best_and_parts_groups() -> None:
     rows = [("a", "er", 1.0), ("a", "bfp", 2.0), ("b", "er", 3.0)]
     found = Table(("in", "method", "FAA"), rows, caption="C", best={"FAA": "max"}, group="in")
-    assert found.to_text(("*", "*")).splitlines() == [
+    assert found.to_text(mark=("*", "*")).splitlines() == [
         "C", "in  method   FAA", "──  ──────  ────", "a   er      1.00", "a   bfp     *2.00*", "",
         "b   er      *3.00*",
     ]  # fmt: skip
@@ -345,9 +335,9 @@ def test_runs_on_other_images_are_no_repetition(tmp_path: Path) -> None:
             make_run(tmp_path, method, 0, faa + add, settings=settings, label=f"-{subset}")
     found = compared(tmp_path)
     assert not found.repeated
-    one = estimate(found, "er+bfp", "class_il", "faa")
-    assert one.summary is not None
-    assert one.pairs is not None
-    assert (one.summary.n, one.summary.mean) == (2, 55.0)
-    assert (one.pairs.difference.n, one.pairs.difference.mean) == (2, 5.0)
+    one = gain(found, "er+bfp")
+    mine = one.variant.summary("class_il", "faa")
+    assert mine is not None
+    assert (mine.n, mine.mean) == (2, 55.0)
+    assert (one.mean.n, one.mean.mean) == (2, 5.0)
     assert [str(member) for member in one.variant.runs] == ["0 (images 1)", "0 (images 2)"]

@@ -188,7 +188,7 @@ def test_forgetting_of_tasks_has_ff_as_its_mean(tmp_path: Path) -> None:
 def test_confusion_is_the_sum_over_seeds_as_shares_of_rows(tmp_path: Path) -> None:
     found = two_variants(tmp_path, parts=["confusion"])
     one = figure(found, "confusion-er")
-    counts = sum(np.array(run.confusion) for run in found.variants[0].runs)
+    counts = sum(np.array(run.results["confusion"]) for run in found.variants[0].runs)
     body = [list(row.values())[1:] for row in rows(one)]
     assert np.array_equal(np.array(body, int), counts)
     with canvas.house():
@@ -571,7 +571,7 @@ def test_the_report_of_a_grid_is_of_its_runs(tmp_path: Path) -> None:
 def test_names_of_files_never_collide() -> None:
     names = ["a", "A", "a-2", "a", "b"]
     nothing = Table(["x"], [])
-    made = canvas.numbered([Figure(name, "", "", print, nothing) for name in names])
+    made = canvas.numbered([Figure(name, "", "", "", print, nothing) for name in names])
     lower = [one.name.lower() for one in made]
     assert len(set(lower)) == 5
     assert lower[0] == "a"

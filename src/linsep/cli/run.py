@@ -146,6 +146,7 @@ def show_result(console: Console, results: dict[str, Any], folder: Path) -> None
 
 def show(run: flags.RunName, runs: flags.Runs = Path("runs")) -> None:
     """Show a run: its results first, then its settings."""
+    from ..compare.tables import show as show_table
     from ..storage.folder import RunFolder
     from ..storage.store import open_record
 
@@ -159,7 +160,7 @@ def show(run: flags.RunName, runs: flags.Runs = Path("runs")) -> None:
         show_result(console, results, record.folder)
         for protocol, matrix in results.get("matrices", {}).items():
             for table in _matrix(matrix, f"{PROTOCOLS[protocol]} accuracy, %", console.width):
-                console.print(table.to_rich())
+                show_table(table, console)
         if origin := found.manifest().origin:
             say(console, f"Made elsewhere and imported from the bundle {origin.bundle}.")
     else:

@@ -16,8 +16,8 @@ from ..learning.metrics import COSTS, METRICS, PROTOCOLS
 from ..storage.store import Value as Fact
 from ..storage.store import check_names, full_name
 from . import variants
-from .summaries import caption, counted, families, remarks
-from .tables import Interval, Spread, Table, Value
+from .summaries import caption, counted, families, interval, remarks
+from .tables import Spread, Table, Value
 from .variants import DATA, MEMORY, Comparison, Fields, Member, Variant
 
 Beside = Literal["std", "interval", "none"]  # the mean
@@ -236,5 +236,5 @@ def _cell(variant: Variant | None, protocol: str, metric: str, beside: Beside) -
     if protocol == "cost" and not found.std:  # declared, and so the same for every seed
         return found.mean if metric in ("compute", "seconds") else round(found.mean)
     if beside == "interval":
-        return Interval(found.mean, found.low, found.high)
+        return interval(found)
     return Spread(found.mean, found.std) if beside == "std" else found.mean

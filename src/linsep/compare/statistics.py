@@ -20,9 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import DataError
 
-FEWEST = (
-    3  # values that have an interval: with two, Student's is 9 standard deviations to each side
-)
+FEWEST = 3  # values with an interval: with two, it is 9 standard deviations to each side
 EXACT_UP_TO = 16  # differences; beyond it 2^n sign patterns are sampled, not counted
 DRAWS = 99_999  # sampled patterns
 
@@ -37,6 +35,13 @@ class Summary:
     low: float | None
     high: float | None
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def __str__(self) -> str:
+        return f"{self.mean:z.2f}" + (f" ± {self.std:.2f}" if self.std is not None else "")
+
 
 @dataclass(frozen=True)
 class Paired:
@@ -46,6 +51,7 @@ class Paired:
     """
 
     keys: tuple[Any, ...]  # seeds, or whatever identifies a pair
+    gaps: Sequence[float]  # of each pair
     difference: Summary
     t: float | None
     p: float | None  # of the paired t test
@@ -88,7 +94,7 @@ def paired(a: Mapping[Any, float], b: Mapping[Any, float]) -> Paired:
     difference = summarise(gaps, noise)
     flips = sign_flip(gaps) if len(gaps) >= FEWEST else None
     signs = [sum(d > 0 for d in gaps), sum(d < 0 for d in gaps), sum(d == 0 for d in gaps)]
-    return Paired(keys, difference, *_paired_t(difference), flips, *signs)
+    return Paired(keys, gaps, difference, *_paired_t(difference), flips, *signs)
 
 
 def sign_flip(differences: Sequence[float]) -> float:

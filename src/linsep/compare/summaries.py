@@ -6,15 +6,15 @@ summary(comparison).to_markdown(), differences(comparison).to_latex()
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from ..storage.store import Record, full_name
 from .statistics import EXACT_UP_TO, FEWEST, Summary, holm
-from .tables import Best, Spread, Table, Value
+from .tables import Best, Interval, Spread, Table, Value
 from .variants import (
     Comparison,
-    Estimate,
+    Gain,
     Variant,
     data_names,
     data_title,
@@ -75,11 +75,11 @@ def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
     costly = any(variant.values("cost", "compute") for variant in comparison.variants)
     columns += ["compute"] * costly
     rows, methods = list[list[Value]](), list[str]()
-    for place, variant, estimates in _placed(comparison):
+    for protocol, variant in product(PROTOCOLS, comparison.variants):
         methods.append(variant.method)
-        cells: list[Value] = [place, variant.title, len(variant.runs)]
-        for found in (estimate.summary for estimate in estimates):
-            cells += [spread(found), _interval(found)] if intervals else [spread(found)]
+        cells: list[Value] = [located(protocol, variant), variant.title, len(variant.runs)]
+        for found in (variant.summary(protocol, metric) for metric in REPORTED):
+            cells += [spread(found), _ends(found)] if intervals else [spread(found)]
         rows.append(cells + [variant.fact(COMPUTE)] * costly)
     spare = [wide] * intervals + [["protocol"], [runs], [TITLES["ala"]]] + [["compute"]] * costly
     return Table(
@@ -95,22 +95,16 @@ def differences(comparison: Comparison) -> Table:
         "protocol", "method", "against", "metric", "pairs", "difference", "95 %", "p (t)",
         "p (Holm)", "p (flips)", "better/worse/same",
     )  # fmt: skip
-    rows: list[list[Value]] = []
-    tests = list[float | None]()
-    for place, variant, estimates in _placed(comparison):
-        for estimate in estimates:
-            pairs = estimate.pairs
-            if pairs is None or estimate.against is None:
-                continue
-            gap, score = pairs.difference, "/".join(map(str, _score(estimate)))
-            rows.append(
-                [place, variant.title, estimate.against.title, TITLES[estimate.metric], gap.n,
-                 spread(gap), _interval(gap), _chance(pairs.p), _chance(pairs.p_flips), score]
-            )  # fmt: skip
-            tests.append(pairs.p)
-    adjusted = iter(holm([p for p in tests if p is not None]))
-    for row, p in zip(rows, tests, strict=True):
-        row.insert(columns.index("p (Holm)"), _chance(None if p is None else next(adjusted)))
+    gains = sorted(comparison.gains, key=lambda gain: list(PROTOCOLS).index(gain.protocol))
+    known = [gain for gain in gains if gain.pairs.p is not None]
+    adjusted = dict(zip(map(id, known), holm([g.pairs.p or 0.0 for g in known]), strict=True))
+    rows: list[list[Value]] = [
+        [located(gain.protocol, gain.variant), gain.variant.title, gain.against.title,
+         TITLES[gain.metric], gain.mean.n, spread(gain.mean), _ends(gain.mean),
+         _chance(gain.pairs.p), _chance(adjusted.get(id(gain))), _chance(gain.pairs.p_flips),
+         "/".join(map(str, _score(gain)))]
+        for gain in gains
+    ]  # fmt: skip
     by = "class order and seed" if pooled(comparison.variants) else "seed"
     spare = [
         ["p (flips)"], ["better/worse/same"], ["protocol"], ["p (t)"], ["pairs"], ["p (Holm)"],
@@ -126,14 +120,18 @@ def long(comparison: Comparison) -> Table:
         "difference_high", "t", "p_t", "p_flips", "flips_exact", "better", "worse", "same",
         *BUDGETS,
     )  # fmt: skip
-    every = [estimate for estimates in comparison.estimates for estimate in estimates]
-    return Table(columns, list(map(_long_row, every)))
+    gains = {(id(gain.variant), gain.protocol, gain.metric): gain for gain in comparison.gains}
+    rows = [
+        _long_row(variant, protocol, metric, gains.get((id(variant), protocol, metric)))
+        for variant, protocol, metric in product(comparison.variants, PROTOCOLS, REPORTED)
+    ]
+    return Table(columns, rows)
 
 
 def notes(comparison: Comparison) -> list[str]:
     """What a reader should know beside the tables, a line each."""
     said = remarks(comparison)
-    if any(estimate.pairs for estimates in comparison.estimates for estimate in estimates):
+    if comparison.gains:
         said.append(
             "95 %: Student's interval for the mean; p (t): paired t test; p (Holm): the same, "
             "corrected for all tests of the table; p (flips): sign-flip permutation test, never "
@@ -194,9 +192,9 @@ def counted(variants: Sequence[Variant]) -> str:
     return "runs" if pooled(variants) else "seeds"
 
 
-def located(protocol: str, place: str) -> str:
+def located(protocol: str, variant: Variant) -> str:
     """'Class-IL, memory=200'."""
-    return ", ".join(filter(None, [PROTOCOLS[protocol], place]))
+    return ", ".join(filter(None, [PROTOCOLS[protocol], variant.place]))
 
 
 def caption(comparison: Comparison, beside: str = "± standard deviation") -> str:
@@ -231,40 +229,34 @@ def spread(found: Summary | None) -> Spread | None:
     return Spread(found.mean, found.std) if found else None
 
 
-def _placed(comparison: Comparison) -> Iterator[tuple[str, Variant, list[Estimate]]]:
-    """Class-IL first, block by block."""
-    for protocol in PROTOCOLS:
-        for variant, estimates in zip(comparison.variants, comparison.estimates, strict=True):
-            here = [estimate for estimate in estimates if estimate.protocol == protocol]
-            yield located(protocol, variant.place), variant, here
+def interval(found: Summary) -> Interval:
+    return Interval(found.mean, found.low, found.high)
 
 
-def _long_row(estimate: Estimate) -> list[Value]:
-    variant, pairs = estimate.variant, estimate.pairs
-    row: list[Value] = [estimate.protocol, *(shown(value) for _, value in variant.block)]
-    row += [variant.title, variant.method, spelled(variant.options), estimate.metric]
-    row += astuple(estimate.summary) if estimate.summary else [0, None, None, None, None]
-    if pairs is None or estimate.against is None:
+def _long_row(variant: Variant, protocol: str, metric: str, gain: Gain | None) -> list[Value]:
+    found = variant.summary(protocol, metric)
+    row: list[Value] = [protocol, *(shown(value) for _, value in variant.block)]
+    row += [variant.title, variant.method, spelled(variant.options), metric]
+    row += astuple(found) if found else [0, None, None, None, None]
+    if gain is None:
         row += [None] * 13
     else:
-        exact = str(pairs.difference.n <= EXACT_UP_TO).lower()
-        row += [estimate.against.label, *astuple(pairs.difference)]
-        row += [pairs.t, pairs.p, pairs.p_flips, exact, *_score(estimate)]
+        exact = str(gain.mean.n <= EXACT_UP_TO).lower()
+        row += [gain.against.label, *astuple(gain.mean)]
+        row += [gain.pairs.t, gain.pairs.p, gain.pairs.p_flips, exact, *_score(gain)]
     return row + [variant.fact(f"cost.{name}") for name in BUDGETS]
 
 
-def _score(estimate: Estimate) -> tuple[int, ...]:
+def _score(gain: Gain) -> tuple[int, int, int]:
     """Pairs in which the variant is better, worse, equal: less forgetting is better."""
-    assert estimate.pairs is not None
-    higher, lower, same = estimate.pairs.wins, estimate.pairs.losses, estimate.pairs.ties
-    less_is_better = METRICS[estimate.metric].better == "min"
+    higher, lower, same = gain.pairs.wins, gain.pairs.losses, gain.pairs.ties
+    less_is_better = METRICS[gain.metric].better == "min"
     return (lower, higher, same) if less_is_better else (higher, lower, same)
 
 
-def _interval(found: Summary | None) -> str | None:
-    if found is None or found.low is None or found.high is None:
-        return None
-    return f"{found.low:z.2f} to {found.high:z.2f}"
+def _ends(found: Summary | None) -> str | None:
+    ends = found.interval if found else None
+    return f"{ends[0]:z.2f} to {ends[1]:z.2f}" if ends else None
 
 
 def _chance(p: float | None) -> str | None:

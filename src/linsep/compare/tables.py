@@ -8,18 +8,17 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from itertools import groupby, product
+from itertools import groupby, product, zip_longest
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table as RichTable
 
-LONG = 200  # rows, above which a table is printed without rich, for speed
-WIDEST = 100_000  # characters of a table that is measured
+NARROW = 8  # characters of a column of text, above which it is wrapped before a number is
 Best = Literal["max", "min"]
 LATEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -81,40 +80,33 @@ class Table:
 
     # --- renderings ------------------------------------------------------------------------------
 
-    def to_rich(self) -> "RichTable":
-        """A table for a rich console to print."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table as RichTable
-        from rich.text import Text
+    def to_text(self, width: int = 0, mark: tuple[str, str] = ("", "")) -> str:
+        """For a terminal: cells wrap to fit a `width`, and `mark` goes around the best."""
+        heads = [self._heads(), self._lower()] if self.upper else [self.columns]
+        heads, body = [list(map(_one_line, head)) for head in heads], self._texts(_one_line)
+        numeric, best, ends = self._numeric(), self._best(), self._ends()
+        wide = [max(map(len, column)) for column in zip(*heads, *body, strict=True)]
+        while 0 < width < sum(wide) + 2 * len(wide) - 2 and max(wide) > 1:
+            free = [w > NARROW and not number for w, number in zip(wide, numeric, strict=True)]
+            wide[max(range(len(wide)), key=lambda j: (free[j], wide[j]))] -= 1
 
-        title = Text(self.caption) if self.caption else None
-        best, ends = self._best(), self._ends()
-        drawn = RichTable(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for head, name, numeric in zip(self._heads(), self._lower(), self._numeric(), strict=True):
-            text = f"{_one_line(head)}\n{name}" if self.upper else name
-            drawn.add_column(Text(text), justify="right" if numeric else "left", overflow="fold")
-        for i, row in enumerate(self.rows):
-            styles = ["bold" if (i, j) in best else "" for j in range(len(row))]
-            cells = [Text(self._text(v), style=s) for v, s in zip(row, styles, strict=True)]
-            drawn.add_row(*cells, end_section=i in ends)
-        return drawn
+        sides = [f"{'>' if number else '<'}{w}" for w, number in zip(wide, numeric, strict=True)]
 
-    def to_text(self, mark: tuple[str, str] = ("", "")) -> str:
-        """As `to_rich` draws it, but fast for thousands of rows; `mark` goes around the best."""
-        head, body = list(map(_one_line, self.columns)), self._texts(_one_line)
-        wide = [max(map(len, column)) for column in zip(head, *body, strict=True)]
-        sides = [str.rjust if numeric else str.ljust for numeric in self._numeric()]
+        def lines(texts: Sequence[str], marked: Collection[int] = ()) -> Iterator[str]:
+            wrapped = [wrap(t, w) if len(t) > w else [t] for t, w in zip(texts, wide, strict=True)]
+            for row in zip_longest(*wrapped, fillvalue=""):
+                cells = list(map(format, row, sides))
+                for j in marked:
+                    cells[j] = mark[0] + cells[j] + mark[1]
+                yield "  ".join(cells).rstrip()
 
-        def line(texts: Sequence[str], widths: Sequence[int]) -> str:
-            return "  ".join(map(lambda s, t, w: s(t, w), sides, texts, widths)).rstrip()
-
-        lines, ends = [self.caption] if self.caption else [], self._ends()
-        lines += [line(head, wide), "  ".join("─" * width for width in wide)]
-        for i, (marked, plain) in enumerate(zip(self._texts(_one_line, *mark), body, strict=True)):
-            added = [len(m) - len(p) for m, p in zip(marked, plain, strict=True)]
-            lines.append(line(marked, [w + a for w, a in zip(wide, added, strict=True)]))
-            lines += [""] * (i in ends)
-        return "\n".join(lines) + "\n"
+        found = wrap(self.caption, width) if width else [self.caption] * bool(self.caption)
+        found += [line for head in heads for line in lines(head)]
+        found.append("  ".join("─" * room for room in wide))
+        for i, texts in enumerate(body):
+            found += lines(texts, {j for j in range(len(wide)) if (i, j) in best})
+            found += [""] * (i in ends)
+        return "\n".join(found) + "\n"
 
     def to_markdown(self) -> str:
         rules = ["---:" if numeric else "---" for numeric in self._numeric()]
@@ -282,31 +274,24 @@ class Table:
 
 def show(table: Table, console: "Console") -> None:
     """Print a table with as many columns as there is room for."""
-    parts, gone = fitted(table, console)
-    bold = ("\033[1m", "\033[0m") if console.is_terminal else ("", "")
+    parts, gone = fitted(table, console.width)
+    bold = ("\033[1m", "\033[0m") if console.color_system else ("", "")
     for part in parts:
-        if len(part.rows) > LONG:
-            console.file.write(part.to_text(bold))
-        else:
-            console.print(part.to_rich())
+        console.out(part.to_text(console.width, bold), highlight=False)
     if gone:
         text = f"Left out to fit {console.width} columns: {', '.join(gone)}."
         console.print(text, style="dim", highlight=False, markup=False)
 
 
-def fitted(table: Table, console: "Console") -> tuple[list[Table], list[str]]:
+def fitted(table: Table, width: int) -> tuple[list[Table], list[str]]:
     """The table, or one of each group, without the columns that there is no room for; and those."""
-    from rich.measure import Measurement
 
-    endless = console.options.update_width(WIDEST)  # else all would be said to fit
-
-    def width(part: Table) -> int:
-        if len(part.rows) > LONG:
-            return max(map(len, part.to_text().splitlines()))
-        return Measurement.get(console, endless, part.to_rich()).maximum
+    def too_wide(part: Table) -> bool:
+        body = replace(part, caption="").to_text()
+        return max(map(len, body.splitlines())) > width
 
     parts, gone, steps = [table], list[str](), list(table.spare)
-    while steps and any(width(part) > console.width for part in parts):
+    while steps and any(map(too_wide, parts)):
         step = steps.pop(0)
         if table.group in step:
             parts = [part for whole in parts for part in whole.split()]

@@ -15,10 +15,18 @@ from typing import NamedTuple
 from ..errors import ConfigError, unknown
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from . import variants
-from .statistics import paired
-from .summaries import BEST, BUDGETS, caption, counted, located, remarks, spread
+from .summaries import BEST, BUDGETS, caption, counted, interval, located, remarks, spread
 from .tables import Best, Interval, Table, Value
-from .variants import Comparison, Fields, Variant, matching, ranks, setting_words, telling
+from .variants import (
+    Comparison,
+    Fields,
+    Variant,
+    gained,
+    matching,
+    ranks,
+    setting_words,
+    telling,
+)
 
 EQUAL = 0.05  # costs that differ by no more than this share count as equal
 SHOWN = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
@@ -173,11 +181,8 @@ def _gap(one: Spender, rival: Spender | None) -> Interval | None:
     """Class-IL FAA minus the rival's, seed by seed."""
     if rival is None or one is rival:
         return None
-    sides = one.variant.values("class_il", "faa"), rival.variant.values("class_il", "faa")
-    if not sides[0].keys() & sides[1].keys():
-        return None
-    found = paired(*sides).difference
-    return Interval(found.mean, found.low, found.high)
+    gain = gained(one.variant, rival.variant, "class_il", "faa")
+    return interval(gain.mean) if gain else None
 
 
 def _nothing(measure: str, against: str | None) -> str:
@@ -270,7 +275,9 @@ def curve_table(curves: Sequence[Curve]) -> Table:
     rows: list[list[Value]] = []
     for protocol in PROTOCOLS:
         for curve in curves:
-            place = f"{located(protocol, curve.place)}, {curve.title} over {curve.weight}"
+            place = (
+                f"{located(protocol, curve.points[0].variant)}, {curve.title} over {curve.weight}"
+            )
             for point in curve.points:
                 cells = [spread(point.variant.summary(protocol, metric)) for metric in REPORTED]
                 rows.append([place, f"{point.weight:g}", len(point.variant.runs), *cells])

@@ -76,7 +76,6 @@ class Variant:
 
     @property
     def data(self) -> Fields:
-        """What identifies the data set."""
         return tuple((name, self.fact(name)) for name in (DATA, "data"))
 
     def fact(self, field: str) -> Value:
@@ -95,22 +94,29 @@ class Variant:
         return summarise(list(values.values())) if values else None
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """One metric of one variant, and its pairs with the variant it is compared with, if any."""
+class Gain(NamedTuple):
+    """One metric of a variant minus that of another, pair by pair."""
 
     variant: Variant
-    protocol: str  # class_il | task_il
+    against: Variant
+    protocol: str
     metric: str
-    summary: Summary | None  # None: the metric is undefined
-    against: Variant | None = None
-    pairs: Paired | None = None  # of this variant's values minus the other's
+    pairs: Paired
+
+    @property
+    def mean(self) -> Summary:
+        return self.pairs.difference
+
+    @property
+    def added(self) -> str:
+        """The add-ons of the variant that the other one has not."""
+        return self.variant.method.removeprefix(self.against.method).lstrip("+")
 
 
 @dataclass(frozen=True)
 class Comparison:
     variants: Sequence[Variant]
-    estimates: Sequence[Sequence[Estimate]]  # of each variant
+    gains: Sequence[Gain]  # of each variant that is compared with another
     common: Values  # fields that all runs share
     differing: Sequence[str]  # fields that make blocks
     by_method: Mapping[str, Values]  # fields that differ between methods only
@@ -135,11 +141,11 @@ def compare(
         raise ConfigError(unknown("method among these runs", against, methods))
     common, differing, options, by_method = _sorted_fields(done)
     variants = named(_sorted(_variants(done, differing, options), sort, done))
-    estimates = [_estimates(variant, _rival(variant, variants, against)) for variant in variants]
+    gains = list(_gains(variants, against))
     left_out = [record.name for record in given if not record.finished]
     counted = {record.folder for variant in variants for record in variant.runs.values()}
     repeated = [record.name for record in done if record.folder not in counted]
-    return Comparison(variants, estimates, common, differing, by_method, left_out, repeated)
+    return Comparison(variants, gains, common, differing, by_method, left_out, repeated)
 
 
 def matching(
@@ -211,22 +217,24 @@ def _sorted(variants: Sequence[Variant], sort: str | None, done: list[Record]) -
     return sorted(found, key=lambda a: ranks(a.block))
 
 
-def _rival(variant: Variant, variants: Sequence[Variant], against: str | None) -> Variant | None:
-    base, plus, _ = variant.method.partition("+")
-    method = against or (base if plus else None)
-    others = [other for other in variants if other is not variant]
-    return None if method is None else matching(others, variant.block, method, variant.options)
+def _gains(variants: Sequence[Variant], against: str | None) -> Iterator[Gain]:
+    for variant in variants:
+        base, plus, _ = variant.method.partition("+")
+        if not (method := against or (base if plus else "")):
+            continue
+        others = [other for other in variants if other is not variant]
+        rival = matching(others, variant.block, method, variant.options)
+        for protocol, metric in product(PROTOCOLS, REPORTED):
+            if rival and (gain := gained(variant, rival, protocol, metric)):
+                yield gain
 
 
-def _estimates(variant: Variant, rival: Variant | None) -> list[Estimate]:
-    found = []
-    for protocol, metric in product(PROTOCOLS, REPORTED):
-        one = Estimate(variant, protocol, metric, variant.summary(protocol, metric))
-        mine, theirs = (side.values(protocol, metric) if side else {} for side in (variant, rival))
-        if mine.keys() & theirs.keys():
-            one = replace(one, against=rival, pairs=paired(mine, theirs))
-        found.append(one)
-    return found
+def gained(variant: Variant, rival: Variant, protocol: str, metric: str) -> Gain | None:
+    """None without a pair of runs that have the metric."""
+    mine, theirs = (side.values(protocol, metric) for side in (variant, rival))
+    if not mine.keys() & theirs.keys():
+        return None
+    return Gain(variant, rival, protocol, metric, paired(mine, theirs))
 
 
 # --- what they are called ------------------------------------------------------------------------
@@ -249,11 +257,10 @@ def named(variants: Sequence[Variant], by_data: bool = True) -> list[Variant]:
     told, differ = telling(blocks.values()), {m: telling(rows) for m, rows in methods.items()}
     plain = [option_title(a.method, dict(a.options), differ[a.method]) for a in variants]
     own = {name for name, of in owners.items() if name and len(of) == 1 and name not in plain}
-    titles = [a.given_name or "" for a in variants]
-    titles = [name if name in own else label for name, label in zip(titles, plain, strict=True)]
+    places = {block: setting_words(row, told) for block, row in blocks.items()}
     return [
-        replace(a, title=called, place=setting_words(blocks[a.block], told))
-        for a, called in zip(variants, titles, strict=True)
+        replace(a, title=a.given_name if a.given_name in own else label, place=places[a.block])
+        for a, label in zip(variants, plain, strict=True)
     ]
 
 
@@ -338,9 +345,6 @@ def option_name(method: str, field: str) -> str:
     """The weight of a method's only added term is called as in its paper: γ."""
     part, _, option = field.partition(".")
     base, *terms = method.split("+")
-    if part == base:
-        return option
-    if option == "weight":
-        symbol = SYMBOLS.get(part, "γ")
-        return symbol if len(terms) == 1 else f"{title(part)} {symbol}"
-    return f"{title(part)} {option}"
+    name = SYMBOLS.get(part, "γ") if option == "weight" and part != base else option
+    own = part == base or (option == "weight" and len(terms) == 1)
+    return name if own else f"{title(part)} {name}"

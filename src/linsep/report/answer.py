@@ -1,23 +1,20 @@
 """What the page says first: the question, four tiles, what the numbers support, and the results.
 
-Bounds, such as joint training, are compared with and never ranked. Fewer than three seeds give no
-interval, and that of an accuracy ends at 0 and 100.
+Bounds, such as joint training, are compared with and never ranked.
 """
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
-from ..compare.statistics import EXACT_UP_TO, Summary, paired
-from ..compare.variants import Estimate, Variant, is_bound, title
-from ..learning.metrics import METRICS, REPORTED
+from ..compare.statistics import EXACT_UP_TO, FEWEST, Summary
+from ..compare.variants import Gain, Variant, gained, is_bound, title
+from ..learning.metrics import METRICS
 from ..settings.catalogue import NETS, SCENARIOS
 from .canvas import clean
 from .gather import Block, Key, LoadedRuns, VariantRuns, called
 
 METRIC = "final average accuracy (FAA) in Class-IL"
-ENOUGH = 3  # seeds, below which an interval says nothing
 MOST_PAIRS = 6  # that are spelled out; the table has them all
 MEANS = {
     "class_il": "A test image is classified among all classes seen so far.",
@@ -26,21 +23,13 @@ MEANS = {
 Ranked = Sequence[tuple[Variant, Summary]]
 
 
-def interval(found: Summary, *, share: bool = False) -> tuple[float, float] | None:
-    """The 95 % interval of a mean, if there are enough seeds; of a `share` within 0 and 100."""
-    if found.low is None or found.high is None or found.n < ENOUGH:
-        return None
-    least, most = (min(0.0, found.mean), 100.0) if share else (-math.inf, math.inf)
-    return max(least, found.low), min(most, found.high)
-
-
-def spread(found: Summary) -> str:
-    return f"{found.mean:z.2f}" + (f" ± {found.std:.2f}" if found.std is not None else "")
-
-
 def points(value: float) -> str:
     """'+0.67 points', with a minus that is as wide as the plus."""
     return f"{value:+z.2f} points".replace("-", "−")
+
+
+def versus(gain: Gain) -> str:
+    return f"{called(gain.variant)} against {called(gain.against)}"
 
 
 def seeds(n: int) -> str:
@@ -98,7 +87,7 @@ def terms(loaded: LoadedRuns) -> str:
     if any(len(variant.runs) > 1 for variant in loaded.variants):
         said.append(
             "± is the standard deviation over seeds; an interval is Student's 95 % interval of the "
-            f"mean, given from {ENOUGH} seeds on."
+            f"mean, given from {FEWEST} seeds on."
         )
     return " ".join(said)
 
@@ -130,95 +119,87 @@ def answers(loaded: LoadedRuns) -> list[Answer]:
 
 
 def _about(loaded: LoadedRuns, block: Block) -> Answer:
-    every = [e for e in chain(*loaded.comparison.estimates) if e.variant.block == block.settings]
-    faa = [e for e in every if (e.protocol, e.metric) == ("class_il", "faa")]
-    known = [(e.variant, e.summary) for e in faa if e.summary is not None]
+    known = [(v.variant, s) for v in block.variants if (s := v.variant.summary("class_il", "faa"))]
     rivals = [(variant, s) for variant, s in known if not is_bound(variant.method)]
     ranked = sorted(rivals or known, key=lambda pair: -pair[1].mean)
-    bounds = [(variant, s) for variant, s in known if is_bound(variant.method)] if rivals else []
-    pairs = [e for e in faa if e.pairs is not None]
-    said = [
-        f"{called(variant)}, trained on all data at once, reaches {spread(s)} %."
-        for variant, s in bounds
-    ]
-    against = [{id(e.variant), id(e.against)} for e in pairs]
-    first = [variant for variant, _ in ranked[:2]]
-    if len(first) > 1 and set(map(id, first)) not in against and (gap := _gap(*first)):
-        rank = " The two were chosen by rank, which the interval does not account for."
-        said.append(_said(first[0], first[1], gap) + (rank if interval(gap) else ""))
+    bounds = [pair for pair in known if pair not in ranked]
+    place = block.settings, "class_il", "faa"
     gains = [
-        _said(e.variant, e.against, e.pairs.difference) for e in pairs if e.against and e.pairs
+        gain
+        for gain in loaded.comparison.gains
+        if (gain.variant.block, gain.protocol, gain.metric) == place
     ]
-    said += gains[:MOST_PAIRS]
+    said = [
+        f"{called(variant)}, trained on all data at once, reaches {s} %." for variant, s in bounds
+    ]
+    among = [{id(gain.variant), id(gain.against)} for gain in gains]
+    if (first := _lead(ranked)) and {id(first.variant), id(first.against)} not in among:
+        rank = " The two were chosen by rank, which the interval does not account for."
+        said.append(_said(first) + (rank if first.mean.interval else ""))
+    said += map(_said, gains[:MOST_PAIRS])
     if len(gains) > MOST_PAIRS:
         said.append(f"The table of paired differences has {len(gains) - MOST_PAIRS} more.")
-    tiles = list(_tiles(ranked, bounds, pairs))[:4] if ranked else []
+    tiles = list(_tiles(ranked, bounds, gains))[:4] if ranked else []
     return Answer(block.title, " ".join(_ahead(ranked)), tiles, said)
 
 
-def _tiles(ranked: Ranked, bounds: Ranked, pairs: Sequence[Estimate]) -> Iterator[Tile]:
+def _tiles(ranked: Ranked, bounds: Ranked, gains: Sequence[Gain]) -> Iterator[Tile]:
     (best, top), *rest = ranked
     head = "Best method" if rest else "Final average accuracy"
-    value, more = (called(best), f"{spread(top)} % FAA") if rest else (f"{spread(top)} %", "")
+    value, more = (called(best), f"{top} % FAA") if rest else (f"{top} %", "")
     about = "final average accuracy in Class-IL, " if not more else "in Class-IL, "
     yield Tile(head, value, f"{more} {about}{seeds(top.n)}".strip())
     for bound, s in bounds[:1]:
         text = f"{called(bound)} sees all data at once and reaches {s.mean:.2f} %"
         yield Tile("Gap to joint training", points(top.mean - s.mean), text)
-    if pairs:
-        yield _effect(pairs)
+    if gains:
+        yield _effect(gains)
     if cost := best.summary("cost", "compute"):
         text = f"the compute of fine-tuning, for {called(best)}"
         yield Tile("Compute", f"{cost.mean:.2f} ×", text)
     falls = [(v, found) for v, _ in ranked if (found := v.summary("class_il", "ff"))]
     if falls:
         least, fall = min(falls, key=lambda pair: pair[1].mean)
-        text = f"{spread(fall)} points of final forgetting (FF)"
+        text = f"{fall} points of final forgetting (FF)"
         if rest:
             yield Tile("Least forgetting", called(least), text)
         else:
-            yield Tile("Final forgetting (FF)", f"{spread(fall)} points", seeds(fall.n))
+            yield Tile("Final forgetting (FF)", f"{fall} points", seeds(fall.n))
 
 
-def _effect(pairs: Sequence[Estimate]) -> Tile:
+def _effect(gains: Sequence[Gain]) -> Tile:
     """What an add-on gains: BFP, if it was run, on the method with which it ends highest."""
 
-    def added(estimate: Estimate) -> str:
-        rival = estimate.against.method if estimate.against else ""
-        return estimate.variant.method.removeprefix(rival).lstrip("+")
+    def rank(gain: Gain) -> tuple[bool, float]:
+        final = gain.variant.summary("class_il", "faa")
+        return gain.added == "bfp", final.mean if final else 0.0
 
-    def rank(estimate: Estimate) -> tuple[bool, float]:
-        return added(estimate) == "bfp", estimate.summary.mean if estimate.summary else 0.0
-
-    best = max(pairs, key=rank)
-    assert best.pairs is not None
-    assert best.against is not None
-    gap = best.pairs.difference
-    ends, versus = interval(gap), f"{called(best.variant)} against {called(best.against)}"
+    best = max(gains, key=rank)
+    ends, text = best.mean.interval, versus(best)
     if ends is None:
-        text = f"{versus}; {seeds(gap.n)}, too few for an interval"
+        text += f"; {seeds(best.mean.n)}, too few for an interval"
     else:
         sure = "within noise" if ends[0] <= 0 <= ends[1] else "beyond noise"
-        text = f"{versus}; 95 % interval {ends[0]:z.2f} to {ends[1]:z.2f}: {sure}"
-    effect = " + ".join(map(title, added(best).split("+")))
-    return Tile(f"Effect of {effect}", points(gap.mean), text)
+        text += f"; 95 % interval {ends[0]:z.2f} to {ends[1]:z.2f}: {sure}"
+    effect = " + ".join(map(title, best.added.split("+")))
+    return Tile(f"Effect of {effect}", points(best.mean.mean), text)
 
 
 def _ahead(ranked: Ranked) -> Iterator[str]:
     if not ranked:
         return
     (best, top), *rest = ranked
-    found = f"{spread(top)} % ({seeds(top.n)})"
+    found = f"{top} % ({seeds(top.n)})"
     if not rest:
         yield f"{called(best)} reaches a {METRIC} of {found}."
         return
     mean = "mean " if max(s.n for _, s in ranked) > 1 else ""
-    gap = _gap(best, rest[0][0])
-    ends = interval(gap) if gap else None
+    gap = _lead(ranked)
+    ends = gap.mean.interval if gap else None
     unsure = ", which these seeds do not tell apart from it" if ends and ends[0] <= 0 else ""
     yield (
         f"{called(best)} has the highest {mean}{METRIC} of {len(ranked)} methods: {found}; "
-        f"next is {called(rest[0][0])} with {spread(rest[0][1])} %{unsure}."
+        f"next is {called(rest[0][0])} with {rest[0][1]} %{unsure}."
     )
     falls = [(s.mean, v) for v, _ in ranked if (s := v.summary("class_il", "ff"))]
     if len(falls) > 1:
@@ -227,20 +208,18 @@ def _ahead(ranked: Ranked) -> Iterator[str]:
         yield f"{who} forgets least: {fall:.2f} points (FF)."
 
 
-def _gap(best: Variant, second: Variant) -> Summary | None:
-    """The difference of two variants over the seeds that both have."""
-    mine, theirs = (variant.values("class_il", "faa") for variant in (best, second))
-    if mine.keys() & theirs.keys() and len(mine) <= EXACT_UP_TO:
-        return paired(mine, theirs).difference
-    return None
+def _lead(ranked: Ranked) -> Gain | None:
+    """The first minus the second, over the seeds that both have."""
+    if len(ranked) < 2 or ranked[0][1].n > EXACT_UP_TO:
+        return None
+    return gained(ranked[0][0], ranked[1][0], "class_il", "faa")
 
 
-def _said(variant: Variant, against: Variant, gap: Summary) -> str:
-    start = f"{called(variant)} against {called(against)}: {gap.mean:+z.2f} points"
-    ends = interval(gap)
+def _said(gain: Gain) -> str:
+    start, ends = f"{versus(gain)}: {gain.mean.mean:+z.2f} points", gain.mean.interval
     if ends is None:
-        return f"{start} on {seeds(gap.n)}, too few for an interval."
-    start += f", 95 % interval {ends[0]:z.2f} to {ends[1]:z.2f} ({gap.n} seeds)"
+        return f"{start} on {seeds(gain.mean.n)}, too few for an interval."
+    start += f", 95 % interval {ends[0]:z.2f} to {ends[1]:z.2f} ({gain.mean.n} seeds)"
     if ends[0] <= 0 <= ends[1]:
         return f"{start}: it includes 0, so these seeds do not tell the two apart."
     return f"{start}: it excludes 0."
@@ -262,14 +241,10 @@ class Column:
     def at(self, value: float) -> float:
         """Where a value is on the scale, in percent of it."""
         low, high = self.scale
-        return round(100 * (value - low) / (high - low), 1)
+        return round(100 * (min(high, max(low, value)) - low) / (high - low), 1)
 
 
-def columns(loaded: LoadedRuns, protocol: str) -> list[Column]:
-    return [_column(loaded, protocol, metric) for metric in REPORTED]
-
-
-def _column(loaded: LoadedRuns, protocol: str, metric: str) -> Column:
+def column(loaded: LoadedRuns, protocol: str, metric: str) -> Column:
     about, found, best = METRICS[metric], dict[Key, Summary](), set[Key]()
     for block in loaded.blocks:
         each = [(v.key, v.variant, v.variant.summary(protocol, metric)) for v in block.variants]
@@ -277,11 +252,10 @@ def _column(loaded: LoadedRuns, protocol: str, metric: str) -> Column:
         rivals = {key: round(s.mean, 2) for key, v, s in each if s and not is_bound(v.method)}
         top = (max if about.better == "max" else min)(rivals.values(), default=None)
         best |= {key for key, mean in rivals.items() if mean == top and len(rivals) > 1}
-    ends = [e for s in found.values() for e in (s.mean, *(interval(s, share=True) or ()))]
-    low, high = (
-        10 * math.floor(min(ends, default=0) / 10),
-        10 * math.ceil(max(ends, default=1) / 10),
-    )
+    ends = [end for s in found.values() for end in (s.mean, *(s.interval or ()))]
+    least = min([0.0, *(s.mean for s in found.values())])  # an interval may leave 0 to 100
+    low = 10 * math.floor(max(least, min(ends, default=0)) / 10)
+    high = 10 * math.ceil(min(100, max(ends, default=1)) / 10)
     better = "higher" if about.better == "max" else "lower"
     title = f"{about.meaning.capitalize()} ({about.title})"
     return Column(title, (low, max(high, low + 10)), better, found, best)

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.resources import as_file, files
 from itertools import count
 from typing import Any, Literal, NamedTuple
 from xml.etree import ElementTree
@@ -38,20 +39,7 @@ MARKERS = {
 MORE = ("D", "p", "<", ">", "*", "X", "H")  # of further variants of one method
 DASHES = ("-", "--", ":", "-.")
 
-TEXT = 9.0  # points of the smallest text
-RC = {
-    "svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "pdf.fonttype": 42,
-    "text.parse_math": False,
-    "font.size": TEXT, "axes.titlesize": TEXT, "axes.labelsize": TEXT, "legend.fontsize": TEXT,
-    "xtick.labelsize": TEXT, "ytick.labelsize": TEXT, "axes.spines.top": False,
-    "axes.spines.right": False, "axes.grid": True, "grid.color": DIM, "grid.alpha": 0.25,
-    "grid.linewidth": 0.6, "axes.axisbelow": True, "lines.linewidth": 1.5, "lines.markersize": 4.0,
-    "legend.frameon": False, "figure.dpi": 72.0, "axes.linewidth": 0.7,
-    "image.interpolation": "none", "image.composite_image": False, "axes.unicode_minus": True,
-    "axes.titlelocation": "left", "axes.formatter.useoffset": False, "figure.facecolor": "none",
-    "axes.facecolor": "none", "savefig.facecolor": "none", "path.simplify": True,
-    "xtick.major.size": 0, "ytick.major.size": 0,
-}  # fmt: skip
+TEXT = 9.0  # points of all text, as report.mplstyle has it
 Share = Literal["", "x", "y", "xy"]  # axes that panels have in common
 Room = Literal["third", "half", "whole"]  # of a page, at least; a phone shows one after the other
 WIDTHS: dict[Room, float] = {"third": 3.5, "half": 6.0, "whole": 8.8}  # inches
@@ -150,7 +138,9 @@ def house(figure: str = "") -> Iterator[None]:
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # the reader's fonts have it
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(RC | {"svg.hashsalt": f"linsep {figure}"})
+        with as_file(files(__package__) / "report.mplstyle") as style:
+            matplotlib.rc_file(style, use_default_template=False)
+        matplotlib.rcParams["svg.hashsalt"] = f"linsep {figure}"
         yield
 
 
@@ -178,6 +168,18 @@ class Canvas:
         self.spots: list[Spot] = []
         self.grids: list[Axes] = []  # whose cells are found in the figure's table
 
+    def spot(self, axes: Axes, place: tuple[float, float], text: str, look: Look) -> None:
+        """Show a text where a part of a variant is drawn."""
+        self.spots.append(Spot(axes, place, text, variant=look.variant))
+
+    def mark(
+        self, axes: Axes, place: tuple[float, float], look: Look, label: str, std: float | None
+    ) -> None:
+        """A marker, and one standard deviation as a whisker."""
+        whisker(axes, place, look, std)
+        drawn = {"markersize": 6, "markeredgewidth": 0, "label": label}
+        axes.plot(*([v] for v in place), look.marker, **drawn, **look.plain)
+
     def panels(
         self, titles: Collection[str] = ("",), columns: int = 0, *, share: Share = ""
     ) -> list[Axes]:
@@ -193,18 +195,24 @@ class Canvas:
         return list(made[: len(titles)])
 
 
+def whisker(axes: Axes, place: tuple[float, float], look: Look, std: float | None) -> None:
+    if std:
+        x, y = place
+        axes.plot([x, x], [y - std, y + std], linewidth=1.2, alpha=0.6, **look.plain)
+
+
 @dataclass(frozen=True, eq=False)
 class Figure:
     """A drawing, its caption, and the table of the numbers that are drawn."""
 
     name: str  # of its files, and unique in a report
     title: str
+    variant: str  # that it comes and goes with; "" if it is about all of them
     caption: str
     draw: Callable[[Canvas], None]
     data: Table
     room: Room = "whole"
     height: float = 3.6  # inches
-    variant: str = ""  # that it comes and goes with; "" if it is about all of them
 
     def drawn(self) -> Canvas:
         canvas = Canvas(self.room, self.height)
@@ -232,23 +240,6 @@ def numbered(figures: Sequence[Figure]) -> list[Figure]:
         name = next(name for name in names if name.lower() not in found)
         found[name.lower()] = replace(figure, name=name)
     return list(found.values())
-
-
-def swatch(look: Look) -> str:
-    """A line and its marker, as legends show them, as a small SVG."""
-    from matplotlib.markers import MarkerStyle
-
-    shape = MarkerStyle(look.marker)
-    path = shape.get_path().transformed(shape.get_transform())
-    scale = 4.4 / max(abs(v) for v in path.get_extents().get_points().ravel())
-    outline: Any = path.to_polygons()[0]
-    points = "L".join(f"{14 + scale * x:.2f} {6 - scale * y:.2f}" for x, y in outline)
-    dashes = {"--": "6 3", ":": "2 3", "-.": "6 3 2 3"}.get(look.dash, "none")
-    return (
-        f'<svg width="28" height="12" viewBox="0 0 28 12" aria-hidden="true"><path d="M0 6H28" '
-        f'stroke="{look.on_page}" stroke-width="2" stroke-dasharray="{dashes}"/>'
-        f'<path d="M{points}Z" fill="{look.on_page}"/></svg>'
-    )
 
 
 # --- SVG -----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import base64
 import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain, product
@@ -32,28 +32,25 @@ NUMBERED = 10  # tasks up to which every cell has its number in it
 
 def over_tasks(block: Block) -> Figure | None:
     """Mean accuracy on the tasks seen so far, after each task."""
-    bound = any(is_bound(variant.variant.method) for variant in block.variants)
-    joint = " Joint training (JT) sees all data at once, so it is a single point." if bound else ""
+    caption = "Mean over the tasks seen so far, after each task."
+    if any(is_bound(variant.variant.method) for variant in block.variants):
+        caption += " Joint training (JT) sees all data at once, so it is a single point."
+    about = "accuracy-over-tasks", "Average accuracy on the tasks learned so far", caption
     return lines.lines_figure(
-        block,
-        "accuracy-over-tasks",
-        "Average accuracy on the tasks learned so far",
-        f"Mean over the tasks seen so far, after each task.{joint}",
-        _panels(block, averages),
+        block, about, _panels(block, averages),
         panel="protocol", x="tasks learned", y="average accuracy", unit=" %", digits=1,
     )  # fmt: skip
 
 
 def forgetting(block: Block) -> Figure | None:
     """The values that FF is the mean of."""
-    return lines.lines_figure(
-        block,
-        "forgetting",
-        "Forgetting of each task",
+    caption = (
         "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
-        "final forgetting (FF) is the mean over these tasks. Below 0 a task got better at the end.",
-        _panels(block, forgotten),
-        panel="protocol", x="task", y="forgetting", unit=" %", joined=False,
+        "final forgetting (FF) is the mean over these tasks. Below 0 a task got better at the end."
+    )
+    return lines.lines_figure(
+        block, ("forgetting", "Forgetting of each task", caption), _panels(block, forgotten),
+        panel="protocol", x="task", y="forgetting", unit=" %", digits=1, joined=False,
     )  # fmt: skip
 
 
@@ -92,7 +89,7 @@ def matrices(variant: VariantRuns) -> Figure | None:
     caption = "Accuracy in %: row = after learning a task, column = on a task."
     caption += " Mean over seeds." if variant.averaged else ""
     found = {shown: variant.matrices(protocol) for protocol, shown in PROTOCOLS.items()}
-    return heat_maps(variant, "accuracy-matrix", caption, {k: v for k, v in found.items() if v})
+    return heat_maps(variant, "accuracy-matrix", caption, found)
 
 
 def heat_maps(
@@ -101,7 +98,7 @@ def heat_maps(
     """Means over matrices of one size, a panel for each name."""
     means: dict[str, list[list[float | None]]] = {}
     rows: list[list[Value]] = []
-    for panel, many in found.items():
+    for panel, many in ((panel, many) for panel, many in found.items() if many):
         size = len(many[0])
         alike = [m for m in many if len(m) == size]
         means[panel] = [[None] * size for _ in range(size)]
@@ -118,7 +115,8 @@ def heat_maps(
             _heat(canvas, axes, values)
 
     data = Table(["panel", "after task", "on task", "accuracy %", "std", "n"], rows)
-    return variant.figure(kind, caption, draw, data, room, 2.0 if room == "third" else 3.2)
+    height = 2.0 if room == "third" else 3.2
+    return Figure(*variant.about(kind), caption, draw, data, room, height)
 
 
 def _image(axes: Axes, values: np.ndarray) -> Any:
@@ -152,18 +150,19 @@ def _heat(canvas: Canvas, axes: Axes, values: Sequence[Sequence[float | None]]) 
 
 def confusion(variant: VariantRuns) -> Figure | None:
     """Rows are true classes, columns predicted ones, summed over seeds."""
-    runs = [run for run in variant.runs if run.confusion is not None]
+    runs = [run for run in variant.runs if run.results.get("confusion")]
     runs = [run for run in runs if run.classes == runs[0].classes]
-    if not runs or not any(map(any, runs[0].confusion or [])):
+    summed = np.sum([np.array(run.results["confusion"]) for run in runs], axis=0)
+    if not np.any(summed):
         return None
     order, ends = _class_order(runs)
-    counts = np.sum([np.array(run.confusion) for run in runs], axis=0)[np.ix_(order, order)]
+    counts = summed[np.ix_(order, order)]
     names = [f"{c} {clean(runs[0].classes[c], 40)}" for c in order]
     rows = [[name, *row] for name, row in zip(names, counts.tolist(), strict=True)]
-    summed = ", summed over seeds" if variant.averaged else ""
+    over = ", summed over seeds" if variant.averaged else ""
     ruled = "Lines are borders of tasks." if ends else "Seeds order the classes differently."
     caption = (
-        f"Class-IL after the last task{summed}: rows are true classes, columns predicted ones; "
+        f"Class-IL after the last task{over}: rows are true classes, columns predicted ones; "
         f"colours are shares of a row. {ruled}"
     )
 
@@ -177,7 +176,7 @@ def confusion(variant: VariantRuns) -> Figure | None:
         canvas.grids.append(axes)
 
     data = Table(["true class", *names], rows)
-    return variant.figure("confusion", caption, draw, data, "third", 3.1)
+    return Figure(*variant.about("confusion"), caption, draw, data, "third", 3.1)
 
 
 def _class_order(runs: Sequence[Run]) -> tuple[list[int], list[int]]:
@@ -225,7 +224,7 @@ def in_words(term: str) -> str:
 def losses(block: Block) -> Figure | None:
     """A panel for each term, variants as lines, over all epochs of all tasks."""
     runs = [run for variant in block.variants for run in variant.runs]
-    terms = dict.fromkeys(t for run in runs for event in _epochs(run) for t in event["losses"])
+    terms = dict.fromkeys(t for run in runs for event in run.epochs for t in event["losses"])
     drawn = {in_words(t): lines.by_variant(block, partial(_of_term, t), each=False) for t in terms}
     panels = {term: curves for term, curves in drawn.items() if curves}
     if not panels:
@@ -236,7 +235,7 @@ def losses(block: Block) -> Figure | None:
     def draw(canvas: Canvas) -> None:
         grid = canvas.panels(panels, columns, share="x")
         for axes, curves in zip(grid, panels.values(), strict=True):
-            lines.plot(canvas, axes, curves, "epoch {:g}".format, digits=4)
+            lines.plot(canvas, axes, curves, lines.worded("epoch {:g}".format, digits=4))
             lines.borders(axes, [end + 0.5 for end in ends[:-1]])
             axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
             axes.xaxis.get_major_locator().set_params(integer=True)
@@ -251,7 +250,8 @@ def losses(block: Block) -> Figure | None:
     )
     data = lines.table(panels, panel="term", x="epoch", y="loss")
     height = 2.3 * math.ceil(len(panels) / columns) + 0.6
-    return block.figure("losses", "Loss terms over training", caption, draw, data, height)
+    about = block.about("losses", "Loss terms over training")
+    return Figure(*about, caption, draw, data, height=height)
 
 
 def _of_term(term: str, variant: VariantRuns) -> lines.Points:
@@ -259,20 +259,16 @@ def _of_term(term: str, variant: VariantRuns) -> lines.Points:
     every = [
         (number, event["losses"][term])
         for run in variant.runs
-        for number, event in enumerate(_epochs(run), 1)
+        for number, event in enumerate(run.epochs, 1)
         if term in event["losses"]
     ]
     thin = math.ceil(max((x for x, _ in every), default=0) / MOST_EPOCHS)
     return [(x, value) for x, value in every if (x - 1) % thin == 0]
 
 
-def _epochs(run: Run) -> list[Mapping[str, Any]]:
-    return [event for event in run.events if event["event"] == "epoch_end"]
-
-
 def _task_ends(run: Run) -> list[int]:
     """After how many epochs each task was done."""
-    return list(accumulate(Counter(event["task"] for event in _epochs(run)).values()))
+    return list(accumulate(Counter(event["task"] for event in run.epochs).values()))
 
 
 # --- memory --------------------------------------------------------------------------------------
@@ -319,7 +315,7 @@ def composition(variant: VariantRuns, run: Run, memory: Memory) -> Figure:
     tasks = ", ".join(f"{t}: {n}" for t, n in sorted(per_task.items(), key=lambda p: p[0] or 0))
     caption = f"{len(memory[0])} samples at the end of seed {run.seed}; by task {tasks}."
     data = Table(["task", "class", "name", "samples"], rows)
-    return variant.figure("memory", caption, draw, data, "third", 2.4)
+    return Figure(*variant.about("memory"), caption, draw, data, "third", 2.4)
 
 
 def sprite(variant: VariantRuns, run: Run, memory: Memory) -> Sprite | None:

@@ -1,7 +1,7 @@
 """Figures of the analyses: similarity, drift and spectrum of features, planes, linear probes, and
 the backward projection."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import getitem
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from ..compare import statistics
 from ..compare.tables import Table
 from . import lines
-from .canvas import DIM, PALETTE, Axes, Canvas, Figure, Look, Spot, clean, shades
+from .canvas import DIM, PALETTE, Axes, Canvas, Figure, Look, clean, shades
 from .draw_accuracy import heat_maps
 from .gather import Block, LoadedRuns, Matrix, VariantRuns
 
@@ -18,41 +18,37 @@ from .gather import Block, LoadedRuns, Matrix, VariantRuns
 
 def cka(block: Block) -> Figure | None:
     """CKA before and after each task, on data seen before it and on its own."""
-    return lines.lines_figure(
-        block,
-        "cka",
-        "Similarity of features before and after each task",
+    caption = (
         "Linear CKA (centred) of test images' features before and after learning a task: of "
-        "classes seen in earlier tasks, and of the task's own, unseen before it.",
-        {
-            "classes of earlier tasks": lines.by_variant(block, _by_task("cka", "seen", "centred")),
-            "the task's own classes": lines.by_variant(block, _by_task("cka", "unseen", "centred")),
-        },
+        "classes seen in earlier tasks, and of the task's own, unseen before it."
+    )
+    sides = {"classes of earlier tasks": "seen", "the task's own classes": "unseen"}
+    return lines.lines_figure(
+        block, ("cka", "Similarity of features before and after each task", caption),
+        {name: _by_task(block, "cka", side, "centred") for name, side in sides.items()},
         panel="data", x="task", y="CKA", digits=3, share="y",
     )  # fmt: skip
 
 
 def drift(block: Block) -> Figure | None:
     """The share of variance that a map, fitted to a task's images, misses on test images."""
-    last = _by_task("drift", "layers", -1, "old")  # of the features
-    return lines.lines_figure(
-        block,
-        "drift",
-        "What a linear map from old to new features misses",
+    caption = (
         "Variance of features after a task that a linear map of those before it misses, on test "
-        "images of earlier classes; the map is fitted to the task's own. Lower: drift is linear.",
-        {"classes of earlier tasks": lines.by_variant(block, last)},
-        panel="data", x="task", y="variance missed",
+        "images of earlier classes; the map is fitted to the task's own. Lower: drift is linear."
+    )
+    last = _by_task(block, "drift", "layers", -1, "old")  # of the features
+    return lines.lines_figure(
+        block, ("drift", "What a linear map from old to new features misses", caption),
+        {"classes of earlier tasks": last}, panel="data", x="task", y="variance missed",
     )  # fmt: skip
 
 
-def _by_task(name: str, *path: str | int) -> Callable[[VariantRuns], lines.Points]:
-    """The points of a variant: the number at this path in what an analysis found of each task."""
-    return lambda variant: (
+def _by_task(block: Block, name: str, *path: str | int) -> list[lines.Series]:
+    """A line for each variant: the number at this path in what an analysis found of each task."""
+    return lines.by_variant(block, lambda variant: (
         (task["task"] + 1, reduce(getitem, path, task))
-        for one in variant.analyses(name)
-        for task in one["tasks"]
-    )
+        for one in variant.analyses(name) for task in one["tasks"]
+    ))  # fmt: skip
 
 
 # --- singular values and proj-acc(k): figure 2 of the paper --------------------------------------
@@ -79,23 +75,30 @@ def spectrum(loaded: LoadedRuns) -> list[Figure]:
 def _spectra(variant: VariantRuns) -> dict[str, list[lines.Series]]:
     """Means over seeds, a line for each task; {} if there are none."""
     panels: dict[str, list[lines.Series]] = {}
+    tasks = [task for one in variant.analyses("spectrum") for task in one["tasks"]]
     for kind, curve in KINDS.items():
-        by_task: dict[int, list[Any]] = {}
-        for task in (task for one in variant.analyses("spectrum") for task in one["tasks"]):
-            by_task.setdefault(task["task"], []).append(curve(task))
-        panels[kind] = _directions(by_task)
-        panels[f"{kind.removesuffix(', %')}, relative"] = _directions(by_task, relative=True)
+        found = [(task["task"], curve(task)) for task in tasks]
+        panels[kind] = _directions(found)
+        panels[f"{kind.removesuffix(', %')}, relative"] = _directions(found, relative=True)
     return panels if any(panels.values()) else {}
 
 
-def _directions(by_task: Mapping[int, Sequence[Any]], relative: bool = False) -> list[lines.Series]:
-    """Means of curves over principal directions, in shades from the first task to the last."""
+def _directions(
+    curves: Iterable[tuple[int, Sequence[float]]], relative: bool = False
+) -> list[lines.Series]:
+    """Mean curves over principal directions, in shades from the first task to the last; with as
+    many digits and directions as can be seen."""
+    by_task: dict[int, list[Sequence[float]]] = {}
+    for task, curve in curves:
+        by_task.setdefault(task, []).append(curve)
     found, ramp = [], shades("viridis", 0.25, 0.85, len(by_task))
-    for (task, curves), shade in zip(sorted(by_task.items()), ramp, strict=True):
-        means = [statistics.mean(values) for values in zip(*curves, strict=False)]
-        top = max(means, default=0.0) if relative else 1.0
-        scaled = {k + 1: lines.six(means[k] / (top or 1.0)) for k in lines.thinned(len(means))}
-        points = [lines.Point(k, value, None, len(curves)) for k, value in scaled.items()]
+    for (task, seeds), shade in zip(sorted(by_task.items()), ramp, strict=True):
+        means = [statistics.mean(values) for values in zip(*seeds, strict=False)]
+        top = (max(means, default=0.0) if relative else 1.0) or 1.0
+        points = [
+            lines.Point(k + 1, float(f"{means[k] / top:.6g}"), None, len(seeds))
+            for k in lines.thinned(len(means))
+        ]
         found.append(lines.Series(f"after task {task + 1}", Look(shade, "", "-"), points))
     return [line for line in found if line.points]
 
@@ -106,7 +109,7 @@ def _spectrum(
     def draw(canvas: Canvas) -> None:
         grid = canvas.panels(panels, columns=2, share="x")
         for axes, (name, curves) in zip(grid, panels.items(), strict=True):
-            lines.plot(canvas, axes, curves, "k = {:g}".format, digits=3, spots=4)
+            lines.plot(canvas, axes, curves, lines.worded("k = {:g}".format, digits=3), spots=4)
             lines.log_scale(axes)
             axes.set_ylim(0, 1.05 * tops[name] or 1.0)
         for axes in grid[-2:]:
@@ -120,7 +123,7 @@ def _spectrum(
     )
     caption += " Means over seeds." if variant.averaged else ""
     data = lines.table(panels, panel="panel", line="curve", x="k", y="value")
-    return variant.figure("spectrum", caption, draw, data, "half", 6.0)
+    return Figure(*variant.about("spectrum"), caption, draw, data, "half", 6.0)
 
 
 # --- a plane before and after a task: figure 1 of the paper --------------------------------------
@@ -146,8 +149,8 @@ def _plane(variant: VariantRuns, most: int) -> Figure:
     task, labels, new = content["task"] + 1, content["labels"], set(content["new"])
     names = {c: run.class_name(c) for c in sorted(set(labels))}
     n = len(names)
-    places = zip(labels, content["before"], content["after"], strict=True)
-    rows = [[names[c], "new" if c in new else "old", *a, *b] for c, a, b in places]
+    moved = zip(labels, content["before"], content["after"], strict=True)
+    rows = [[names[c], "new" if c in new else "old", *a, *b] for c, a, b in moved]
 
     def draw(canvas: Canvas) -> None:
         row = canvas.panels([title.format(task) for title in SIDES.values()], share="xy")
@@ -172,14 +175,15 @@ def _plane(variant: VariantRuns, most: int) -> Figure:
                 row[0].plot([], [], "|" if c in new else "o", **mark)
             lines.legend(canvas, row[:1], columns=4)
 
-    engine = {"pca": "principal components", "sklearn": "t-SNE", "opentsne": "t-SNE"}
+    engine = {"pca": "principal components"}.get(content["engine"], "t-SNE")
     caption = (
         f"Test images' features before and after learning task {task}, seed {run.seed}, by "
-        f"{engine.get(content['engine'], content['engine'])} of both together, so that places can "
-        f"be compared. Dots: classes of earlier tasks; strokes: those of task {task}."
+        f"{engine} of both together, so that places can be compared. "
+        f"Dots: classes of earlier tasks; strokes: those of task {task}."
     )
     data = Table(["class", "kind", "x before", "y before", "x after", "y after"], rows)
-    return variant.figure("plane", caption, draw, data, "half", 3.9 if n <= LEGEND else 3.3)
+    height = 3.9 if n <= LEGEND else 3.3
+    return Figure(*variant.about("plane"), caption, draw, data, "half", height)
 
 
 def _dots(axes: Axes, points: list[list[float]], colour: str, half: tuple[float, float]) -> None:
@@ -198,9 +202,8 @@ def _dots(axes: Axes, points: list[list[float]], colour: str, half: tuple[float,
 # --- linear probes: figure 4 of the paper --------------------------------------------------------
 
 
-def probe(loaded: LoadedRuns) -> list[Figure]:
-    made = [*map(_portions, loaded.blocks), *map(_rounds, loaded.variants)]
-    return [figure for figure in made if figure is not None]
+def probe(loaded: LoadedRuns) -> list[Figure | None]:
+    return [*map(_portions, loaded.blocks), *map(_rounds, loaded.variants)]
 
 
 def _portions(block: Block) -> Figure | None:
@@ -217,13 +220,13 @@ def _portions(block: Block) -> Figure | None:
 
     def draw(canvas: Canvas) -> None:
         (axes,) = canvas.panels()
-        lines.plot(canvas, axes, curves, "portion {:g}".format, unit=" %", digits=1, beside=0.0)
+        lines.plot(canvas, axes, curves, lines.worded("portion {:g}".format, " %", 1), beside=0.0)
         for head in heads:
             mean, look = head.points[0].mean, head.look
             hollow = {"markerfacecolor": "none", "markersize": 8, "linestyle": "none"}
             axes.plot([1.3], [mean], marker="*", **look.plain, **hollow)
             said = f"{head.label}, the head it was trained with: {mean:.1f} %"
-            canvas.spots.append(Spot(axes, (1.3, mean), said, variant=look.variant))
+            canvas.spot(axes, (1.3, mean), said, look)
         lines.log_scale(axes)
         axes.set_xlabel("portion of the training images")
         axes.set_ylabel("accuracy, %")
@@ -236,15 +239,14 @@ def _portions(block: Block) -> Figure | None:
     )
     panels = {"linear probe": curves, "own head": heads}
     data = lines.table(panels, panel="classifier", x="portion", y="accuracy %")
-    return block.figure("probe", "Linear probing of the final features", caption, draw, data)
+    about = block.about("probe", "Linear probing of the final features")
+    return Figure(*about, caption, draw, data, height=block.height)
 
 
 def _rounds(variant: VariantRuns) -> Figure | None:
     """After every task, on every task seen: a linear probe against the run's own head."""
     rounds = [one["rounds"] for one in variant.analyses("probe") if one["rounds"]]
-    if not rounds:
-        return None
-    size = max(r["task"] for one in rounds for r in one) + 1
+    size = max((r["task"] + 1 for one in rounds for r in one), default=0)
 
     def matrix(one: Sequence[dict[str, Any]], kind: str) -> Matrix:
         found: Matrix = [[None] * size for _ in range(size)]
@@ -311,16 +313,21 @@ def _projection(variant: VariantRuns, term: str, seeds: Sequence[Sequence[Place]
         ]  # fmt: skip
         panels[panel] = [line for line in curves if line]
     panels = {panel: curves for panel, curves in panels.items() if curves}
+    ends = [i for i, place in enumerate(seeds[0], 1) if place["epoch"] is None]
 
     def draw(canvas: Canvas) -> None:
         for axes, (panel, curves) in zip(canvas.panels(panels), panels.items(), strict=True):
             if panel == VALUES:
-                lines.plot(canvas, axes, curves, "k = {:g}".format, digits=4)
+                lines.plot(canvas, axes, curves, lines.worded("k = {:g}".format, digits=4))
                 axes.axhline(1.0, color=DIM, linewidth=0.7, linestyle=":")
                 axes.set_xlabel("k")
             else:
-                lines.plot(canvas, axes, curves, lambda x: where[int(x) - 1], digits=3)
-                _tasks(axes, seeds[0])
+                place = lines.worded(lambda x: where[int(x) - 1], digits=3)
+                lines.plot(canvas, axes, curves, place)
+                between = [end + 0.5 for end in ends[:-1]] if len(ends) < len(where) else []
+                lines.borders(axes, between)
+                axes.set_xticks(ends, [str(seeds[0][end - 1]["task"] + 1) for end in ends])
+                axes.set_xlabel("task")
             axes.set_ylim(bottom=0)
             axes.legend()
 
@@ -332,19 +339,11 @@ def _projection(variant: VariantRuns, term: str, seeds: Sequence[Sequence[Place]
     )
     caption += lines.spread_note(curves for panel, curves in panels.items() if panel != VALUES)
     data = lines.table(panels, panel="panel", x="x", y="value")
-    return variant.figure("projection", caption, draw, data, "whole", 3.0, term)
+    return Figure(*variant.about("projection", term), caption, draw, data, height=3.0)
 
 
 def _values(seeds: Sequence[Sequence[Place]]) -> list[lines.Series]:
     """A line for each task, of the means at its end."""
     ends = [many for many in zip(*seeds, strict=True) if many[0]["epoch"] is None]
     known = [many for many in ends if all(p.get("singular_values") for p in many)]
-    return _directions({many[0]["task"]: [p["singular_values"] for p in many] for many in known})
-
-
-def _tasks(axes: Axes, places: Sequence[Place]) -> None:
-    """Ticks at the ends of tasks, and borders between them if there are epochs too."""
-    ends = [i for i, p in enumerate(places, 1) if p["epoch"] is None]
-    lines.borders(axes, [end + 0.5 for end in ends[:-1]] if len(ends) < len(places) else [])
-    axes.set_xticks(ends, [str(places[end - 1]["task"] + 1) for end in ends])
-    axes.set_xlabel("task")
+    return _directions((p["task"], p["singular_values"]) for many in known for p in many)

@@ -13,12 +13,11 @@ from typing import Any, TypeVar
 
 from ..analysis import ANALYSES
 from ..analysis.analyse import Content, stored
-from ..compare.tables import Table
 from ..compare.variants import Comparison, Fields, Variant, compare, data_names, is_bound, spelled
 from ..errors import ConfigError, StateError
 from ..storage.folder import STATES, RunFolder
 from ..storage.store import Record
-from .canvas import Canvas, Figure, Look, Room, clean, looks, slug
+from .canvas import Look, clean, looks, slug
 
 Matrix = list[list[float | None]]
 Memory = tuple[list[int], Any]  # labels and images, numpy uint8 (n, c, h, w)
@@ -58,25 +57,14 @@ class Run:
         """The classes of each task."""
         return list(self.results.get("groups", ()))
 
-    @property
-    def confusion(self) -> list[list[int]] | None:
-        return self.results.get("confusion") or None
-
     @cached_property
-    def events(self) -> Sequence[Mapping[str, Any]]:
-        return _or_none(self.files.events)
+    def epochs(self) -> list[Mapping[str, Any]]:
+        """What was recorded at the end of each epoch."""
+        return [event for event in readable(self.files.events) if event["event"] == "epoch_end"]
 
     @cached_property
     def timing(self) -> Sequence[Mapping[str, Any]]:
-        return _or_none(self.files.timing)
-
-    @cached_property
-    def environments(self) -> Sequence[Mapping[str, Any]]:
-        return _or_none(lambda: self.files.manifest().environments)
-
-    @cached_property
-    def settings(self) -> dict[str, Any]:
-        return self.files.config()
+        return readable(self.files.timing)
 
     def memory(self) -> Memory | None:
         """What the learner kept, from its last state; None if there is none, or it is damaged."""
@@ -114,20 +102,10 @@ class VariantRuns:
         """The label, and which block the variant is of if there are several."""
         return f"{self.label} ({self.variant.place})" if self.variant.place else self.label
 
-    def figure(
-        self,
-        kind: str,
-        caption: str,
-        draw: Callable[[Canvas], None],
-        data: Table,
-        room: Room,
-        height: float,
-        part: str = "",
-    ) -> Figure:
-        """A figure about this variant alone, or about a part of it."""
+    def about(self, kind: str, part: str = "") -> tuple[str, str, str]:
+        """The name, the title and the variant of a figure about it, or about a part of it."""
         name = slug(kind, spelled(self.variant.block), self.variant.label, part)
-        title = f"{self.title}: {part}" if part else self.title
-        return Figure(name, title, caption, draw, data, room, height, self.look.variant)
+        return name, f"{self.title}: {part}" if part else self.title, self.look.variant
 
     def matrices(self, protocol: str) -> list[Matrix]:
         """Shares: row = after task t, column = on task i; None where nothing was measured."""
@@ -155,20 +133,18 @@ class Block:
     def title(self) -> str:
         return self.variants[0].variant.place
 
-    def figure(
-        self,
-        kind: str,
-        title: str,
-        caption: str,
-        draw: Callable[[Canvas], None],
-        data: Table,
-        height: float = 0.0,
-    ) -> Figure:
-        """A figure about all variants of the block; with many it has room for a longer legend."""
-        named = f"{title} ({self.title})" if self.title else title
-        height = height or 3.5 + 0.2 * (len(self.variants) // 4)
-        name = slug(kind, spelled(self.settings))
-        return Figure(name, named, caption, draw, data, height=height)
+    @property
+    def height(self) -> float:
+        """Of a figure of lines, in inches; with many there is room for a longer legend."""
+        return 3.5 + 0.2 * (len(self.variants) // 4)
+
+    def about(self, kind: str, title: str) -> tuple[str, str, str]:
+        """The name and the title of a figure about all of its variants."""
+        return (
+            slug(kind, spelled(self.settings)),
+            f"{title} ({self.title})" if self.title else title,
+            "",
+        )
 
 
 def called(variant: Variant) -> str:
@@ -250,7 +226,7 @@ def _analyses(folder: Path) -> tuple[dict[str, Content], list[str]]:
     return found, damaged
 
 
-def _or_none(read: Callable[[], Sequence[T]]) -> Sequence[T]:
+def readable(read: Callable[[], Sequence[T]]) -> Sequence[T]:
     """What a file holds; nothing, and a warning, if it is damaged."""
     try:
         return read()

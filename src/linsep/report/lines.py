@@ -10,7 +10,7 @@ from typing import Any
 
 from ..compare import statistics
 from ..compare.tables import Table, Value
-from .canvas import DIM, Axes, Canvas, Figure, Look, Share, Spot
+from .canvas import DIM, Axes, Canvas, Figure, Look, Share, whisker
 from .gather import Block, VariantRuns
 
 SPOTS = 30  # of one line, at most
@@ -38,6 +38,7 @@ class Series:
 
 
 Panels = Mapping[str, Sequence[Series]]
+Text = Callable[[Point], str]
 
 
 def series(label: str, look: Look, found: Points, *, each: bool = True) -> Series | None:
@@ -64,18 +65,26 @@ def by_variant(
     return [line for line in drawn if line]
 
 
+def worded(where: Callable[[float], str], unit: str = "", digits: int = 2) -> Text:
+    """The text of a point, 'task 3: 58.07 ± 2.92 %'; `where` names its place."""
+
+    def text(p: Point) -> str:
+        spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
+        return f"{where(p.x)}: {p.mean:.{digits}f}{spread}{unit}"
+
+    return text
+
+
 def plot(
     canvas: Canvas,
     axes: Axes,
     lines: Sequence[Series],
-    where: Callable[[float], str],
+    text: Text,
     *,
-    unit: str = "",
-    digits: int = 2,
     beside: float = BESIDE,
     spots: int = SPOTS,
 ) -> None:
-    """Draw lines into axes; `where` names a place on the x axis in a spot's text: 'task 3'."""
+    """Draw lines into axes, with bands, single values, and a text at each point."""
     faint = 0.18 if len(lines) <= FEW else 0.08
     most = min(spots, max(5, ALL_SPOTS // max(1, len(lines))))
     for line in lines:
@@ -83,63 +92,34 @@ def plot(
         stds, look = [p.std or 0.0 for p in line.points], line.look
         marker = look.marker if len(xs) <= SPOTS else ""
         axes.plot(xs, means, linestyle=look.dash, label=line.label, marker=marker, **look.plain)
-        if any(stds) and len(xs) > 1:
+        if len(xs) == 1:
+            whisker(axes, (xs[0], means[0]), look, stds[0])
+        elif any(stds):
             low, high = ([m + s * std for m, std in zip(means, stds, strict=True)] for s in (-1, 1))
             axes.fill_between(xs, low, high, alpha=faint, linewidth=0, **look.plain)
-        elif any(stds):
-            _whisker(axes, xs[0], line.points[0], look)
         for p in line.points[:: math.ceil(len(xs) / most)]:
-            _spot(canvas, axes, line, p, p.x, where, unit, digits)
-    if dotted(lines):
-        step = _step(lines)
-        for number, line in enumerate(lines):
-            aside = beside * step * ((2 * number + 1) / len(lines) - 1)
-            dots = [(p.x + aside, value) for p in line.points if p.n > 1 for value in p.values]
-            small = {"alpha": 0.55, "markersize": 3.2, "markeredgewidth": 0, "zorder": 1.8}
-            if dots:
-                axes.plot(*zip(*dots, strict=True), "o", **line.look.plain, **small)
+            canvas.spot(axes, (p.x, p.mean), f"{line.label}, {text(p)}", look)
+    small = {"alpha": 0.55, "markersize": 3.2, "markeredgewidth": 0, "zorder": 1.8}
+    for line, aside in _aside(lines, beside) if dotted(lines) else ():
+        dots = [(p.x + aside, value) for p in line.points if p.n > 1 for value in p.values]
+        if dots:
+            axes.plot(*zip(*dots, strict=True), "o", **line.look.plain, **small)
 
 
-def dots(
-    canvas: Canvas, axes: Axes, lines: Sequence[Series], where: Callable[[float], str], unit: str
-) -> None:
+def marks(canvas: Canvas, axes: Axes, lines: Sequence[Series], text: Text) -> None:
     """Means side by side with one standard deviation, for places that no line should join."""
-    step = _step(lines)
-    for number, line in enumerate(lines):
-        aside = 0.36 * step * ((2 * number + 1) / len(lines) - 1)
-        xs, means = [p.x + aside for p in line.points], [p.mean for p in line.points]
-        look = {"markersize": 5.5, "label": line.label, **line.look.plain}
-        axes.plot(xs, means, line.look.marker, **look)
-        for x, p in zip(xs, line.points, strict=True):
-            _whisker(axes, x, p, line.look)
-            _spot(canvas, axes, line, p, x, where, unit, 1)
+    for line, aside in _aside(lines, 0.36):
+        for p in line.points:
+            place = p.x + aside, p.mean
+            canvas.mark(axes, place, line.look, line.label, p.std)
+            canvas.spot(axes, place, f"{line.label}, {text(p)}", line.look)
 
 
-def _whisker(axes: Axes, x: float, p: Point, look: Look) -> None:
-    if p.std:
-        ends = [p.mean - p.std, p.mean + p.std]
-        axes.plot([x, x], ends, linewidth=1.2, alpha=0.6, **look.plain)
-
-
-def _spot(
-    canvas: Canvas,
-    axes: Axes,
-    line: Series,
-    p: Point,
-    x: float,
-    where: Callable[[float], str],
-    unit: str,
-    digits: int,
-) -> None:
-    spread = f" ± {p.std:.{digits}f}" if p.std is not None else ""
-    said = f"{line.label}, {where(p.x)}: {p.mean:.{digits}f}{spread}{unit}"
-    canvas.spots.append(Spot(axes, (x, p.mean), said, variant=line.look.variant))
-
-
-def _step(lines: Sequence[Series]) -> float:
-    """The smallest step between places on the x axis."""
+def _aside(lines: Sequence[Series], share: float) -> list[tuple[Series, float]]:
+    """How far each line's dots are moved, as a share of the smallest step on the x axis."""
     places = sorted({p.x for line in lines for p in line.points})
-    return min((b - a for a, b in pairwise(places)), default=1.0)
+    step = share * min((b - a for a, b in pairwise(places)), default=1.0)
+    return [(line, step * ((2 * i + 1) / len(lines) - 1)) for i, line in enumerate(lines)]
 
 
 def dotted(lines: Sequence[Series]) -> bool:
@@ -163,22 +143,19 @@ def spread_note(panels: Iterable[Sequence[Series]], over: str = "seeds", drawn: 
 
 def table(panels: Panels, *, panel: str, x: str, y: str, line: str = "method") -> Table:
     """Every point that is drawn, a row each, and the single values if they are drawn too."""
-    each = any(map(dotted, panels.values()))
     rows: list[list[Value]] = [
-        [name, one.label, float(p.x), p.mean, p.std, p.n,
-         *([" ".join(map(repr, p.values))] if each else [])]
+        [name, one.label, float(p.x), p.mean, p.std, p.n, " ".join(map(repr, p.values))]
         for name, lines in panels.items()
         for one in lines
         for p in one.points
-    ]  # fmt: skip
-    return Table([panel, line, x, y, "std", "n", *(["values"] if each else [])], rows)
+    ]
+    whole = Table([panel, line, x, y, "std", "n", "values"], rows)
+    return whole if any(map(dotted, panels.values())) else whole.without("values")
 
 
 def lines_figure(
     block: Block,
-    kind: str,
-    title: str,
-    caption: str,
+    about: tuple[str, str, str],  # the kind of figure, its title, its caption
     panels: Panels,
     *,
     panel: str,
@@ -196,15 +173,14 @@ def lines_figure(
     known = {shown: lines for shown, lines in panels.items() if lines}
     if not known:
         return None
+    kind, title, caption = about
+    text = worded(f"{x} {{:g}}".format, unit, digits)
 
     def draw(canvas: Canvas) -> None:
         row = canvas.panels(known, share=share)
         for axes, lines in zip(row, known.values(), strict=True):
-            where = f"{x} {{:g}}".format
-            if joined:
-                plot(canvas, axes, lines, where, unit=unit, digits=digits)
-            else:
-                dots(canvas, axes, lines, where, unit)
+            (plot if joined else marks)(canvas, axes, lines, text)
+            if not joined:
                 axes.axhline(0, color=DIM, linewidth=0.9)
             axes.set_xlabel(x)
             axes.xaxis.get_major_locator().set_params(integer=True)
@@ -213,7 +189,7 @@ def lines_figure(
 
     data = table(known, panel=panel, x=x, y=f"{y}{unit}")
     caption += spread_note(known.values(), drawn="" if joined else "Whiskers")
-    return block.figure(kind, title, caption, draw, data)
+    return Figure(*block.about(kind, title), caption, draw, data, height=block.height)
 
 
 def legend(canvas: Canvas, axes: Sequence[Axes], columns: int = 6) -> None:
@@ -243,11 +219,6 @@ def log_scale(axes: Axes) -> None:
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}")
     axes.minorticks_off()
-
-
-def six(value: float) -> float:
-    """To six digits: more cannot be seen, and thousands of them would be long."""
-    return float(f"{value:.6g}")
 
 
 def thinned(n: int, most: int = 28) -> list[int]:

@@ -14,15 +14,16 @@ from datetime import date
 from hashlib import sha256
 from importlib.resources import files
 from itertools import groupby
+from typing import Any
 
 from .. import __version__
 from ..compare.summaries import notes
 from ..compare.tables import Table
 from ..compare.tradeoffs import curve_table, tradeoff
-from ..learning.metrics import PROTOCOLS
+from ..learning.metrics import PROTOCOLS, REPORTED
 from ..optional import needed
 from . import answer, draw_accuracy, draw_comparison, draw_features, words
-from .canvas import Figure, Room, numbered, swatch
+from .canvas import Figure, Look, Room, numbered
 from .gather import LoadedRuns
 
 Drawn = Iterable[Figure | None]
@@ -95,8 +96,9 @@ def page(loaded: LoadedRuns) -> str:
         loaded=loaded,
         protocols=PROTOCOLS,
         answer=answer,
+        columns={p: [answer.column(loaded, p, m) for m in REPORTED] for p in PROTOCOLS},
         legend=loaded.legend,
-        swatch=lambda look: safe(swatch(look)),
+        swatch=lambda look: safe(_swatch(look)),
         style=safe(_text("report.css")),
         script=safe(script),
         script_hash=f"sha256-{digest}",  # the one script that may run
@@ -117,6 +119,23 @@ def packed(data: dict[str, str]) -> str:
     """Texts by name, deflated to a third of their size, in base64, which needs no escapes."""
     text = json.dumps(data, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _swatch(look: Look) -> str:
+    """A line and its marker, as legends show them, as a small SVG."""
+    from matplotlib.markers import MarkerStyle
+
+    shape = MarkerStyle(look.marker)
+    path = shape.get_path().transformed(shape.get_transform())
+    scale = 4.4 / max(abs(v) for v in path.get_extents().get_points().ravel())
+    outline: Any = path.to_polygons()[0]
+    points = "L".join(f"{14 + scale * x:.2f} {6 - scale * y:.2f}" for x, y in outline)
+    dashes = {"--": "6 3", ":": "2 3", "-.": "6 3 2 3"}.get(look.dash, "none")
+    return (
+        f'<svg width="28" height="12" viewBox="0 0 28 12" aria-hidden="true"><path d="M0 6H28" '
+        f'stroke="{look.on_page}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+        f'<path d="M{points}Z" fill="{look.on_page}"/></svg>'
+    )
 
 
 def _text(name: str) -> str:

@@ -13,7 +13,7 @@ from ..compare.tables import Spread, Table, Value
 from ..compare.variants import shown
 from ..learning.metrics import COSTS, PROTOCOLS
 from ..learning.metrics import audit as flaws
-from .gather import LoadedRuns, Run, VariantRuns, called
+from .gather import LoadedRuns, Run, VariantRuns, called, readable
 
 # --- what was run --------------------------------------------------------------------------------
 
@@ -170,35 +170,35 @@ def environments(loaded: LoadedRuns) -> Table | None:
     """One line for each environment, with how many runs were made there."""
     seen: Counter[tuple[Value, ...]] = Counter()
     for run in loaded.runs:
-        seen.update({_environment(found) for found in run.environments})
+        seen.update({_environment(found) for found in _made_in(run)})
     rows: list[list[Value]] = [[*where, n] for where, n in seen.items()]
     return Table([*SHOWN, "runs"], rows) if rows else None
 
 
+def _made_in(run: Run) -> Sequence[Mapping[str, Any]]:
+    return readable(lambda: run.files.manifest().environments)
+
+
 def _environment(found: Mapping[str, Any]) -> tuple[Value, ...]:
-    git = found.get("git")
-    commit = ""
-    if isinstance(git, dict):
-        commit = str(git.get("commit", ""))[:10] + (" and changes" if git.get("changed") else "")
-    values = {**found, "commit": commit or None}
+    git, values = found.get("git"), dict(found, commit=None)
+    if isinstance(git, dict) and git.get("commit"):
+        values["commit"] = str(git["commit"])[:10] + (" and changes" if git.get("changed") else "")
     return tuple(None if (v := values.get(name)) is None else str(v) for name in SHOWN)
 
 
 def install(loaded: LoadedRuns) -> list[str]:
     """The pip line of every set of versions that was used."""
-    lines = []
-    for run in loaded.runs:
-        for found in run.environments:
-            pins = [f"{name}=={found[name]}" for name in ("linsep", *PINNED) if name in found]
-            pins = [pin.partition("+")[0] for pin in pins]  # +cpu is not on the index
-            if pins:
-                lines.append("pip install " + " ".join(map(shlex.quote, pins)))
-    return list(dict.fromkeys(lines))
+    lines: dict[str, None] = {}
+    for found in (found for run in loaded.runs for found in _made_in(run)):
+        pins = [f"{name}=={found[name]}" for name in ("linsep", *PINNED) if name in found]
+        pins = [shlex.quote(pin.partition("+")[0]) for pin in pins]  # +cpu is not on the index
+        lines |= {f"pip install {' '.join(pins)}": None} if pins else {}
+    return list(lines)
 
 
 def recipes(loaded: LoadedRuns) -> list[Recipe]:
     """One grid if the runs differ in seed and method alone and every pair is there, else each."""
-    grid = _grid(loaded)
+    grid = _grid([run.files.config() for run in loaded.runs])
     return [grid] if grid else [_single(run) for run in loaded.runs]
 
 
@@ -207,29 +207,24 @@ def _single(run: Run) -> Recipe:
     return Recipe("", name, run.files.config_text(), f"linsep run {shlex.quote(name)}")
 
 
-def _grid(loaded: LoadedRuns) -> Recipe | None:
+def _grid(configs: Sequence[Mapping[str, Any]]) -> Recipe | None:
     """Every method over every seed; each takes its own of the options of all methods."""
     import tomli_w
 
-    runs = loaded.runs
-    methods = list(dict.fromkeys(str(run.settings["method"]) for run in runs))
-    seeds = sorted({run.seed for run in runs})
-    if len(runs) < 2 or len(runs) != len(methods) * len(seeds):
+    methods = list(dict.fromkeys(str(config["method"]) for config in configs))
+    seeds = sorted({config["seed"] for config in configs})
+    if len(configs) < 2 or len(configs) != len(methods) * len(seeds):
         return None
-    whole: dict[str, Any] = {}
-    for run in runs:
-        for section, value in run.settings.items():
-            if section in ("method", "seed", *NAMES):
-                continue
-            if section == "memory" and not value.get("size"):
-                continue  # a method without one: a grid leaves memory settings out for it
-            if whole.setdefault(section, value) != value:
-                return None  # something else differs
     parts = {part for method in methods for part in method.split("+")}
-    own = {name for run in runs for name in run.settings} & parts | NAMES
-    if any(set(run.settings) - own != set(runs[0].settings) - own for run in runs):
+    shared = [config.keys() - parts - NAMES for config in configs]
+    whole: dict[str, Any] = {}
+    for name, value in (item for config in configs for item in config.items()):
+        if name in ("method", "seed", *NAMES) or (name == "memory" and not value.get("size")):
+            continue  # memory settings are left out for a method without one, as in a grid
+        if whole.setdefault(name, value) != value:
+            return None  # something else differs
+    if any(names != shared[0] for names in shared):
         return None
-    over = {"method": methods, "seed": seeds}
-    content = tomli_w.dumps({**whole, "over": over})
+    content = tomli_w.dumps({**whole, "over": {"method": methods, "seed": seeds}})
     title = f"{len(methods)} methods over {len(seeds)} seeds"
     return Recipe(title, "grid.toml", content, "linsep grid grid.toml")
