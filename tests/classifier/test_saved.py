@@ -2,8 +2,8 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from linsep.errors import HeldError, StateError
 from linsep.methods import METHODS
 from linsep.storage import files
 from linsep.storage.lease import Lease
+from tests.helpers.deaths import deaths
 from tests.helpers.made_data import noise
 
 LEARNING = [name for name in METHODS if name != "jt"]
@@ -206,65 +207,21 @@ def test_a_model_that_another_process_works_on_is_not_replaced(taught: Any, tmp_
         lease.release()
 
 
-def writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Dies at the n-th rename or removal, for every n."""
-    real = {name: getattr(Path, name) for name in ("replace", "unlink")}
-    for last in range(30):
-        done = 0
-
-        def dying(name: str, last: int = last) -> Any:
-            def call(self: Path, *rest: Any, **named: Any) -> Any:
-                nonlocal done
-                if done == last:
-                    raise KeyboardInterrupt
-                done += 1
-                return real[name](self, *rest, **named)
-
-            return call
-
-        with monkeypatch.context() as patched:
-            for name in real:
-                patched.setattr(Path, name, dying(name))
-            yield f"death {last}"
-
-
 def test_death_at_any_write_leaves_the_old_model_or_the_new(
-    taught: Any, other: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    taught: Any, other: Any, tmp_path: Path
 ) -> None:
+    other.save(tmp_path / "old")
     seen = set()
-    for name in writes(monkeypatch):
-        folder = tmp_path / name
-        with monkeypatch.context():
-            try:
-                saved.write(folder_with(other, folder), taught.course_, True)
-            except KeyboardInterrupt:
-                pass
-            else:
-                break
+    for folder in deaths(
+        lambda folder: saved.write(folder, taught.course_, True),
+        lambda name: Path(shutil.copytree(tmp_path / "old", tmp_path / name)),
+    ):
         found = IncrementalClassifier.load(folder)
         assert_remembers(found, other if len(found.classes_) == 2 else taught)
         seen.add(len(found.classes_))
     assert seen == {2, 4}
-    assert name != "death 0"
 
 
-def folder_with(classifier: Any, folder: Path) -> Path:
-    """Written by another process, which does not die."""
-    run = multiprocessing.get_context("fork").Process(target=_save, args=(classifier, folder))
-    run.start()
-    run.join()
-    return folder
-
-
-def _save(classifier: Any, folder: Path) -> None:
-    Path.replace, Path.unlink = _REAL  # type: ignore[method-assign]
-    classifier.save(folder)
-
-
-_REAL = (Path.replace, Path.unlink)
-
-
-@pytest.mark.slow
 def test_sigkill_while_saving_leaves_a_whole_model(tmp_path: Path, taught: Any, other: Any) -> None:
     fork, folder = multiprocessing.get_context("fork"), tmp_path / "model"
     taught.save(folder)

@@ -83,7 +83,7 @@ def test_lessons_in_a_folder_equal_those_in_memory(straight: Any) -> None:
     kept.partial_fit(X[THIRD], Y[THIRD])
     told = straight["manifest.json"]["classifier"]
     assert told["history"][-1]["groups"] == kept.report_["groups"]
-    assert set(straight) == {"manifest.json", "model.safetensors", "memory.safetensors"}
+    assert set(straight) == {"manifest.json", "model.safetensors", "memory.safetensors", "previous"}
 
 
 def test_repeating_a_command_teaches_nothing_twice(model: Path) -> None:

@@ -61,9 +61,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def model_contents(folder: Path) -> dict[str, Any]:
-    """Every file of a classifier's folder; of its manifest, all but the dates."""
+    """Every file of a classifier's folder, and of its previous states; of manifests, no dates."""
+    names = manifest.read(folder).previous
+    return _state(folder) | {"previous": [_state(folder / "previous" / name) for name in names]}
+
+
+def _state(folder: Path) -> dict[str, Any]:
     told = manifest.read(folder).model_dump()
     for entry in told["classifier"]["history"]:
         del entry["when"]
-    names = sorted(p.name for p in folder.iterdir() if not p.name.startswith(".lock"))
+    told["previous"] = len(told["previous"])  # digests of manifests with dates
+    names = sorted(p.name for p in folder.iterdir() if p.is_file() and p.name[0] != ".")
     return {n: told if n == manifest.NAME else (folder / n).read_bytes() for n in names}

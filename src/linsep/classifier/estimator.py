@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,12 +19,12 @@ from torch import Tensor, nn
 from ..data.objects import Form, Given, InputError, is_table, read
 from ..data.registry import source
 from ..data.scenarios import adjusted, measured
-from ..errors import ConfigError, shortened
+from ..errors import ConfigError, StateError, shortened
 from ..resolve import check_options, resolve
 from ..settings.config import Config, from_settings
 from ..settings.layers import merged
 from ..settings.signature import validate
-from ..storage.manifest import Params
+from ..storage.manifest import Params, previous
 from . import saved
 from .course import Course, unlabelled
 from .predictive import Predictive
@@ -69,6 +70,7 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
     image_size : side to which images are brought; by default that of the first images.
     test_share : share of each class's images kept from training to measure `report_` and to
         calibrate `predict_proba`.
+    keep : previous states that are kept for `undo`; may be changed between calls.
     like : a scenario whose settings, normalisation and augmentation to use.
     settings : any further settings, as in a config file.
     random_state : the seed of everything random.
@@ -86,6 +88,7 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         lr: float | None = None,
         image_size: int | None = None,
         test_share: float = 0.1,
+        keep: int = 3,
         like: str | None = None,
         settings: Mapping[str, Any] | None = None,
         device: str = "auto",
@@ -95,6 +98,9 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         self.batch_size, self.lr, self.image_size = batch_size, lr, image_size
         self.test_share, self.like, self.settings = test_share, like, settings
         self.device, self.random_state, self.train = device, random_state, train
+        self.keep = keep
+
+    before_: list[Course | Path]  # previous states, the newest last
 
     # --- learning --------------------------------------------------------------------------------
 
@@ -112,7 +118,7 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
             labels = labels_of(given, y)
             if hasattr(self, "course_"):
                 self._check_unchanged(classes)
-                course = self.course_
+                course = replace(self.course_, params=self._params())
             else:
                 module = self.net if isinstance(self.net, nn.Module) else None
                 course = begin(self._params(), given, classes, module)
@@ -124,7 +130,19 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
             run, columns = course.next_run(rows, labels)
             for _ in run:
                 pass
-            self.course_ = course.learned(run, columns)
+            self._become(course.learned(run, columns))
+        return self
+
+    def undo(self) -> Self:
+        """Go back to before the last change, bit for bit; as often as there are states kept."""
+        check_is_fitted(self, "course_")
+        if not self.before_:
+            raise StateError("the classifier keeps no previous state: there is nothing to undo")
+        before = self.before_[-1]
+        if isinstance(before, Path):
+            module = self.net if isinstance(self.net, nn.Module) else None
+            before = saved.load(before, module, custom=self.custom_)
+        self.before_, self.course_ = self.before_[:-1], before
         return self
 
     # --- files -----------------------------------------------------------------------------------
@@ -156,7 +174,8 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         """
         course = saved.load(Path(path), net, empty_memory=empty_memory, custom=custom)
         loaded = cls(**course.params.model_dump() | ({} if net is None else {"net": net}))
-        loaded.course_ = course
+        loaded.course_, loaded.before_ = course, list(previous(Path(path)))
+        loaded.custom_ = custom
         if course.form.table:
             loaded.n_features_in_ = len(course.augment.mean)
         if course.feature_names is not None:
@@ -174,6 +193,12 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         except BaseException:
             self.__dict__ = before
             raise
+
+    def _become(self, course: Course) -> None:
+        """Take up a changed course; the one before it can be gone back to."""
+        before = [*self.before_, self.course_] if hasattr(self, "course_") else []
+        self.before_ = before[-self.keep :] if self.keep else []
+        self.course_ = course
 
     @property
     def _course(self) -> Course:
@@ -198,7 +223,7 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
             raise ConfigError("classes: were announced in the first call; leave them out now")
         before, now = (p.model_dump() for p in (self.course_.params, self._params()))
         for name, value in now.items():
-            if value != before[name]:
+            if value != before[name] and name != "keep":
                 raise ConfigError(
                     f"{name}: is {shortened(value)}, and the classifier has learned with "
                     f"{shortened(before[name])}; call fit to start anew"

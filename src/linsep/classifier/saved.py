@@ -2,18 +2,21 @@
 
     manifest.json         what it is: labels, config, history, and the digests of the other files
     model.safetensors     what predicts: the net, and what its method remembers beside images
-    memory.safetensors    the images it keeps, for replay and for testing; the only file with images
+    memory.safetensors    the images it keeps, for replay and for testing
+    previous/<digest>/    the same files of a state before the present one, to go back to
 
 A new model's tensors are written beside the old ones first, under a name with their digest;
 replacing manifest.json then makes the new model the folder's, and only after that are the files
-given their usual names. So a kill leaves the old model or the new one.
+given their usual names. So a kill leaves the old model or the new one. The manifest also names the
+previous states that belong to the model, and any other is removed.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,7 +31,18 @@ from ..settings.signature import problem
 from ..storage import files, manifest
 from ..storage.folder import CONFIG, STATES
 from ..storage.lease import Lease
-from ..storage.manifest import MEMORY, MODEL, NAME, Augmentation, Classifier, File, Manifest, noted
+from ..storage.manifest import (
+    MEMORY,
+    MODEL,
+    NAME,
+    PREVIOUS,
+    Augmentation,
+    Classifier,
+    File,
+    Lesson,
+    Manifest,
+    noted,
+)
 from .course import Course
 from .tensors import memory_of, restore, weights_of
 
@@ -55,29 +69,37 @@ def save(folder: Path, course: Course, memory: bool) -> None:
         write(folder, course, memory)
 
 
-def write(folder: Path, course: Course, memory: bool) -> None:
-    """Replace what a folder holds. Whoever calls it holds the folder's lease."""
+def write(folder: Path, course: Course, memory: bool, *, purge: bool = False) -> None:
+    """Replace what a folder holds, and keep that as a previous state, as many as the model keeps.
+
+    Whoever calls it holds the folder's lease. `purge` removes every previous state instead.
+    """
     learner = course.learner
     assert learner is not None
+    settle(folder)
+    before = _plain(manifest.read(folder))
     parts = {MODEL: files.tensor_bytes(weights_of(learner))}
     if memory:
         parts[MEMORY] = files.tensor_bytes(memory_of(course, learner))
     each = {name: noted(content) for name, content in parts.items()}
-    told = _manifest(course, each)
+    told = _manifest(course, each, [] if purge else before.previous)
+    if before.classifier and not purge and told != before.to_bytes():
+        told = _manifest(course, each, _with_present(folder, before, course.params.keep))
     for name, content in parts.items():
         files.write(_waiting(folder, name, each[name]), content)
     files.write(folder / NAME, told)
     settle(folder)
 
 
-def _manifest(course: Course, parts: dict[str, File]) -> bytes:
+def _manifest(course: Course, parts: dict[str, File], previous: Sequence[str]) -> bytes:
     """The manifest of a folder with this classifier; StateError if a value is none for JSON."""
     described = {name: getattr(course, name) for name in Classifier.model_fields} | {
         "config": course.config.model_dump(mode="json"),
         "augment": _described(course.augment),
     }
     try:
-        return manifest.new(key=course.key, files=parts, classifier=described).to_bytes()
+        sections = {"files": parts, "previous": list(previous), "classifier": described}
+        return manifest.new(key=course.key, **sections).to_bytes()
     except ValidationError as error:
         raise StateError(f"the classifier cannot be saved: {problem(error)}") from None
     except (PydanticSerializationError, LinsepError) as error:
@@ -85,7 +107,7 @@ def _manifest(course: Course, parts: dict[str, File]) -> bytes:
 
 
 def settle(folder: Path) -> None:
-    """Give the files that the manifest speaks of their names, and remove those it does not name.
+    """Give the files that the manifest names their names, and remove what it does not name.
 
     A state without a lesson under way is what a process left that was killed at its end.
     """
@@ -102,6 +124,11 @@ def settle(folder: Path) -> None:
                 stray.unlink(missing_ok=True)
         for name in STATES if told.lesson is None else ():
             (folder / name).unlink(missing_ok=True)
+        for stray in (folder / PREVIOUS).glob("*"):
+            if stray.name not in told.previous:
+                shutil.rmtree(stray)
+        with suppress(OSError):  # other states are in it, or there is none
+            (folder / PREVIOUS).rmdir()
         files.sync_folder(folder)
 
 
@@ -116,6 +143,86 @@ def _waiting(folder: Path, name: str, file: File) -> Path:
 def check_no_run(folder: Path) -> None:
     if (folder / CONFIG).exists():
         raise StateError(f"{folder} holds a run; give the model a folder of its own")
+
+
+# --- previous states ------------------------------------------------------------------------------
+
+
+def _plain(told: Manifest) -> Manifest:
+    """A manifest without the lesson under way: what the folder held before that."""
+    return told.model_copy(update={"lesson": None, "environments": []})
+
+
+def _with_present(folder: Path, told: Manifest, keep: int) -> list[str]:
+    """Keep the present state beside the model; the names of the newest states, the last one last"""
+    if not keep:
+        return []
+    content = told.to_bytes()
+    place = folder / PREVIOUS / files.digest(content)
+    part = place.with_name(f".{place.name}.tmp")
+    with files.reporting(f"cannot write {place}"):
+        for stray in (part, place):  # of a process that was killed
+            shutil.rmtree(stray, ignore_errors=True)
+        part.mkdir(parents=True)
+        for name in told.files:
+            files.link(folder / name, part / name)
+        files.write(part / NAME, content)
+        part.replace(place)
+        files.sync_folder(place.parent)
+    return [*told.previous, place.name][-keep:]
+
+
+def undo(folder: Path) -> Manifest:
+    """Put the newest previous state in the present one's place, bit for bit."""
+    with files.reporting(f"cannot use {folder}"):
+        manifest.read_classifier(folder)
+        with Lease(folder):
+            _check_changeable(folder)
+            if not (kept := manifest.previous(folder)):
+                raise StateError(f"{folder} keeps no previous state: there is nothing to undo")
+            place, content = kept[-1], files.read(kept[-1] / NAME, manifest.LARGEST)
+            told = manifest.parsed(content, place / NAME)
+            if files.digest(content) != place.name:
+                raise StateError(f"{place} is damaged, or was changed: its digest does not match")
+            for name, file in told.files.items():
+                told.check(name, files.read(place / name, _room()), place / name)
+                files.link(place / name, _waiting(folder, name, file))
+            files.write(folder / NAME, content)
+            settle(folder)
+    return told
+
+
+def change(
+    folder: Path,
+    what: Callable[[Course], Course],
+    *,
+    purge: bool = False,
+    custom: Sequence[str] = (),
+) -> Course:
+    """Change the model in a folder, which nobody else may do at the same time."""
+    with files.reporting(f"cannot use {folder}"):
+        manifest.read_classifier(folder)
+        with Lease(folder) as lease:
+            _check_changeable(folder)
+            course = what(load(folder, custom=custom))
+            lease.check()
+            write(folder, course, memory=not course.lacking, purge=purge)
+    return course
+
+
+def _check_changeable(folder: Path) -> None:
+    """Refuse to change a model in the middle of a lesson."""
+    check_no_run(folder)
+    settle(folder)
+    if under_way := manifest.read(folder).lesson:
+        raise StateError(interrupted(folder, under_way))
+
+
+def interrupted(folder: Path, lesson: Lesson) -> str:
+    return (
+        f"{folder} is in the middle of learning {lesson.about}, begun {lesson.begun}; repeat that "
+        "command to finish it, or add --discard to drop it"
+    )
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -97,6 +98,8 @@ class Teaching(Resumable):
         _check_names(np.unique(labels).tolist())
         params, lessons = (course.params, len(course.history)) if course else (self.new, 0)
         self.key = self._key(params, given.rows, labels, lessons)
+        if course:
+            course = replace(course, params=params.model_copy(update={"keep": self.new.keep}))
         if course and not self.again and course.key == self.key:
             self.course, self.finished = course, True
             return
@@ -139,7 +142,12 @@ class Teaching(Resumable):
 
     def _key(self, params: Params, rows: torch.Tensor, labels: NDArray[Any], lessons: int) -> str:
         """Identify the lesson by its images, labels and settings, not by the images' path."""
-        told = [params.model_dump(), self.classes, self.again and lessons, list(rows.shape)]
+        told = [
+            params.model_dump(exclude={"keep"}),
+            self.classes,
+            self.again and lessons,
+            list(rows.shape),
+        ]
         digest = blake2b(json.dumps(told, sort_keys=True, default=str).encode(), digest_size=16)
         digest.update(json.dumps(labels.tolist()).encode())
         digest.update(np.ascontiguousarray(rows).data)
@@ -153,10 +161,7 @@ class Teaching(Resumable):
         if before is None or before.key == self.key:
             return
         if not self.discard:
-            raise StateError(
-                f"{self.folder} is in the middle of learning {before.about}, begun "
-                f"{before.begun}; repeat that command to finish it, or add --discard to drop it"
-            )
+            raise StateError(saved.interrupted(self.folder, before))
         self._forget()
 
     def _forget(self) -> None:

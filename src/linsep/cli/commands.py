@@ -6,7 +6,7 @@ import typer
 from typer import Typer
 
 from .. import __version__
-from . import data, grid, learn, paper, predict, reference, report, run, store
+from . import data, grid, learn, model, paper, predict, reference, report, run, store
 from .flags import Command, Group, grouped
 
 
@@ -32,7 +32,7 @@ PANELS: dict[str, dict[str, Any]] = {
         "analyse": report.analyse, "log": run.log,
     },
     "Classifier": {
-        "learn": learn.learn, "predict": predict.predict, "model": predict.model,
+        "learn": learn.learn, "predict": predict.predict, "model": model.app,
         "export": predict.export,
     },
     "Share": {"bundle": store.bundle, "import": store.import_, "verify": run.verify},
@@ -41,7 +41,8 @@ PANELS: dict[str, dict[str, Any]] = {
 for panel, commands in PANELS.items():
     for name, command in commands.items():
         if isinstance(command, Typer):
-            app.add_typer(command, name=name, cls=Group, rich_help_panel=panel)
+            shape = command.info.cls if isinstance(command.info.cls, type) else Group
+            app.add_typer(command, name=name, cls=shape, rich_help_panel=panel)
         else:
             app.command(name, cls=Command, rich_help_panel=panel)(grouped(command))
 

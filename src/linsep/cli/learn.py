@@ -33,6 +33,7 @@ RATE = "Learning rate. Default: 0.2, scaled for some methods."
 AGAIN = "Repeat the last lesson, although it is learned."
 DISCARD = "Drop an interrupted lesson and start this one."
 SKIP = "Skip and list files that cannot be read."
+KEEP = "Earlier states to keep for `linsep model undo`. Default: 3."
 EMPTY = "Let a copy without memory learn on, with an empty one."
 
 
@@ -55,6 +56,7 @@ class ModelFlags:
     test_share: Annotated[
         float | None, Option(help="Share to hold out for testing and calibration. Default: 0.1.")
     ] = None
+    keep: Annotated[int | None, Option(help=KEEP)] = None
     seed: Annotated[int | None, Option(help="Seed of all random numbers. Default: 0.")] = None
     device: Annotated[str | None, Option(help="auto, cpu, cuda or mps.")] = None
     set_: Set = None
@@ -139,7 +141,7 @@ def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | N
         return new
     params = known.params.model_dump()
     for name, value in given.items():
-        if params[name] != value:
+        if params[name] != value and name != "keep":
             flag = {"random_state": "seed", "settings": "set"}.get(name, name.replace("_", "-"))
             was = "the default" if params[name] is None else shortened(params[name])
             raise ConfigError(
@@ -148,7 +150,7 @@ def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | N
             )
     if announced is not None and (not known.announced or announced != known.labels):
         raise ConfigError(f"--classes: {model} was made with others; leave it out")
-    return known.params
+    return known.params.model_copy(update={"keep": given.get("keep", known.params.keep)})
 
 
 def _given(images: Path, skip: bool) -> tuple[Any, list[str] | None]:

@@ -1,10 +1,10 @@
-"""`linsep predict`, `model` and `export`: use a classifier that `linsep learn` has made."""
+"""`linsep predict` and `export`: use a classifier that `linsep learn` has made."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,13 +12,11 @@ from typer import Argument, Option
 
 from ..errors import ConfigError, DataError, StateError, printable
 from .flags import Custom, Form
-from .learn import Model, named
+from .learn import Model
 from .terminal import open_console, say
 
 if TYPE_CHECKING:
     from ..classifier.predictive import SavedClassifier
-    from ..compare.tables import Table
-    from ..storage.manifest import Classifier, Manifest
 
 CHUNK = 256  # images in memory at once
 WHICH = "Folders, image files, or - to read paths from standard input."
@@ -106,75 +104,6 @@ def _classified(
         label = printable(str(classifier.classes_[best])) if sure else None
         found.append((printable(str(path)), label, float(p[i, best]), strange[i]))
     return found
-
-
-def model(model: Model, *, form: Form) -> None:
-    """Show what a model knows and how it was made.
-
-    Example:
-      linsep model shop/
-    """
-    from ..storage import manifest
-
-    under_way = manifest.read(model).lesson
-    if under_way is not None and manifest.read(model).classifier is None:
-        raise StateError(
-            f"{model} holds no model yet: its first lesson, {under_way.about}, was interrupted; "
-            "repeat that command to finish it"
-        )
-    told, classifier = manifest.read_classifier(model)
-    form.publish([_lessons(classifier)], list(_facts(model, told, classifier)))
-
-
-def _lessons(told: Classifier) -> Table:
-    from ..compare.tables import Table
-
-    now = [group.after for group in told.history[-1].groups]
-    rows = [
-        (entry.when[:10], str(place), entry.images, named(entry.new),
-         None if share is None else 100 * share)
-        for place, (entry, share) in enumerate(zip(told.history, now, strict=True), start=1)
-    ]  # fmt: skip
-    columns = ("date", "lesson", "images", "new classes", "accuracy now, %")
-    return Table(columns, rows, caption="What it has learned", digits=1)
-
-
-def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
-    from ..storage.manifest import MEMORY
-
-    labels = told.learned
-    yield f"Classes: {len(labels)}: {', '.join(sorted(printable(str(c)) for c in labels))}"
-    if told.announced:
-        rest = [label for label in told.labels if label not in labels]
-        yield f"Announced and not learned yet: {named(rest)}"
-    config = told.settings()
-    width = config.net.options.get("width")
-    net = printable(config.net.name) + (f" of width {width}" if width else "")
-    if told.handed_in is not None:
-        net = f"{printable(told.handed_in)}, a module of yours"
-    net += " (frozen)" if told.frozen else ""
-    yield f"Method {printable(config.method)}, net {net}, seed {config.seed}"
-    yield f"Each lesson: {config.training.epochs} epochs at a learning rate of {config.training.lr}"
-    channels, *sides = told.shape
-    sides = sides or [channels]
-    yield (
-        f"Reads {channels} numbers"
-        if told.table
-        else f"Reads {sides[0]}x{sides[1]}x{channels} pixels"
-    )
-    if MEMORY in whole.files:
-        what = "images' features" if told.frozen else "images"
-        yield f"Memory: up to {config.memory.size} {what} for replay, and those to test on"
-    else:
-        yield "Memory: none in this copy, which predicts and cannot learn"
-    ece, t = told.history[-1].ece.after, told.history[-1].temperature
-    error = "" if ece is None else f", calibration error {100 * ece:.1f} %"
-    yield f"Temperature {t:.3g}{error}"
-    sizes = {name: file.bytes for name, file in whole.files.items()}
-    yield "Size: " + ", ".join(f"{name} {size / 1e6:.2f} MB" for name, size in sizes.items())
-    yield f"Made by linsep {whole.linsep}"
-    if whole.lesson is not None:
-        yield f"In the middle of learning {whole.lesson.about}, begun {whole.lesson.begun}"
 
 
 def export(

@@ -146,6 +146,15 @@ def write(path: Path, content: bytes, keep: Path | None = None) -> None:
         raise StateError(f"cannot write {path}: {reason}") from None
 
 
+def link(path: Path, other: Path) -> None:
+    """Give a whole file a second name, in place of any other file of that name."""
+    other.unlink(missing_ok=True)
+    try:
+        os.link(path, other)
+    except OSError:  # a disk without links
+        write(other, read(path, largest=None))
+
+
 def make_folder(path: Path) -> None:
     with reporting(f"cannot use {path}"):
         path.mkdir(exist_ok=True)

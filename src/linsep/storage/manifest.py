@@ -3,6 +3,7 @@
     key, files     what identifies it, and the size and digest of each file as it was written
     environments   versions and hardware, one entry for every time that the run was started
     origin         the bundle that a run was added from, if it was made elsewhere
+    previous       the states of a classifier that can be gone back to, the newest last
     lesson         the task that a classifier is learning, or was when it was interrupted
     classifier     what a saved classifier is, in plain values
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ..settings.config import Config
 
 NAME, MODEL, MEMORY = "manifest.json", "model.safetensors", "memory.safetensors"
+PREVIOUS = "previous"  # a folder with a folder for each state of a classifier before the present
 LARGEST = 16 * 2**20  # bytes of a manifest
 MOST_SIDE = 2**15  # of a stored image
 MOST_READ = 1024  # side that a net reads, unless images are stored larger
@@ -102,6 +104,7 @@ class Params(_Strict):
     lr: float | None = None
     image_size: Side | None = None
     test_share: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    keep: Annotated[int, Field(ge=0, le=100)] = 3
     like: str | None = None
     settings: dict[str, Any] | None = None
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -243,9 +246,12 @@ def _refuse(field: str, problem: str) -> NoReturn:
     raise StateError(f"classifier.{field}: {problem}")
 
 
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+
+
 class File(_Strict):
     bytes: Annotated[int, Field(ge=0, lt=2**50)]
-    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    digest: Digest
 
 
 def noted(content: bytes) -> File:
@@ -280,6 +286,7 @@ class Manifest(_Strict):
     environments: list[Environment] = []
     origin: Origin | None = None
     lesson: Lesson | None = None
+    previous: Annotated[list[Digest], Field(max_length=100)] = []  # states to go back to
     classifier: Classifier | None = None
 
     @model_validator(mode="after")
@@ -321,3 +328,9 @@ def read_classifier(folder: Path) -> tuple[Manifest, Classifier]:
     if told.classifier is None:
         raise StateError(f"{folder} holds no model: no {NAME} in it describes one")
     return told, told.classifier
+
+
+def previous(folder: Path) -> list[Path]:
+    """The folders of a classifier's previous states, the newest last; each is a model of its own"""
+    there = [folder / PREVIOUS / name for name in read(folder).previous]
+    return [place for place in there if (place / NAME).exists()]
