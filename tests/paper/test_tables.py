@@ -280,7 +280,7 @@ def test_the_table_shows_ours_and_dashes(tmp_path: Path) -> None:
     words += ["--scale", "small"]
     said = command(*words, cwd=tmp_path)
     assert said.returncode == 0, said.stderr
-    lines = [line.split() for line in said.stdout.splitlines() if line.startswith(" Class-IL")]
+    lines = [line.split() for line in said.stdout.splitlines() if line.startswith("Class-IL")]
     ours = next(line for line in lines if "derpp+bfp" in line)
     assert ours[3:] == [
         "derpp+bfp", "72.21", "±", "0.22", "40.50", "±", "0.71", "2/5", "-31.71", "-62.23",

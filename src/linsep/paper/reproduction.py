@@ -30,32 +30,7 @@ from . import tables
 from .tables import Cell, PaperTable, Place, Scale, at
 
 SOURCES: Mapping[str, tables.Source] = {"paper": "text", "authors": "program"}  # by preset
-FIELDS = {
-    **{n: f"training.{n}" for n in ("lr", "momentum", "weight_decay", "epochs", "batch_size")},
-    "milestones": "training.schedule.milestones",
-    "milestone_factor": "training.schedule.factor",
-    "warmup_epochs": "training.schedule.warmup",
-    "draw_size": "memory.replay_batch_size",
-}
-# What the protocol implies without stating it.
-UNSAID: Mapping[str, Any] = {
-    "scenario": {"order": "natural", "validation": 0.0},
-    "training": {"schedule": {"factor": 0.1, "warmup": 0}},
-    "net": {"name": "resnet18", "width": 64},
-}
 CELL = ("scenario.name", "memory.size", "method", "preset")  # the settings that name a cell
-UNSAID_LEARNED = {"init": "default", "reset": True}  # of the terms that learn a projection
-# What the paper has nothing of: a run that has one of these set fills no cell.
-ABSENT = (
-    "scenario.first_task", "scenario.per_class", "scenario.test_per_class", "scenario.augment",
-    "net.weights", "net.train",
-)  # fmt: skip
-# What the paper's own runs have where neither its tables nor a preset say so.
-PLAIN = {
-    "scenario.subset_seed": 0, "training.optimizer": "sgd", "evaluation.batchnorm": "running",
-    "net.norm": "batch",
-}  # fmt: skip
-PLAIN_TERM = {"every": 1, "target": "previous_net"}
 
 
 def settings(
@@ -67,20 +42,23 @@ def settings(
     """
     if preset not in SOURCES:
         raise ConfigError(unknown("preset", preset, SOURCES))
-    found = tables.hyperparameters(scenario, memory, method, SOURCES[preset])
+    found, known = (
+        tables.hyperparameters(scenario, memory, method, SOURCES[preset]),
+        tables.read("protocol.toml"),
+    )
     base, _, term = method.partition("+")
     per_task: int = tables.protocol(scenario)["classes_per_task"]
     whole = merged(
-        UNSAID,
+        known["unsaid"],
         {"scenario": {"name": scenario, "per_task": per_task}, "method": method, "preset": preset},
         {} if memory is None else {"memory": {"size": memory}},
-        {term: UNSAID_LEARNED} if term in ("bfp", "bfp2") else {},
+        {term: known["unsaid_learned"]} if term in ("bfp", "bfp2") else {},
     )
-    own = {name: f"{base}.{name}" for name in found}  # most are options of the method
-    own |= {
+    fields = {name: f"{base}.{name}" for name in found} | {  # most are options of the method
         name: name.replace("projection_", f"{term}.") for name in found if "projection_" in name
     }
-    return merged(whole, *(nested((own | FIELDS)[name], value) for name, value in found.items()))
+    fields |= known["fields"]
+    return merged(whole, *(nested(fields[name], value) for name, value in found.items()))
 
 
 def scaled(place: Place, size: Scale, preset: str = "authors") -> dict[str, Any]:
@@ -223,17 +201,17 @@ def grid(
 
 def expected(place: Place, size: Scale, preset: str) -> dict[str, store.Value]:
     """Return the fields of a run that fills a cell, flat; None for those that must be unset."""
-    choices = dict(PRESETS[preset])
+    choices, known = dict(PRESETS[preset]), tables.read("protocol.toml")
     own = choices.pop("options", {})
     if place.memory is None:
         choices.pop("memory", None)
     base, *terms = place.method.split("+")
-    parts = {base: own.get(base, {})} | {t: PLAIN_TERM | own.get(t, {}) for t in terms}
+    parts = {base: own.get(base, {})} | {t: known["plain_term"] | own.get(t, {}) for t in terms}
     if "bfp" in parts:
         parts["bfp"] |= {"cycle": False}
     fields = store.flat(merged(choices, parts, scaled(place, size, preset)))
     del fields["preset"]
-    return dict.fromkeys(ABSENT) | PLAIN | fields
+    return dict.fromkeys(known["absent"]) | known["plain"] | fields
 
 
 def beside(
