@@ -10,17 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+from rich.table import Table
 from typer import Argument, Option
 
 from ..errors import ConfigError, DataError, printable
+from ..settings.catalogue import SCENARIOS
 from ..settings.layers import assignment, merged
+from ..settings.sections import Scenario
+from ..settings.signature import validate
 from .flags import Command, grouped
 from .overrides import Set
 from .terminal import open_console
 
 if TYPE_CHECKING:
     from ..data.images import Dataset
-    from ..settings.sections import Scenario
 
 app = typer.Typer(help="List, download, check, prepare and draw data sets.", no_args_is_help=True)
 
@@ -48,8 +52,6 @@ class Given:
     def scenario(self, per_task: int | None = None) -> Scenario:
         """Return the scenario that the options describe, as a config of a run would."""
         from ..data.registry import full_name
-        from ..settings.sections import Scenario
-        from ..settings.signature import validate
 
         given = vars(self) | {"per_task": per_task}
         given["name"] = full_name(given.pop("dataset"))
@@ -67,12 +69,8 @@ class Given:
 @grouped
 def list_(data: Data = None) -> None:
     """List every data set, and whether it is on this machine."""
-    from rich.markup import escape
-    from rich.table import Table
-
     from ..data.published import data_folder
     from ..data.registry import SOURCES
-    from ..settings.catalogue import SCENARIOS
 
     root = data_folder(data)
     table = Table("scenario", "what it is", "here", "expected", box=None, pad_edge=False)

@@ -9,23 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 from typer import Argument, Option
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
+from ..compare.tables import Table
 from ..errors import ConfigError, StateError, unknown
+from ..grids.engines import Engine, cpu_slots, gpu_slots, open_engine
+from ..grids.plan import plan
 from ..optional import needed
+from ..resolve import devices
 from ..settings import sections
 from ..settings.layers import parsed, read_config, split
+from ..storage.folder import RunFolder
+from ..storage.store import Record, Store, open_record
 from .overrides import FILE, SettingFlags
 from .terminal import FORMATS, publish
 from .words import WORDS
-
-if TYPE_CHECKING:
-    from ..compare.tables import Table
-    from ..grids.engines import Engine
-    from ..storage.store import Record
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -162,17 +163,12 @@ class Selection:
 
     def records(self, grid: str | None = None, finished: bool = False) -> list[Record]:
         """At least one run; `finished` leaves out the others. Of a grid, those that were begun."""
-        from ..storage.folder import RunFolder
-        from ..storage.store import Store, open_record
-
         if sum(map(bool, (self.run, self.where, grid))) > 1:
             ways = "--where or --grid" if grid else "--where"
             raise ConfigError(f"name runs or give {ways}, not both")
         if self.run:
             found = [open_record(one, self.runs) for one in self.run]
         elif grid:
-            from ..grids.plan import plan
-
             settings = {name: v for name, v in read_config(grid).items() if name != "search"}
             cells = plan(settings, self.runs, here=False)
             begun = [cell.folder for cell in cells if RunFolder(cell.folder).exists]
@@ -263,8 +259,6 @@ class Place(Saving):
 
     def slots(self, computes: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         """One per GPU, or per core or cores that a run needs; a cluster may have GPUs unseen."""
-        from ..grids.engines import cpu_slots, gpu_slots
-        from ..resolve import devices
         from ..storage.resumable import cores
 
         named = {compute.get("device", "auto") for compute in computes}
@@ -278,8 +272,6 @@ class Place(Saving):
         return found[: self.workers]
 
     def engine(self, slots: list[dict[str, str]]) -> Engine:
-        from ..grids.engines import open_engine
-
         example = "partition=gpu"
         given = [split(text, "--slurm", example) for text in self.slurm or ()]
         slurm = {name: parsed(value) for name, value in given}

@@ -11,23 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
 from typer import Option
 
+from ..compare.tables import Table
 from ..errors import ConfigError
+from ..grids.plan import Cell, differing, in_parts, plan, time_left
 from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
 from ..optional import needed
 from ..settings.layers import flat
+from ..storage.store import labels_in, relabel
 from . import flags
 from .overrides import PANEL, RANGE, Given, Over, Settings, settings_from, varied
 from .store import show_variants
 from .terminal import FAILED, INTERRUPTED, Stop, open_console, publish, say
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
-
-    from ..compare.tables import Table
     from ..grids.grid import Grid, Search
-    from ..grids.plan import Cell
 
 LINE_EVERY = 30.0  # seconds between lines on how far it is, where there is no terminal
 PLANNED = {"done": "finished", "failed": "impossible", "waiting": "new"}  # states in a plan
@@ -61,8 +63,6 @@ def grid(
       linsep grid fashion-mini --over seed=0..4
       linsep grid --over method=er,er+bfp --over seed=0..2 --epochs 2
     """
-    from ..grids.plan import in_parts, plan
-
     place.check()
     settings = settings_from(config, [*given, *varied(over)])
     settings.pop("search", None)
@@ -77,8 +77,6 @@ def grid(
 def make(cells: list[Cell], place: flags.Place) -> None:
     """Carry out the runs of a plan, or list them."""
     from ..grids.grid import Grid
-    from ..grids.plan import differing
-    from ..storage.store import labels_in, relabel
 
     slots = place.slots([cell.settings["compute"] for cell in cells if cell.status != "failed"])
     work = Grid(cells, place.runs, place.save_every, place.keep, place.engine(slots))
@@ -100,8 +98,6 @@ def make(cells: list[Cell], place: flags.Place) -> None:
 
 def watch(work: Grid | Search, at_once: int, console: Console) -> None:
     """Carry out a grid or a search and show its progress."""
-    from rich.live import Live
-
     cells, told = work.cells, time.monotonic()
     drawn = console.is_terminal and not console.quiet
     live = Live(console=console, refresh_per_second=4, transient=True)
@@ -160,7 +156,6 @@ def tally(cells: Sequence[Cell]) -> str:
 
 def left(cells: Sequence[Cell], at_once: int) -> str:
     """', about 0:42 left', once a run has been timed."""
-    from ..grids.plan import time_left
     from .progress import clock
 
     seconds = time_left(cells, at_once)
@@ -169,9 +164,6 @@ def left(cells: Sequence[Cell], at_once: int) -> str:
 
 def picture(cells: Sequence[Cell], at_once: int) -> Group:
     """The runs under way with a bar each, and a line about all."""
-    from rich.console import Group
-    from rich.text import Text
-
     from .progress import Bar, drawn
 
     running = [(cell.name, cell.report) for cell in cells if cell.status == "running"]
@@ -263,8 +255,6 @@ def _conclude(found: Search, command: list[str], progress: Console) -> None:
 
 def _trials(found: Search) -> Table:
     """Every trial with its values, the best first."""
-    from ..compare.tables import Table
-
     title, better = METRICS[found.objective[1]].title, METRICS[found.objective[1]].better
     rows = [
         (number, *(str(chosen.get(name, "-")) for name in found.over), value)

@@ -8,21 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.console import Console
+from rich.markup import escape
 from typer import Argument, Option
 
+from ..compare.tables import Table
 from ..errors import ConfigError, DataError, printable, shortened
+from ..settings.config import nest_options
+from ..settings.signature import validate
+from ..storage import manifest
+from ..storage.manifest import Params
 from .flags import Custom, Pace
 from .overrides import Set, assigned, settings_from
 from .run import followed
 from .terminal import open_console, publish, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..classifier.course import Course
     from ..classifier.teaching import Teaching
-    from ..compare.tables import Table
-    from ..storage.manifest import Params
 
 Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
 SHOWN = 4  # classes that a cell names
@@ -94,7 +97,6 @@ def learn(
     """
     announced = _announced(classes)
     new = _checked(model, making.params(), announced)
-    from rich.markup import escape
 
     from ..classifier.teaching import Teaching
 
@@ -126,10 +128,6 @@ def _announced(classes: str | None) -> list[str] | None:
 
 def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | None) -> Params:
     """What a new model begins with; for one that is there, flags that contradict it are refused."""
-    from ..settings.config import nest_options
-    from ..settings.signature import validate
-    from ..storage import manifest
-
     if "settings" in given:
         given = {**given, "settings": nest_options(given["settings"])}
     known = manifest.read(model).classifier
@@ -214,8 +212,6 @@ def _conclude(course: Course, model: Path) -> None:
 
 def known_table(report: Mapping[str, Any]) -> Table:
     """How well each lesson's classes are known, before and after the last one."""
-    from ..compare.tables import Table
-
     rows = []
     for place, group in enumerate(report["groups"], start=1):
         before, after = group["before"], group["after"]

@@ -8,8 +8,12 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from ..compare.tables import Table
 from ..errors import ConfigError
-from ..paper.tables import TABLES
+from ..grids.plan import plan
+from ..paper.tables import TABLES, scale
+from ..paper.tables import audit as findings
+from ..storage.store import Store
 from . import flags
 from .overrides import Details, settings_from
 
@@ -49,8 +53,6 @@ def show(
       linsep paper table 1 --scenario split-cifar10 --memory 200
     """
     from ..paper.reproduction import beside, chosen, laid_out, notes
-    from ..paper.tables import scale
-    from ..storage.store import Store
 
     size = scale(part.scale)
     found, cells = chosen(NUMBERS[number], part.scenario, part.memory, part.method)
@@ -79,7 +81,6 @@ def run(
     Example:
       linsep paper run 1 --scale small --scenario split-cifar10 --method derpp
     """
-    from ..grids.plan import plan
     from .grid import conclude, make
 
     place.check()
@@ -96,7 +97,6 @@ def run(
 def _wanted(number: str, part: Part, own: dict[str, Any], quiet: bool) -> list[dict[str, Any]]:
     """The settings of every run that the table needs, with one's own; announces them."""
     from ..paper.reproduction import chosen, grid
-    from ..paper.tables import scale
 
     size = scale(part.scale)
     found, cells = chosen(NUMBERS[number], part.scenario, part.memory, part.method)
@@ -121,9 +121,6 @@ def _experiment(settings: Mapping[str, Any]) -> str:
 @flags.grouped
 def audit(form: flags.Form) -> None:
     """List printed numbers that are impossible or contradict each other."""
-    from ..compare.tables import Table
-    from ..paper.tables import audit as findings
-
     rows = findings()
     caption = f"{len(rows)} findings in the paper's printed numbers"
     form.publish([Table(("check", "finding"), rows, caption=caption)])

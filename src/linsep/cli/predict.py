@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from ..compare.tables import Table
 from ..errors import ConfigError, DataError, StateError, printable
+from ..storage import manifest
 from .flags import Custom, Form
 from .learn import Model
 from .terminal import open_console, say
@@ -41,14 +44,12 @@ def predict(
     """
     if unknown_below is not None and not 0 <= unknown_below <= 1:
         raise ConfigError(f"--unknown-below: should be from 0 to 1, not {unknown_below}")
-    from ..storage import manifest
 
     if manifest.read_classifier(model)[1].table:
         raise StateError(f"{model} was made of tables of numbers, and reads no images")
     paths = [path for given in images for path in _paths(given)]
     if not paths:
         raise DataError("there are no images to classify")
-    from ..compare.tables import Table
 
     classifier = _loaded(model, custom or ())
     chunks = (paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK))
@@ -59,8 +60,6 @@ def predict(
 
 def _loaded(model: Path, custom: Sequence[str]) -> SavedClassifier:
     """The model; the collector would search through all of torch again and again, in vain."""
-    import gc
-
     gc.disable()
     try:
         from ..classifier.predictive import SavedClassifier

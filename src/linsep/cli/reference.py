@@ -10,10 +10,14 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 from typer import Argument
 
+from ..compare.tables import Table
 from ..custom import Group, offered, package_of
 from ..errors import ConfigError
 from ..settings.catalogue import (
@@ -32,9 +36,6 @@ from ..settings.signature import Setting, options, tables_of
 from . import flags
 from .overrides import FLAGGED
 from .terminal import open_console, write
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 KINDS = ("methods", "addons", "scenarios", "nets", "configs", "settings")
 COMPUTE = (
@@ -71,7 +72,6 @@ def list_(
         return
     if kind is None and form != flags.Form():
         raise ConfigError(f"--format and --output are for one kind: {', '.join(KINDS)}")
-    from ..compare.tables import Table
 
     tables = []
     for one in [kind] if kind else KINDS[:-1]:
@@ -94,8 +94,6 @@ def _list_settings(text: str, form: flags.Form) -> None:
     elif form == flags.Form():
         show(found, open_console())
     else:
-        from ..compare.tables import Table
-
         rows = [row for block in found for row in block.rows]
         form.publish([Table(COLUMNS, rows)])
 
@@ -245,9 +243,6 @@ def _code(row: Row) -> Row:
 
 def show(found: Iterable[Block], console: Console) -> None:
     """Print the settings for a reader, at any width."""
-    from rich.padding import Padding
-    from rich.text import Text
-
     for block in found:
         console.print(Text.assemble((block.title, "bold"), "  ", (block.line, "dim")))
         for name, _, flag, kind, default, line, by in block.rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,20 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from typer import Option
 
 from ..analysis import ANALYSES
+from ..compare.tables import Table
 from ..errors import ConfigError, LinsepError, StateError, unknown
 from ..optional import needed
+from ..report.canvas import FORMATS
+from ..storage import files
+from ..storage.store import Record
 from . import flags
 from .terminal import INTERRUPTED, say, wide_console
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ..compare.tables import Table
     from ..report.gather import LoadedRuns
-    from ..storage.store import Record
 
 PAGE = Path("report.html")
 FIGURES = "Write figures and their data here; no page unless -o is given."
@@ -97,8 +99,6 @@ def _listed(text: str | None) -> list[str]:
 
 
 def _formats(text: str) -> list[str]:
-    from ..report.canvas import FORMATS
-
     formats = _listed(text)
     for name in formats:
         if name not in FORMATS:
@@ -117,11 +117,8 @@ def _write_page(found: LoadedRuns, output: Path, open_: bool) -> None:
     for name, why in found.left_out:
         _say(f"left out: {name}, {why}")
     _say(f"Report of {_runs(found)}: {output} ({len(content) / 1000:.0f} kB)")
-    if open_:
-        import webbrowser
-
-        if not webbrowser.open(output.resolve().as_uri()):
-            _say(f"No browser was found here; open {output} yourself.")
+    if open_ and not webbrowser.open(output.resolve().as_uri()):
+        _say(f"No browser was found here; open {output} yourself.")
 
 
 def _write_figures(
@@ -143,8 +140,6 @@ def _write_figures(
 
 
 def _write(path: Path, content: bytes) -> None:
-    from ..storage import files
-
     with files.reporting(f"cannot write {path}"):
         path.parent.mkdir(parents=True, exist_ok=True)
     files.write(path, content)
@@ -213,8 +208,6 @@ def _analysed(
 ) -> tuple[list[Table], list[str]]:
     """Analyse run after run: the tables, and what their columns are. A run that does not allow an
     analysis is named and skipped."""
-    from rich.console import Console
-
     from ..analysis.analyse import analyse as made
     from ..analysis.analyse import find, lacking, table
     from ..analysis.features import Features, reopen

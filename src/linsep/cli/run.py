@@ -9,20 +9,24 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from rich.console import Console
 from typer import Exit, Option
 
+from ..compare.tables import Table
+from ..compare.tables import show as show_table
 from ..errors import StateError
 from ..learning.metrics import PROTOCOLS
+from ..prepare import Prepared, prepare
+from ..settings.config import from_settings, to_toml
+from ..storage.folder import RunFolder, compared, difference, surroundings
+from ..storage.loggers import check, replay, start
+from ..storage.store import open_record
 from . import flags
 from .overrides import Settings, no_lists, settings_from
 from .terminal import INTERRUPTED, TERMINATED, Stop, open_console, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ..compare.tables import Table
     from ..learning.run import Event
-    from ..prepare import Prepared
     from ..storage.resumable import Resumable
     from ..storage.session import Session
 
@@ -44,8 +48,6 @@ def run(
       linsep run --method derpp+bfp --seed 0
       linsep run example --epochs 2 --set bfp.weight=3
     """
-    from ..storage.loggers import check
-
     for kind in log or ():
         check(kind)
     settings = no_lists(settings_from(config, given), config)
@@ -57,8 +59,6 @@ def run(
 
 
 def _prepared(settings: dict[str, Any], quiet: bool) -> Prepared:
-    from ..prepare import prepare
-    from ..settings.config import from_settings
     from .progress import counting
 
     with counting("decoding", quiet=quiet) as progress:
@@ -67,9 +67,6 @@ def _prepared(settings: dict[str, Any], quiet: bool) -> Prepared:
 
 def _plan(prepared: Prepared, runs: Path) -> None:
     """Print the run's config and whether it is new."""
-    from ..settings.config import to_toml
-    from ..storage.folder import RunFolder
-
     console, there = open_console(), RunFolder(runs / prepared.name)
     for line in to_toml(prepared.config).splitlines():
         say(console, line)
@@ -101,7 +98,6 @@ def _train(prepared: Prepared, saving: flags.Saving, log: list[str]) -> None:
 def watch(session: Session, console: Console, log: Sequence[str]) -> None:
     """Train with a progress bar, and write the logs."""
     from ..learning.run import Recorded
-    from ..storage.loggers import start
     from ..storage.session import event_record
     from .progress import cost_of_testing
 
@@ -146,10 +142,6 @@ def show_result(console: Console, results: dict[str, Any], folder: Path) -> None
 
 def show(run: flags.RunName, runs: flags.Runs = Path("runs")) -> None:
     """Show a run: its results first, then its settings."""
-    from ..compare.tables import show as show_table
-    from ..storage.folder import RunFolder
-    from ..storage.store import open_record
-
     record, console = open_record(run, runs), open_console()
     found = RunFolder(record.folder)
     settings = found.config_text().splitlines()
@@ -171,8 +163,6 @@ def show(run: flags.RunName, runs: flags.Runs = Path("runs")) -> None:
 
 def _matrix(matrix: Sequence[Sequence[float | None]], caption: str, width: int) -> list[Table]:
     """The accuracies after each task, in as many tables as the width asks for."""
-    from ..compare.tables import Table
-
     across = max(1, (width - len(" task 100  ")) // len("on task 10  "))
     tables = []
     for first in range(0, len(matrix), across):
@@ -199,9 +189,6 @@ def log(
     Example:
       linsep log RUN --to tensorboard -o logs
     """
-    from ..storage.loggers import replay
-    from ..storage.store import open_record
-
     folder = open_record(run, runs).folder
     replay(to, folder, output)
     say(open_console(), f"Written to {output or folder}")
@@ -222,9 +209,7 @@ def verify(
       linsep verify RUN --data DIR
     """
     from ..analysis.features import reopen
-    from ..storage.folder import RunFolder, compared, difference, surroundings
     from ..storage.session import Session
-    from ..storage.store import open_record
 
     record, console = open_record(run, runs), open_console()
     first = RunFolder(record.folder)

@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
+from ..compare.tables import Table
 from ..errors import ConfigError, shortened
+from ..settings.config import from_settings
+from ..settings.layers import merged
+from ..storage import files
+from ..storage.bundle import add as take_in
+from ..storage.bundle import pack
+from ..storage.store import Record, Store, check_names, read_facts, relabel, short_keys
 from . import flags
 from .overrides import Labels
 from .terminal import open_console, publish, say, write
 
 if TYPE_CHECKING:
-    from ..compare.tables import Table
     from ..compare.variants import Comparison
 
 Against = Annotated[str | None, Option(metavar="METHOD", help="Compare with this method.")]
@@ -62,7 +68,6 @@ def runs(
         return
 
     from ..compare.summaries import listing
-    from ..storage.store import Store, check_names, short_keys
 
     found = Store(runs).select(where, sort)
     extra = [name.strip() for name in (fields or "").split(",") if name.strip()]
@@ -159,10 +164,6 @@ def label(
       linsep runs label RUN --name ours
       linsep runs label --where "bfp.weight=3" --tag ablation
     """
-    from ..settings.config import from_settings
-    from ..settings.layers import merged
-    from ..storage.store import relabel
-
     wanted = merged(*(one.settings for one in labels))
     if not wanted and not untag:
         raise ConfigError("nothing to change: give --name, --tag, --untag or --data-name")
@@ -178,7 +179,6 @@ def show_variants(folders: Sequence[Path]) -> None:
     """Print the table that ends `run` and `grid`: a row a variant, and how variants differ."""
     from ..compare.summaries import remarks, summary
     from ..compare.variants import compare
-    from ..storage.store import Record, read_facts
 
     records = [Record(folder, read_facts(folder)) for folder in folders]
     for record in records:
@@ -208,12 +208,9 @@ def bundle(
     Example:
       linsep bundle --where "scenario=split-cifar10" -o mine.zip
     """
-    from ..storage.bundle import pack
-    from ..storage.files import write
-
     found = chosen.records(finished=True)
     content = pack([record.folder for record in found], weights=weights)
-    write(output, content)
+    files.write(output, content)
     count = f"{len(found)} run{'s' * (len(found) != 1)}"
     say(open_console(), f"{output} has {count}, {len(content) / 1000:.0f} kB.")
 
@@ -230,8 +227,6 @@ def import_(
     Example:
       linsep import theirs.zip
     """
-    from ..storage.bundle import add as take_in
-
     console, done = open_console(), take_in(file, runs)
     for one in done:
         if one.status == "differs":
