@@ -54,7 +54,7 @@ def test_every_parameter_that_is_named_exists() -> None:
         ("set_", "bfp.w", ["bfp.weight="]),
         ("set_", "memory.evict=", ["memory.evict=all_largest", "memory.evict=one_largest"]),
         ("set_", "compute.compile=t", ["compute.compile=true"]),
-        ("over", "method=er,derpp+f", ["method=er,derpp+fd"]),
+        ("over", "method=er,derpp+ran", ["method=er,derpp+ranpac"]),
         ("over", "seed=", []),
         ("over_range", "lr", ["lr="]),
         ("sort", "method,-fa", ["method,-faa"]),
