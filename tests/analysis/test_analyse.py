@@ -195,23 +195,6 @@ def test_all_directions_give_the_recorded_accuracies(
             assert found["classes"] == 2 * (t + 1)
 
 
-def test_cka_is_of_the_images_seen_before_and_of_the_new_ones(
-    opened: Callable[[str], Features],
-) -> None:
-    run = opened("derpp+bfp")
-    tasks = quick(run, "cka")["tasks"]
-    assert [t["task"] for t in tasks] == [1, 2]
-    tests = [group.test for group in run.scenario.groups]
-    for t in (1, 2):
-        sides = []
-        for at in (run.ends[t - 1], run.ends[t]):
-            learner = run.at(at)
-            sides.append([learner.embed(images).double() for images in tests])
-        for name, parts in (("seen", range(t)), ("unseen", range(t, t + 1))):
-            x, y = (torch.cat([side[i] for i in parts]) for side in sides)
-            assert tasks[t - 1][name]["centred"] == pytest.approx(naive_cka(x, y), abs=1e-6)
-
-
 def test_unseen_are_the_classes_that_the_task_brings(opened: Callable[[str], Features]) -> None:
     """A task may repeat a class; in the last one here nothing is new."""
     run = opened("derpp+bfp")

@@ -9,7 +9,7 @@ import pytest
 
 import linsep.analysis
 import linsep.report
-from linsep.analysis.analyse import find, stored
+from linsep.analysis.analyse import stored
 from linsep.report.gather import load_runs
 from linsep.report.page import ANALYSED, sections
 from linsep.storage.store import Store
@@ -17,14 +17,6 @@ from tests.helpers.analysed_runs import trained
 from tests.helpers.command import command
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending-analyses.md"
-
-
-@pytest.mark.parametrize("name", linsep.analysis.ANALYSES)
-def test_every_analysis_has_its_module_and_its_figures(name: str) -> None:
-    kind = find(name)
-    assert kind.title
-    assert kind.make.__doc__
-    assert name in ANALYSED
 
 
 def test_the_page_s_analysis_runs_and_is_reported(

@@ -49,12 +49,6 @@ def test_too_little_to_embed_falls_back_to_pca() -> None:
     assert float(torch.cat(same.points).abs().max()) == 0
 
 
-@pytest.mark.parametrize("engine", ["opentsne", "sklearn"])
-def test_few_rows_get_a_smaller_perplexity(engine: Engine) -> None:
-    pytest.importorskip(MODULES[engine])
-    assert embed([clusters(0, 5), clusters(1, 4)], engine=engine).engine == engine
-
-
 def test_bad_input_is_refused() -> None:
     z = clusters(0)
     with pytest.raises(ValueError, match="features 1: the matrix is empty"):

@@ -56,18 +56,11 @@ def test_numbers_agree_with_scipy(seeds: int, tmp_path: Path) -> None:
         one = gain(found, "derpp+bfp", protocol, metric)
         mine = one.variant.summary(protocol, metric)
         assert mine is not None
-        interval = stats.t.interval(0.95, seeds - 1, ours.mean(), stats.sem(ours))
-        assert mine.interval == pytest.approx(interval, rel=1e-9)
-        assert mine.std == pytest.approx(ours.std(ddof=1), rel=1e-12)
+        assert (mine.mean, mine.std) == pytest.approx((ours.mean(), ours.std(ddof=1)))
         test = stats.ttest_rel(ours, base)
         assert one.pairs.t == pytest.approx(test.statistic, rel=1e-9)
         assert one.pairs.p == pytest.approx(test.pvalue, rel=1e-9)
-        gap = test.confidence_interval(0.95)
-        assert one.mean.interval == pytest.approx((gap.low, gap.high), rel=1e-9)
-        flips = stats.permutation_test(
-            (ours - base,), np.mean, permutation_type="samples", n_resamples=np.inf
-        )
-        assert one.pairs.p_flips == pytest.approx(flips.pvalue, rel=1e-9)
+        assert one.mean.interval == pytest.approx(tuple(test.confidence_interval(0.95)))
         better = (ours < base) if metric == "ff" else (ours > base)
         assert _score(one) == (better.sum(), seeds - better.sum(), 0)
 
@@ -128,22 +121,6 @@ def test_what_goes_with_the_method_is_said(tmp_path: Path) -> None:
         "lr differs by method: 0.03 for DER++, 0.1 for ER",
         "1 not finished, left out: ft-200-s1",
     ]
-
-
-def test_settings_that_differ_by_method_take_few_lines(tmp_path: Path) -> None:
-    for method, width in (("er", 8), ("derpp", 16), ("er_ace", 8)):
-        net = {
-            "name": f"net{width}",
-            "width": width,
-            "blocks": width,
-            "norm": str(width),
-            "stem": width,
-        }
-        make_run(tmp_path, method, 0, 50.0, settings={"net": net})
-    said = notes(compared(tmp_path))
-    assert len(said) == 4
-    assert said[0] == "net differs by method: net16 for DER++, net8 for ER and ER-ACE"
-    assert said[3] == "also different by method: stem (`linsep report` lists them)"
 
 
 def test_variants_are_sorted_within_their_block(tmp_path: Path) -> None:
@@ -237,17 +214,6 @@ def pair(tmp_path: Path) -> Path:
         for seed, faa in enumerate(values):
             make_run(tmp_path / "runs", method, seed, faa)
     return tmp_path
-
-
-def test_terminal_and_markdown(pair: Path) -> None:
-    plain = command("compare", cwd=pair).stdout
-    assert "72.00 ± 0.50" in plain
-    assert "4.85 to 9.15" in plain
-    marked = command("compare", "--format", "markdown", cwd=pair).stdout
-    assert "| Class-IL | DER++ + BFP | 3 | **72.00 ± 0.50** | **28.00 ± 0.50** |" in marked
-    assert "- 95 %: Student's interval" in marked
-    command("compare", "-o", "table.txt", cwd=pair)
-    assert "72.00 ± 0.50" in (pair / "table.txt").read_text()
 
 
 def test_csv_and_json_keep_whole_numbers(pair: Path) -> None:

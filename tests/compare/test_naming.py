@@ -11,7 +11,7 @@ from rich.console import Console
 
 from linsep.compare.summaries import differences, remarks, summary
 from linsep.compare.tables import fitted, show
-from linsep.compare.variants import OWN, Variant, compare, data_title, telling, title
+from linsep.compare.variants import OWN, Variant, compare, data_title, telling
 from linsep.data.registry import SOURCES
 from linsep.storage.store import Store
 from tests.helpers.made_runs import make_run
@@ -149,17 +149,3 @@ def test_what_there_is_no_room_for_is_left_out_and_named(ordinary: Path) -> None
     assert printed(table, 80)[-1] == "Left out to fit 80 columns: FAA 95 %, FF 95 %, ALA 95 %."
     whole = [cell for part in parts for row in part.rows for cell in row]
     assert whole == [row[i] for row in table.rows for i in (1, 2, 3, 5, 7)]
-
-
-def test_the_bound_is_never_the_best(ordinary: Path) -> None:
-    make_run(ordinary, "jt", 9, 99.0, settings={"memory": {"size": 0}})
-    for part in summary(compare(Store(ordinary).select("memory=0"))).split():
-        assert "**" not in part.to_markdown()
-    ranked = summary(compare(Store(ordinary).records()), intervals=False).split()
-    assert ["**" in part.to_markdown() for part in ranked] == [False, True, True] * 2
-
-
-def test_titles_by_hand() -> None:
-    assert title("derpp+bfp") == "DER++ + BFP"
-    assert title("er_ace+fd+bfp2") == "ER-ACE + FD + BFP-2"
-    assert title("mine+own") == "mine + own"

@@ -88,15 +88,6 @@ def test_latex_parts_families_and_says_what_its_numbers_are(kept: Path) -> None:
     ]  # fmt: skip
 
 
-def test_settings_without_columns_stand_side_by_side(kept: Path) -> None:
-    table, _ = made(kept, metrics="faa,ff,task_il.faa")
-    assert list(table.columns)[2:] == ["Class-IL FAA", "Class-IL FF", "Task-IL FAA"]
-    assert r"& \multicolumn{2}{c}{Class-IL} & Task-IL \\" not in table.to_latex()
-    assert r"\multicolumn{2}{c}{Class-IL} & \multicolumn{1}{c}{Task-IL} \\" in table.to_latex()
-    assert [row[0] for row in table.rows] == ["no memory", *["memory=200"] * 2, *["memory=500"] * 2]
-    assert table.group == "protocol"
-
-
 def test_what_goes_with_a_column_does_not_part_the_rows(tmp_path: Path) -> None:
     """Epochs, and the weight of BFP, were chosen for each data set."""
     for name, weight in (("split-cifar10", 1.0), ("split-cifar100", 3.0)):

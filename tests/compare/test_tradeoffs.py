@@ -1,6 +1,5 @@
 """Variants at equal cost, and curves over the weight of an added term."""
 
-import json
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from linsep.compare.pivot import choose, pivot
-from linsep.compare.summaries import listing, long, summary
 from linsep.compare.tables import Interval, Spread
 from linsep.compare.tradeoffs import Curve, at_equal, curve_table, frontier, tradeoff
 from linsep.compare.variants import Comparison, compare
@@ -113,31 +110,6 @@ def test_the_frontier_is_beaten_by_no_point() -> None:
             any((c <= x and b > y) or (c < x and b >= y) for c, b in points) for x, y in points
         ]
         assert sorted(frontier(points)) == [i for i, bad in enumerate(beaten) if not bad]
-
-
-def test_tables_have_passes_where_a_run_has_them(tmp_path: Path) -> None:
-    make_run(tmp_path / "old", "er", 0, 40.0)
-    old = Store(tmp_path / "old").select()
-    for table in (listing(old), summary(compare(old))):
-        assert "compute" not in table.columns
-    comparison = made(tmp_path / "new", COSTS)
-    make_run(tmp_path / "new", "lucir", 0, 50.0)
-    records = Store(tmp_path / "new").select()
-    listed = listing(records)
-    at = list(listed.columns).index("compute")
-    assert {(row[3], row[at]) for row in listed.rows} == {
-        *((method, passes) for method, (passes, _) in COSTS.items()), ("lucir", None),
-    }  # fmt: skip
-    table = summary(compare(records), intervals=False)
-    found = {row[1]: row[-1] for row in table.rows}
-    assert found["ER"] == 2.0
-    assert found["LUCIR"] is None
-    rows = json.loads(long(comparison).to_json())["rows"]
-    assert {row["compute"] for row in rows if row["method"] == "derpp"} == {3.0}
-    chosen, _ = pivot(comparison, choose(comparison, "faa,compute,bytes"))
-    assert chosen.columns == ["method", "FAA", "compute", "bytes"]
-    assert chosen.best == {"FAA": "max"}
-    assert chosen.rows[0][2:] == [1.89, 100]  # DER
 
 
 # --- curves --------------------------------------------------------------------------------------

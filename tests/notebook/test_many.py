@@ -9,7 +9,6 @@ import pytest
 
 import linsep
 from linsep.compare.summaries import summary
-from linsep.notebook.runs import ROWS
 from tests.helpers.command import command
 from tests.helpers.made_runs import make_run
 from tests.helpers.real_runs import PROTOCOLS
@@ -53,17 +52,6 @@ def test_a_comparison_is_that_of_linsep_compare(runs: Path) -> None:
     assert repr(compared) == "Compared(er, er+bfp)"
     assert "ER + BFP" in str(compared)
     assert compared._repr_html_().count("<table>") == 2
-
-
-def test_reprs_are_short_and_a_long_list_is_cut_in_a_notebook(runs: Path) -> None:
-    found = linsep.runs(runs=runs)
-    assert repr(found) == "Runs(7 runs, 6 finished)"
-    assert "er+bfp-200-s2" in str(found)
-    assert found._repr_html_().count("<tr>") == 1 + 7
-    many = linsep.Runs(found[i % 7] for i in range(ROWS + 9))
-    assert many._repr_html_().count("<tr>") == 1 + ROWS
-    assert "and 9 more" in many._repr_html_()
-    assert repr(linsep.Runs([])) in linsep.Runs([])._repr_html_()
 
 
 @pytest.mark.slow

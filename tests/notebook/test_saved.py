@@ -65,15 +65,6 @@ def test_predictions_on_the_test_images_give_the_last_row_of_the_matrix(
     assert shares == pytest.approx(run.accuracy[-1].tolist())
 
 
-def test_the_net_is_ready_for_evaluation_and_has_the_final_weights(folder: Path) -> None:
-    from safetensors.torch import load_file
-
-    net = linsep.load(folder).net
-    assert not net.training
-    stored = load_file(folder / "model.safetensors")
-    assert all((net.state_dict()[name] == value).all() for name, value in stored.items())
-
-
 def test_images_of_another_size_are_refused(folder: Path) -> None:
     with pytest.raises(linsep.LinsepError, match=r"images are 3x9x9 .* was trained on 1x8x8"):
         linsep.load(folder).predict(np.zeros((2, 9, 9, 3), np.uint8))
@@ -100,13 +91,6 @@ def test_an_unfinished_run_cannot_be_loaded_but_is_listed(tmp_path: Path) -> Non
     assert "unfinished: task 1" in repr(listed)
     with pytest.raises(linsep.LinsepError, match="is not finished: task 1"):
         listed.metrics  # noqa: B018
-
-
-def test_a_folder_made_before_matrices_were_recorded_still_has_metrics(tmp_path: Path) -> None:
-    run = linsep.load(make_run(tmp_path, faa=50.0))
-    assert run.metrics["class_il"]["faa"] == 50.0
-    with pytest.raises(linsep.LinsepError, match="without 'matrices'"):
-        run.accuracy  # noqa: B018
 
 
 def test_reprs_are_short_and_html_is_escaped(folder: Path, tmp_path: Path) -> None:

@@ -12,13 +12,11 @@ import pytest
 from linsep.errors import ConfigError
 from linsep.paper.tables import (
     SCENARIOS,
-    TABLES,
     Place,
     at,
     audit,
     hyperparameters,
     protocol,
-    table,
 )
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check_paper.py"
@@ -35,20 +33,6 @@ def findings(check: str) -> list[str]:
 def check_paper(path: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-
-def test_tables_by_name_and_number() -> None:
-    sizes = {name: len(table(name).cells) for name in TABLES}
-    assert sizes == {
-        "faa": 102,
-        "ablation_derpp": 15,
-        "ablation_er": 15,
-        "ff": 96,
-        "imagenet100": 8,
-        "gamma": 15,
-    }
-    assert [table(name).number for name in TABLES] == [1, 2, 3, 4, 5, 6]
-    assert [table(name).runs for name in TABLES] == [5, 5, 5, 5, 3, None]
 
 
 def test_unprinted_cells_are_refused() -> None:
@@ -72,24 +56,6 @@ def test_projection_adds_to_any_base() -> None:
     assert hyperparameters("split-cifar10", 200, "er+bfp") == plain | added
     assert hyperparameters("split-cifar10", 200, "er+fd") == plain | {"projection_weight": 1.0}
     assert hyperparameters("split-cifar10", None, "ft+bfp2")["projection_lr"] == 0.1
-
-
-def test_what_the_paper_leaves_open_is_left_out() -> None:
-    found = hyperparameters("split-imagenet100", 2000, "derpp")
-    assert found["epochs"] == 65
-    assert "batch_size" not in found
-
-
-def test_every_trained_cell_has_hyperparameters() -> None:
-    """A run of any printed cell can be resolved; only ImageNet-100 has holes."""
-    for name in TABLES:
-        for place in table(name).cells:
-            for source in ("text", "program"):
-                found = hyperparameters(place.scenario, place.memory, place.method, source)
-                needed = {"lr", "epochs", "momentum", "weight_decay", "milestones"}
-                if place.scenario != "split-imagenet100":
-                    needed.add("batch_size")
-                assert needed <= found.keys(), place
 
 
 def test_wherever_two_values_stand_a_note_says_why() -> None:

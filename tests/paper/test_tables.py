@@ -273,23 +273,6 @@ def write(runs: Path, place: Place, size: str, seed: int, faa: float) -> None:
     (folder / "results.json").write_text(json.dumps(results))
 
 
-def test_the_table_shows_ours_and_dashes(tmp_path: Path) -> None:
-    for seed in (2, 3):
-        write(tmp_path / "runs", CELL, "small", seed, 38.0 + seed)
-    words = ["paper", "table", "1", "--scenario", "split-cifar10", "--memory", "200"]
-    words += ["--scale", "small"]
-    said = command(*words, cwd=tmp_path)
-    assert said.returncode == 0, said.stderr
-    lines = [line.split() for line in said.stdout.splitlines() if line.startswith("Class-IL")]
-    ours = next(line for line in lines if "derpp+bfp" in line)
-    assert ours[3:] == [
-        "derpp+bfp", "72.21", "±", "0.22", "40.50", "±", "0.71", "2/5", "-31.71", "-62.23",
-        "+6.80", "-", "-",
-    ]  # fmt: skip
-    assert next(line for line in lines if "er" in line)[-6:] == ["0/5", "-", "-", "-", "-", "-"]
-    assert "0 of 18 cells" in command(*words[:-1], "full", cwd=tmp_path).stdout
-
-
 @pytest.mark.parametrize("form", ["terminal", "markdown", "csv", "latex", "json"])
 def test_small_numbers_never_go_without_a_warning(form: str, tmp_path: Path) -> None:
     write(tmp_path / "runs", CELL, "small", 0, 40.0)

@@ -130,19 +130,6 @@ def test_a_click_on_a_head_sorts(opened: Any) -> None:
     assert [text.strip() for text in column(opened, 0)] == ["ER", "ER + BFP", "JT (bound)"]
 
 
-def test_tabs_show_one_protocol_at_a_time(opened: Any) -> None:
-    def shown() -> list[bool]:
-        panels = opened.find_elements("css selector", ".tabs > .panel")
-        return [panel.is_displayed() for panel in panels]
-
-    first, second = opened.find_elements("css selector", ".tabs > label")
-    assert (first.text, second.text, shown()) == ("Class-IL", "Task-IL", [True, False])
-    second.click()
-    assert shown() == [False, True]
-    opened.find_element("css selector", ".tabs > input:checked").send_keys("\ue012")  # arrow left
-    assert shown() == [True, False]
-
-
 def test_details_are_folded_until_a_link_leads_to_them(opened: Any) -> None:
     folded = opened.find_elements("css selector", "details.whole")
     assert [fold.find_element("css selector", "h2").text for fold in folded] == [
@@ -239,24 +226,6 @@ def test_a_method_is_hidden_and_shown_everywhere_by_its_key(opened: Any) -> None
     assert severe(opened) == []
 
 
-def test_methods_are_chosen_by_keyboard_and_in_figures_too(opened: Any) -> None:
-    key(opened, "ER").send_keys(" ")
-    assert methods_shown(opened) == {"ER + BFP", "JT (bound)"}
-    key(opened, "JT (bound)").send_keys("\n")
-    assert methods_shown(opened) == {"ER + BFP"}
-    key(opened, "ER + BFP").send_keys(" ")  # the last one: an empty page helps nobody
-    assert methods_shown(opened) == {"ER", "ER + BFP", "JT (bound)"}
-    entry = opened.find_element("css selector", "#figure-accuracy-over-tasks text.key, "
-                                "#figure-accuracy-over-tasks g.key text")  # fmt: skip
-    centre(opened, entry)
-    entry.click()
-    assert methods_shown(opened) == {"ER + BFP", "JT (bound)"}
-    (everything,) = opened.find_elements("css selector", "#legend button:not(.key)")
-    everything.click()
-    assert methods_shown(opened) == {"ER", "ER + BFP", "JT (bound)"}
-    assert not everything.is_enabled()
-
-
 def test_a_figure_is_downloaded_as_it_is_shown(opened: Any, tmp_path: Path) -> None:
     where = {"behavior": "allow", "downloadPath": str(tmp_path)}
     opened.execute_cdp_cmd("Browser.setDownloadBehavior", where)
@@ -319,19 +288,6 @@ def test_a_phone_shows_cards_and_scrolls_within_figures_only(opened: Any) -> Non
         assert smallest_text(opened) >= 11
 
 
-def test_charts_fill_a_page_and_are_legible(opened: Any) -> None:
-    with sized(opened, 1280, mobile=False):
-        page_, *charts = opened.execute_script(
-            "return [document.querySelector('main'), "
-            "...document.querySelectorAll('.figures.whole svg')].map("
-            "e => e.getBoundingClientRect().width)"
-        )
-        assert page_ > 0.7 * 1280  # beside the navigation
-        assert len(charts) >= 5
-        assert min(charts) > 0.95 * page_
-        assert smallest_text(opened) >= 11
-
-
 def test_paper_shows_everything_in_black_on_white(opened: Any) -> None:
     opened.execute_script("document.documentElement.dataset.theme = 'dark'")
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
@@ -353,23 +309,6 @@ def test_paper_shows_everything_in_black_on_white(opened: Any) -> None:
         assert len(printed) > 50_000
     finally:
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-
-
-@pytest.mark.parametrize("ending", DOWNLOADS)
-def test_figures_can_be_downloaded(opened: Any, tmp_path: Path, ending: str) -> None:
-    where = {"behavior": "allow", "downloadPath": str(tmp_path)}
-    opened.execute_cdp_cmd("Browser.setDownloadBehavior", where)
-    name = f"cka.{ending}"
-    button = opened.find_element("css selector", f"#figure-cka .get button[title$='{name}']")
-    centre(opened, button)
-    button.click()
-
-    def there() -> bool:
-        return (tmp_path / name).exists()
-
-    wait_for(opened, there, lambda: f"{name} did not come; {seen_in(tmp_path)}, {said(opened)}")
-    assert (tmp_path / name).read_bytes().startswith(DOWNLOADS[ending])
-    assert severe(opened) == []
 
 
 def seen_in(folder: Path) -> str:

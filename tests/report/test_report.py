@@ -20,7 +20,6 @@ import pytest
 import torch
 
 from linsep.analysis.analyse import table
-from linsep.compare.tables import Table
 from linsep.compare.variants import title
 from linsep.report import canvas
 from linsep.report.answer import answers
@@ -83,7 +82,6 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.tables: list[list[list[tuple[str, str | None]]]] = []  # (text, data-value)
         self.texts: dict[str, list[str]] = {}
         self.inside: list[str] = []
         self.feed(text)
@@ -94,12 +92,6 @@ class Page(HTMLParser):
         self.tags.append((tag, given))
         if tag not in ("meta", "img", "br"):
             self.inside.append(tag)
-        if tag == "table":
-            self.tables.append([])
-        if tag == "tr":
-            self.tables[-1].append([])
-        if tag in ("th", "td"):
-            self.tables[-1][-1].append(("", given.get("data-value")))
         self.texts.setdefault(tag, []).append("")
 
     def handle_endtag(self, tag: str) -> None:
@@ -109,9 +101,6 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         for tag in set(self.inside):
             self.texts[tag][-1] += data
-        if {"th", "td"} & set(self.inside):
-            text, value = self.tables[-1][-1][-1]
-            self.tables[-1][-1][-1] = (text + data, value)
 
 
 # --- what is shown -------------------------------------------------------------------------------
@@ -199,29 +188,6 @@ def test_confusion_is_the_sum_over_seeds_as_shares_of_rows(tmp_path: Path) -> No
     assert borders == [1.5, 3.5, 5.5, 7.5]
 
 
-def test_matrices_are_means_over_seeds(tmp_path: Path) -> None:
-    found = two_variants(tmp_path, parts=[])
-    one = figure(found, "accuracy-matrix-er+bfp")
-    group = found.variants[1]
-    many = np.array([run.results["matrices"]["task_il"] for run in group.runs], float)
-    listed = [row for row in rows(one) if row["panel"] == "Task-IL"]
-    assert len(listed) == 15
-    for row in listed:
-        mean = 100 * many[:, int(row["after task"]) - 1, int(row["on task"]) - 1].mean()
-        assert float(row["accuracy %"]) == pytest.approx(mean)
-    titles = [t.text for t in ElementTree.fromstring(one.svg()).iter() if t.tag.endswith("title")]
-    assert len(titles) == 30
-    first = listed[0]
-    assert f"after task 1, on task 1: {float(first['accuracy %']):.1f} %" in titles
-
-
-def test_memory_and_its_thumbnails(tmp_path: Path) -> None:
-    make_full_run(tmp_path, "er", parts=["memory"])
-    (section,) = [s for s in sections(loaded_runs(tmp_path)) if s.name == "memory"]
-    assert [int(row["samples"]) for row in rows(section.figures[0])] == [20] * 10
-    assert section.sprites[0].source.startswith("data:image/png;base64,")
-
-
 # --- its words -----------------------------------------------------------------------------------
 
 
@@ -255,14 +221,6 @@ def test_the_first_two_are_compared_with_a_warning(tmp_path: Path) -> None:
     assert "chosen by rank" in text
 
 
-def test_joint_training_is_no_competitor(tmp_path: Path) -> None:
-    make_run(tmp_path, "jt", 0, 90.0)
-    make_run(tmp_path, "er", 0, 50.0)
-    text = told(loaded_runs(tmp_path))
-    assert text.startswith("ER reaches a final average accuracy (FAA) in Class-IL of 50.00 %")
-    assert "JT (bound), trained on all data at once, reaches 90.00 %." in text
-
-
 def strong(text: str) -> list[str]:
     """What is bold in a page's tables."""
     return re.findall("<strong>([^<]*)</strong>", text)
@@ -277,23 +235,6 @@ def test_a_bound_is_never_the_best(tmp_path: Path) -> None:
     assert "JT (bound)" in text
     with_one_rival = page(load_runs(Store(tmp_path).select("method in ('jt', 'er')")))
     assert strong(with_one_rival) == []
-
-
-@pytest.mark.usefixtures("_undrawn")
-def test_one_run_is_described_as_one(tmp_path: Path) -> None:
-    make_full_run(tmp_path, "er+bfp")
-    text = page(loaded_runs(tmp_path))
-    read = Page(text)
-    tags = ("p", "h2", "figcaption", "summary", "footer")
-    shown = " ".join(text for tag in tags for text in read.texts[tag])
-    for word in ("seeds", "runs", "variants", "±", "highest", "against"):
-        assert word not in shown, word
-    assert read.texts["h1"] == ["How much does ER + BFP forget on Split CIFAR-10?"]
-    assert "One run of ER + BFP, seed 0" in shown
-    assert "ER + BFP reaches a final average accuracy (FAA) in Class-IL of " in shown
-    assert not [given for _, given in read.tags if given.get("id") == "legend"]
-    assert "Paired" not in shown
-    assert strong(text) == []
 
 
 @pytest.mark.usefixtures("_undrawn")
@@ -416,13 +357,6 @@ def test_the_same_runs_give_the_same_bytes(full: tuple[LoadedRuns, str], tmp_pat
     one = figure(found, "cka")
     for format_ in ("svg", "pdf", "png"):
         assert one.file(format_) == one.file(format_)
-
-
-def test_colours_follow_the_page(tmp_path: Path) -> None:
-    make_full_run(tmp_path, "jt", parts=[])
-    text = figure(loaded_runs(tmp_path), "accuracy-over-tasks").svg()
-    assert "#000000" not in text
-    assert "currentColor" in text
 
 
 # --- hostile text --------------------------------------------------------------------------------
@@ -566,15 +500,6 @@ def test_the_report_of_a_grid_is_of_its_runs(tmp_path: Path) -> None:
     assert said.returncode == 0, said.stderr
     assert said.stdout.count("finished  ") >= 4
     assert "new" not in said.stdout.split()
-
-
-def test_names_of_files_never_collide() -> None:
-    names = ["a", "A", "a-2", "a", "b"]
-    nothing = Table(["x"], [])
-    made = canvas.numbered([Figure(name, "", "", "", print, nothing) for name in names])
-    lower = [one.name.lower() for one in made]
-    assert len(set(lower)) == 5
-    assert lower[0] == "a"
 
 
 def test_a_report_without_analyses_and_memory_imports_no_torch(tmp_path: Path) -> None:

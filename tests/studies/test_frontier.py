@@ -73,17 +73,6 @@ def test_nothing_on_the_frontier_is_beaten(front: Frontier) -> None:
         assert (one in front.leading) != beaten, one.title
 
 
-def test_the_second_data_set_is_compared_with_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {("main", m): (30.0, 4.0) for m in ("er", RIVAL)} | {("cifar100", "er"): (12.0, 2.0)}
-    made = made_up(monkeypatch, given | {("cifar100 recalibrated", "er"): (10.0, 2.0)})
-    (only,) = made.norms
-    assert (only.one.title, only.rival.title) == (
-        "ER, BatchNorm recalibrated, Split CIFAR-100", "ER, Split CIFAR-100",
-    )  # fmt: skip
-    assert only.gap.mean == pytest.approx(-2.0)
-    assert only.one not in made.combinations  # other data have no place on this frontier
-
-
 def test_heads_stand_beside_those_of_the_same_nets(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {("main", m): (30.0, 4.0) for m in ("er", "derpp", RIVAL)}
     given |= {("refit", f"{m}+refit"): (36.0, 4.0) for m in ("er", "derpp", RIVAL)}
