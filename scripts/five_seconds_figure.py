@@ -151,7 +151,7 @@ def _panel(left: float, title: str, line: str, seen: Seen) -> Iterator[str]:
         yield from _arrow(at(seen.after.mean(0)), at(seen.before.mean(0)))
     yield "</g>"
     name = "the line" if seen.back is None else "the line A\u1d40w"
-    text = f"{name} is right for {100 * accuracy(seen, shown):.0f} % of them"
+    text = f"{name} is right for {100 * accuracy(seen, shown):.0f} %"
     yield f'<text x="{left}" y="{TOP + SIDE + 20}" class="s">{escape(line)}</text>'
     yield f'<text x="{left}" y="{TOP + SIDE + 38}" class="b">{escape(text)}</text>'
 

@@ -158,7 +158,9 @@ def replaced(text: str, content: str, mark: str = MARK) -> str:
 
 
 def _seeds(outcome: Outcome) -> str:
-    return f"{outcome.pairs.difference.n if outcome.pairs else 0} of {outcome.expected}"
+    """How many there are, of how many where some are missing."""
+    there = outcome.pairs.difference.n if outcome.pairs else 0
+    return f"{there} of {outcome.expected}" if there != outcome.expected else str(there)
 
 
 def _signed(value: float | None) -> str:

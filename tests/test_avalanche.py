@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.operators import OPERATORS
+from tests.helpers.snippets import blocks
 
 pytestmark = [
     pytest.mark.slow,
@@ -105,8 +106,23 @@ with tempfile.TemporaryDirectory() as runs:
     assert run.accuracy.shape == (3, 3)
 """
 
-
-SCRIPTS = {"loss": LOSS, "same": SAME, "wrong": WRONG, "streams": STREAMS}
+EXAMPLES = """
+model = SimpleMLP(num_classes=6, input_size=64, hidden_size=16, drop_rate=0.0)
+optimizer, criterion = torch.optim.SGD(model.parameters(), lr=0.1), torch.nn.CrossEntropyLoss()
+SplitMNIST = lambda n_experiences: benchmark
+"""
+TRAINED = """
+for experience in benchmark.train_stream:
+    strategy.train(experience)
+assert bfp in strategy.plugins
+assert linsep.runs()[0].accuracy.shape == (3, 3)
+"""
+PAGE = Path(__file__).parents[1] / "docs" / "coming-from.md"
+SHOWN = [block.text for block in blocks(PAGE) if "linsep.avalanche" in block.text]
+SCRIPTS = {
+    "loss": LOSS, "same": SAME, "wrong": WRONG, "streams": STREAMS,
+    "page": "".join([EXAMPLES, *SHOWN, TRAINED]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

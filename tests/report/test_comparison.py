@@ -115,5 +115,5 @@ def test_a_run_alone_has_the_table_and_no_picture(tmp_path: Path) -> None:
     assert cost(alone.blocks[0]) is None
     found, note = costs(alone)
     assert found is not None
-    assert "relative compute: images through the nets" in note
+    assert "relative compute: images through the networks" in note
     assert found.rows[0][:2] == ["ER", 2.0]

@@ -208,7 +208,7 @@ def test_the_lead_claims_no_more_than_the_interval(tmp_path: Path) -> None:
     assert "ER + BFP has the highest mean" in clear
     assert "+5.00 points, 95 % interval 4.75 to 5.25 (3 seeds): it excludes 0." in clear
     unclear = pair_of_variants(tmp_path / "unclear", [5.0, -4.0, 1.0])
-    assert "do not tell the two apart" in unclear
+    assert "so the difference is within noise" in unclear
     assert "too few for an interval" in pair_of_variants(tmp_path / "one", [5.0])
 
 

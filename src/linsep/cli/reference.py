@@ -39,8 +39,8 @@ from .terminal import open_console, write
 
 KINDS = ("methods", "addons", "scenarios", "nets", "configs", "settings")
 COMPUTE = (
-    "1.00x is fine-tuning: images through the nets, over a run of Split CIFAR-10 with 50 epochs "
-    "and 200 stored images"
+    "1.00x is fine-tuning: images through the networks, over a run of Split CIFAR-10 with "
+    "50 epochs and 200 stored images"
 )
 KIND = flags.one_of("", "kind", KINDS)
 Kind = Annotated[

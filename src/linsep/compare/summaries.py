@@ -92,7 +92,7 @@ def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
 def differences(comparison: Comparison) -> Table:
     """Each variant minus the one it is paired with, with interval, p-values and wins."""
     columns = (
-        "protocol", "method", "against", "metric", "pairs", "difference", "95 %", "p (t)",
+        "protocol", "method", "against", "metric", "seeds", "difference", "95 %", "p (t)",
         "p (Holm)", "p (flips)", "better/worse/same",
     )  # fmt: skip
     gains = sorted(comparison.gains, key=lambda gain: list(PROTOCOLS).index(gain.protocol))
@@ -107,7 +107,7 @@ def differences(comparison: Comparison) -> Table:
     ]  # fmt: skip
     by = "class order and seed" if pooled(comparison.variants) else "seed"
     spare = [
-        ["p (flips)"], ["better/worse/same"], ["protocol"], ["p (t)"], ["pairs"], ["p (Holm)"],
+        ["p (flips)"], ["better/worse/same"], ["protocol"], ["p (t)"], ["seeds"], ["p (Holm)"],
     ]  # fmt: skip
     return Table(columns, rows, f"Paired differences by {by}", group="protocol", spare=spare)
 
@@ -135,7 +135,7 @@ def notes(comparison: Comparison) -> list[str]:
         said.append(
             "95 %: Student's interval for the mean; p (t): paired t test; p (Holm): the same, "
             "corrected for all tests of the table; p (flips): sign-flip permutation test, never "
-            f"below 2 / 2^n for n pairs; all from {FEWEST} seeds on; better: higher FAA, ALA, "
+            f"below 2 / 2^n for n seeds; all from {FEWEST} seeds on; better: higher FAA, ALA, "
             "lower FF"
         )
     if any(variant.values("cost", "compute") for variant in comparison.variants):

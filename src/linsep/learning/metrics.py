@@ -135,14 +135,14 @@ PROTOCOLS = {"class_il": "Class-IL", "task_il": "Task-IL"}  # in which accuracy 
 
 # What a run cost, as its folder has it, and what that is; docs/cost.md has the definitions.
 COSTS: Mapping[str, str] = {
-    "compute": "images through the nets, as a multiple of fine-tuning's",
-    "images": "images through the nets over the run, as passes forward",
-    "seconds": "CPU seconds of training; on an accelerator, seconds by the clock",
-    "bytes": "bytes kept from task to task beside the net",
-    "parameters": "parameters of the nets, and numbers that terms keep",
+    "compute": "images through the networks, as a multiple of fine-tuning's",
+    "images": "images through the networks over the run, in forward passes",
+    "seconds": "CPU seconds of training; on an accelerator, wall time",
+    "bytes": "bytes kept from task to task, without the network",
+    "parameters": "parameters of the networks, and numbers that terms keep",
     "step.forward": "images forward in a step of the last task",
     "step.backward": "images backward in a step of the last task",
-    "step.frozen": "images through the frozen net in a step of the last task",
+    "step.frozen": "images through the previous network in a step of the last task",
 }
 
 

@@ -300,8 +300,8 @@ def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
     )
     said.append(
         "sigmas: the difference over its standard error, from both spreads and numbers of runs; "
-        "gain: what the added term changes, ours paired by seed; compute: images through the nets, "
-        "as a multiple of fine-tuning's"
+        "gain: the effect of the add-on, ours paired by seed; compute: images through the "
+        "networks, as a multiple of fine-tuning's"
     )
     return said
 

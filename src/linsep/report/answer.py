@@ -196,7 +196,7 @@ def _ahead(ranked: Ranked) -> Iterator[str]:
     mean = "mean " if max(s.n for _, s in ranked) > 1 else ""
     gap = _lead(ranked)
     ends = gap.mean.interval if gap else None
-    unsure = ", which these seeds do not tell apart from it" if ends and ends[0] <= 0 else ""
+    unsure = ", a difference within noise" if ends and ends[0] <= 0 else ""
     yield (
         f"{called(best)} has the highest {mean}{METRIC} of {len(ranked)} methods: {found}; "
         f"next is {called(rest[0][0])} with {rest[0][1]} %{unsure}."
@@ -221,7 +221,7 @@ def _said(gain: Gain) -> str:
         return f"{start} on {seeds(gain.mean.n)}, too few for an interval."
     start += f", 95 % interval {ends[0]:z.2f} to {ends[1]:z.2f} ({gain.mean.n} seeds)"
     if ends[0] <= 0 <= ends[1]:
-        return f"{start}: it includes 0, so these seeds do not tell the two apart."
+        return f"{start}: it includes 0, so the difference is within noise."
     return f"{start}: it excludes 0."
 
 

@@ -46,7 +46,7 @@ def forgetting(block: Block) -> Figure | None:
     """The values that FF is the mean of."""
     caption = (
         "Best accuracy on a task before the last one was learned, minus its accuracy at the end; "
-        "final forgetting (FF) is the mean over these tasks. Below 0 a task got better at the end."
+        "final forgetting (FF) is the mean over these tasks. Below 0, a task improved in the end."
     )
     return lines.lines_figure(
         block, ("forgetting", "Forgetting of each task", caption), _panels(block, forgotten),

@@ -55,8 +55,8 @@ def _gains(block: Block, every: Sequence[Gain]) -> Figure | None:
         caption += " Dots are single seeds."
     if max(seeds) >= FEWEST:
         caption += (
-            " The line is the 95 % interval of the mean difference: where it does not reach 0, "
-            "these seeds tell the two apart."
+            " The line is the 95 % interval of the mean difference: where it excludes 0, the "
+            "difference is beyond noise."
         )
     if min(seeds) < FEWEST:
         caption += f" Fewer than {FEWEST} seeds are too few for an interval."

@@ -109,7 +109,7 @@ def costs(loaded: LoadedRuns) -> tuple[Table | None, str]:
 
     heads = {name: COST_HEADS.get(name, name) for name in known}
     meaning = "; ".join(f"{head}: {COSTS[name]}" for name, head in heads.items())
-    note = f"{meaning}. A pass backward counts as two forward; tests do not count."
+    note = f"{meaning}. A backward pass counts as two forward passes; testing is not counted."
     return _by_variant(loaded, list(heads.values()), cells), note
 
 

@@ -8,7 +8,7 @@
     state.safetensors  what to resume from, and state.previous.safetensors the one before
     snapshots/         the net at the end of each task, or of the last, for analyses
     model.safetensors  the net's weights, at the end
-    cost.json          images through the nets, bytes kept and seconds, at the end
+    cost.json          images through the networks, bytes kept and seconds, at the end
     results.json       accuracies and metrics, written last: its presence means "finished"
     lease.<n>          the process that is working on the run, if there is one
 
