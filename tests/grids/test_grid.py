@@ -320,6 +320,9 @@ def test_the_command_plans_works_and_says_what_failed(tmp_path: Path) -> None:
     planned = command(*WORDS, "--dry-run", cwd=tmp_path)
     assert planned.stdout.startswith("2 runs: 2 new; 1 at once.\n")
     assert not (tmp_path / "runs").exists()
+    planned = command(*WORDS, "--over", "memory=5,20", "--dry-run", cwd=tmp_path)
+    assert planned.returncode == 1
+    assert "impossible     method=er, memory=5: memory.size: 5 samples cannot" in planned.stdout
     done = command(*WORDS, "--over", "memory=5,20", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout.startswith("3 runs: 1 impossible, 2 new; 1 at once.\n")

@@ -105,6 +105,31 @@ def test_the_command_line_logs_while_it_runs(kept: type[Kept], tmp_path: Path) -
     assert len(kept.every) == 2
 
 
+def test_runs_are_chosen_by_a_condition(kept: type[Kept], whole: Path, tmp_path: Path) -> None:
+    words = ("log", "--runs", str(whole.parent), "--to", "json")
+    said = command(*words, "--where", "method=derpp+bfp", cwd=tmp_path)
+    assert (said.returncode, len(kept.every)) == (0, 1), said.stderr
+    said = command(*words, "--where", "method=ft", cwd=tmp_path)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert "there are no runs with method=ft" in said.stderr
+
+
+@pytest.mark.slow
+def test_a_grid_logs_each_of_its_runs(tmp_path: Path) -> None:
+    """In its workers, what a run alone logs; what was finished before is left to `linsep log`."""
+    pytest.importorskip("tensorboard")
+    words = ("grid", *TINY[1:], "--workers", "1", "--log", "tensorboard")
+    for seeds in ("seed=0,1", "seed=0..2"):
+        said = command(*words, "--over", seeds, cwd=tmp_path)
+        assert said.returncode == 0, said.stderr
+    folders = sorted((tmp_path / "runs").glob("blobs-*"))
+    assert len(folders) == 3
+    for folder in folders:
+        assert len(list((folder / "tensorboard").glob("events.out.tfevents.*"))) == 1
+    said = command("grid", *TINY[1:], "--over", "seed=0,1", "--log", "tensorbord", cwd=tmp_path)
+    assert "Did you mean 'tensorboard'?" in said.stderr
+
+
 @pytest.mark.parametrize("kind", ["tensorboard", "wandb", "mlflow"])
 def test_a_missing_library_is_one_line(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -22,6 +22,7 @@ from ..optional import needed
 from ..resolve import devices
 from ..settings import sections
 from ..settings.layers import parsed, read_config, split
+from ..storage import loggers
 from ..storage.folder import RunFolder
 from ..storage.store import Record, Store, open_record
 from .overrides import FILE, SettingFlags
@@ -222,7 +223,13 @@ class Saving(Pace):
 
     runs: Runs = Path("runs")
     keep: Keep = None
+    log: Annotated[list[str] | None, Option(metavar="LOGGER", help=LOGGERS)] = None
     dry_run: Annotated[bool, Option("--dry-run", help="Show the plan and stop.")] = False
+
+    def check(self) -> None:
+        """Refuse a logger that is not installed, before anything is done."""
+        for kind in self.log or ():
+            loggers.check(kind)
 
 
 ON = "Where to run: local, ray or slurm; the latter need 'linsep\\[ray]', 'linsep\\[slurm]'."
@@ -249,7 +256,8 @@ class Place(Saving):
     ] = 1
 
     def check(self) -> None:
-        """Refuse an engine that is not installed, before anything is done."""
+        """Refuse an engine too that is not installed."""
+        super().check()
         if self.on in ENGINES:
             needed(ENGINES[self.on], f"--on {self.on}")
 

@@ -76,10 +76,8 @@ def grid(
 
 def make(cells: list[Cell], place: flags.Place) -> None:
     """Carry out the runs of a plan, or list them."""
-    from ..grids.grid import Grid
-
     slots = place.slots([cell.settings["compute"] for cell in cells if cell.status != "failed"])
-    work = Grid(cells, place.runs, place.save_every, place.keep, place.engine(slots))
+    work = _grid(cells, place, slots)
     console = open_console(place.quiet)
     say(console, announced(cells, len(slots) if place.here else None))
     for text in (*differing(cells), *_cost(cells)):
@@ -88,12 +86,21 @@ def make(cells: list[Cell], place: flags.Place) -> None:
         for cell in cells:
             why = f": {cell.reason}" if cell.status == "failed" else ""
             say(console, f"{standing(cell):13}  {cell.name}{why}")
+        if any(cell.status == "failed" for cell in cells):
+            raise typer.Exit(FAILED)
         return
     for cell in cells:
         if cell.status == "done":  # it will not be opened
             relabel(cell.folder, labels_in(cell.settings))
     if any(cell.status == "waiting" for cell in cells):
         watch(work, len(slots), console)
+
+
+def _grid(cells: list[Cell], place: flags.Place, slots: list[dict[str, str]]) -> Grid:
+    from ..grids.grid import Grid
+
+    engine, log = place.engine(slots), place.log or ()
+    return Grid(cells, place.runs, place.save_every, place.keep, engine, log=log)
 
 
 def watch(work: Grid | Search, at_once: int, console: Console) -> None:
@@ -209,7 +216,7 @@ def search(
     Example:
       linsep search --over-range "bfp.weight=0.1..10 log" --over seed=0..2
     """
-    from ..grids.grid import Grid, Search, check, on_validation, ranges
+    from ..grids.grid import Search, check, on_validation, ranges
 
     needed("optuna", "a search")
     place.check()
@@ -223,7 +230,7 @@ def search(
         some = f"{count} trial{'s' * (count != 1)}, {len(slots)} at once"
         say(open_console(), f"{some}; over {', '.join(wanted)}.")
         return
-    work = Grid([], place.runs, place.save_every, place.keep, place.engine(slots))
+    work = _grid([], place, slots)
     found = Search(settings, wanted, work, count, len(slots), objective)
     console = open_console(place.quiet)
     say(console, f"{found.trials} trials, {found.done()} done; over {', '.join(wanted)}.")

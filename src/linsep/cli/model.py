@@ -112,7 +112,7 @@ def _megabytes(folders: Sequence[Path]) -> float:
 @app.command(cls=Command)
 @grouped
 def history(model: Model, *, form: Form) -> None:
-    """List what happened to a model, and which states `linsep model undo` can go back to.
+    """List what happened to a model, and the states undo can restore.
 
     Example:
       linsep model history shop/

@@ -19,7 +19,7 @@ from ..learning.metrics import PROTOCOLS
 from ..prepare import Prepared, prepare
 from ..settings.config import from_settings, to_toml
 from ..storage.folder import RunFolder, compared, difference, surroundings
-from ..storage.loggers import check, replay, start
+from ..storage.loggers import check, replay, writing
 from ..storage.store import open_record
 from . import flags
 from .overrides import Settings, no_lists, settings_from
@@ -38,7 +38,6 @@ def run(
     *,
     given: Settings,
     saving: flags.Saving,
-    log: Annotated[list[str] | None, Option(metavar="LOGGER", help=flags.LOGGERS)] = None,
 ) -> None:
     """Train one method on one scenario.
 
@@ -48,14 +47,13 @@ def run(
       linsep run --method derpp+bfp --seed 0
       linsep run example --epochs 2 --set bfp.weight=3
     """
-    for kind in log or ():
-        check(kind)
+    saving.check()
     settings = no_lists(settings_from(config, given), config)
     prepared = _prepared(settings, saving.quiet)
     if saving.dry_run:
         _plan(prepared, saving.runs)
     else:
-        _train(prepared, saving, log or [])
+        _train(prepared, saving)
 
 
 def _prepared(settings: dict[str, Any], quiet: bool) -> Prepared:
@@ -74,7 +72,7 @@ def _plan(prepared: Prepared, runs: Path) -> None:
     say(console, f"{state:13}  {prepared.name}")
 
 
-def _train(prepared: Prepared, saving: flags.Saving, log: list[str]) -> None:
+def _train(prepared: Prepared, saving: flags.Saving) -> None:
     from ..storage.session import Session
     from .progress import counting
 
@@ -88,17 +86,15 @@ def _train(prepared: Prepared, saving: flags.Saving, log: list[str]) -> None:
             say(console, f"{prepared.name} is finished already.")
             if saving.keep:
                 say(console, "--keep has no effect on a finished run.")
-            if log:
+            if saving.log:
                 say(console, "To write its log: linsep log RUN --to LOGGER.")
         else:
-            watch(session, console, log)
+            watch(session, console, saving.log or ())
     show_result(open_console(), session.results(), session.folder)
 
 
 def watch(session: Session, console: Console, log: Sequence[str]) -> None:
     """Train with a progress bar, and write the logs."""
-    from ..learning.run import Recorded
-    from ..storage.session import event_record
     from .progress import cost_of_testing
 
     assert session.run is not None
@@ -108,14 +104,9 @@ def watch(session: Session, console: Console, log: Sequence[str]) -> None:
     if not (chosen.test_per_class or chosen.validation):
         for line in cost_of_testing([session.run.workload]):
             say(console, line)
-    with ExitStack() as opened:
-        logs = [opened.enter_context(start(kind, session.folder)) for kind in log]
+    with writing(log, session) as see:
         for event in followed(session, console):
-            if isinstance(event, Recorded):
-                for written in logs:
-                    written.see(event_record(event))
-        for written in logs:
-            written.finish(session.results())
+            see(event)
 
 
 def followed(session: Resumable, console: Console, accuracies: bool = True) -> Iterator[Event]:
@@ -176,22 +167,26 @@ def _matrix(matrix: Sequence[Sequence[float | None]], caption: str, width: int) 
 
 
 def log(
-    run: flags.RunName,
+    chosen: flags.Selection,
+    *,
     to: Annotated[str, Option(metavar="LOGGER", help=flags.LOGGERS)],
-    runs: flags.Runs = Path("runs"),
     output: Annotated[
         Path | None,
-        Option("--output", "-o", metavar="DIR", help="Folder. Default: the run's own."),
+        Option("--output", "-o", metavar="DIR", help="Folder. Default: each run's own."),
     ] = None,
 ) -> None:
-    """Write a run's records to TensorBoard, Weights & Biases or MLflow.
+    """Write runs' records to TensorBoard, Weights & Biases or MLflow.
 
-    Example:
+    Examples:
       linsep log RUN --to tensorboard -o logs
+      linsep log --where "scenario=fashion-mini" --to tensorboard -o logs
     """
-    folder = open_record(run, runs).folder
-    replay(to, folder, output)
-    say(open_console(), f"Written to {output or folder}")
+    check(to)
+    records = chosen.records()
+    for record in records:
+        replay(to, record.folder, output)
+    own = records[0].folder if len(records) == 1 else f"the folder of each of {len(records)} runs"
+    say(open_console(), f"Written to {output or own}")
 
 
 def verify(

@@ -12,7 +12,7 @@ import shutil
 import time
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b
@@ -54,8 +54,11 @@ class Grid:
         keep: Keep | None = None,
         engine: Engine | None = None,
         workers: int = 1,
+        log: Sequence[str] = (),
     ) -> None:
-        self.cells, self.runs, self.save_every, self.keep = cells, runs, save_every, keep
+        """`log` are the loggers that each run is written to."""
+        self.cells, self.runs = cells, runs
+        self.saving = {"save_every": save_every, "keep": keep, "log": list(log)}
         self.engine = engine or Local(runs, cpu_slots(workers))
         self.stopping = False
         self._board = Board(runs.absolute() / ".grid" / uuid.uuid4().hex[:12])
@@ -116,10 +119,9 @@ class Grid:
         wanted = min(self.engine.most, len(waiting) + len(self._running())) - len(self._workers)
         if not waiting or wanted <= 0 or self.stopping:
             return
-        saving = {"save_every": self.save_every, "keep": self.keep}
         cells = {cell.name: cell.settings for cell in waiting}
         runs = str(self.runs.absolute())
-        self._board.post({"runs": runs, **saving, "tries": tries, "cells": cells})
+        self._board.post({"runs": runs, **self.saving, "tries": tries, "cells": cells})
         hired = [next(self._numbers) for _ in range(wanted)]
         self._workers |= {number: waiting[number % len(waiting)] for number in hired}
         self.engine.start(self._board.folder, hired)

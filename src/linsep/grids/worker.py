@@ -14,7 +14,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -62,8 +62,8 @@ class Report:
 class Board:
     """The plan and the reports.
 
-    The plan: {"runs": folder, "save_every": s, "keep": k, "tries": n, "cells": {name: settings}},
-    where runs that crashed more than n times are not to be taken up.
+    The plan: {"runs": folder, "save_every": s, "keep": k, "log": loggers, "tries": n, "cells":
+    {name: settings}}, where runs that crashed more than n times are not to be taken up.
     """
 
     folder: Path
@@ -148,19 +148,22 @@ def _train(
     from ..learning.run import StepEnd
     from ..prepare import prepare
     from ..settings.config import from_settings
+    from ..storage.loggers import writing
     from ..storage.session import Session
 
     prepared = prepare(from_settings(plan["cells"][name]), lenient=True, opened=opened)
     saving = {"save_every": plan["save_every"], "keep": plan["keep"]}
-    with Session(prepared, plan["runs"], **saving) as session:
+    with Session(prepared, plan["runs"], **saving) as session, ExitStack() as opened_logs:
         images, began, told = 0, time.monotonic(), 0.0
         if session.run is not None:
             before, report = report.resumed, replace(report, **_progress(session.run))
             tries = 1 if report.share > before else report.tries  # the last try was not in vain
             report = replace(report, resumed=report.share, tries=tries)
             yield report
+            see = opened_logs.enter_context(writing(plan["log"], session))
         for event in session:
             assert session.run is not None
+            see(event)
             images += event.images if isinstance(event, StepEnd) else 0
             if stop():
                 session.save()

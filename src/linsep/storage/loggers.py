@@ -9,18 +9,24 @@ one replayed from its folder hold the same scalars. The libraries are imported w
 for.
 """
 
+from __future__ import annotations
+
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import ConfigError, unknown
 from ..learning.metrics import PROTOCOLS
 from ..optional import needed
 from .folder import RunFolder
 from .store import flat, read_facts
+
+if TYPE_CHECKING:
+    from ..learning.run import Event
+    from .session import Session
 
 Record = Mapping[str, Any]
 
@@ -89,6 +95,25 @@ def start(kind: str, folder: Path, where: Path | None = None) -> Iterator[Log]:
         for record in RunFolder(folder).events():
             log.see(record)
         yield log
+
+
+@contextmanager
+def writing(kinds: Sequence[str], session: Session) -> Iterator[Callable[[Event], None]]:
+    """Loggers that are told every event of a session, and its results once it has finished."""
+    from ..learning.run import Recorded
+    from .session import event_record
+
+    with ExitStack() as opened:
+        logs = [opened.enter_context(start(kind, session.folder)) for kind in kinds]
+
+        def see(event: Event) -> None:
+            if isinstance(event, Recorded):
+                for log in logs:
+                    log.see(event_record(event))
+
+        yield see
+        for log in logs if session.finished else ():
+            log.finish(session.results())
 
 
 def replay(kind: str, folder: Path, where: Path | None = None) -> None:
