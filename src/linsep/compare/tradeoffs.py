@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ..errors import ConfigError, unknown
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from . import variants
+from .statistics import mean
 from .summaries import BEST, BUDGETS, caption, counted, interval, located, remarks, spread
 from .tables import Best, Interval, Table, Value
 from .variants import (
@@ -29,11 +30,14 @@ from .variants import (
 )
 
 EQUAL = 0.05  # costs that differ by no more than this share count as equal
+WITHIN = (
+    "listed is what costs at most 5 % more than the budget; difference: Class-IL FAA minus that of "
+    "the method of the budget, seed by seed, with its 95 % interval"
+)
 SHOWN = {"Class-IL FAA": ("class_il", "faa"), "Task-IL FAA": ("task_il", "faa")}
 
 
-@dataclass(frozen=True)
-class Spender:
+class Spender(NamedTuple):
     """A variant and what it costs; of a variant with several seeds, on average."""
 
     variant: Variant
@@ -44,13 +48,8 @@ class Spender:
     def title(self) -> str:
         return ", ".join(filter(None, [self.variant.title, self.words]))
 
-    @property
-    def accuracy(self) -> float:
-        return float(self.variant.fact("class_il.faa") or 0.0)
 
-
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Variants of equal cost, or within the cost of a rival; the dearest cost is the budget."""
 
     place: str  # what tells its data, net and memory from those of other groups
@@ -65,13 +64,16 @@ def at_equal(
     """The table, and what a reader should know beside it."""
     if measure not in BUDGETS:
         raise ConfigError(f"--at-equal: {unknown('measure', measure, BUDGETS)}")
-    groups, known = list[Group](), set[str]()
-    for place, spenders in _comparable(comparison, measure):
-        known |= {spender.variant.label for spender in spenders}
-        groups += _within(place, spenders, against) if against else _alike(place, spenders)
+    blocks = list(_comparable(comparison, measure))
+    known = {spender.variant.label for _, spenders in blocks for spender in spenders}
+    groups = [g for b in blocks for g in (_within(*b, against) if against else _alike(*b))]
     if not groups:
-        raise ConfigError(f"--at-equal {measure}: {_nothing(measure, against if known else None)}")
-    said = [_meaning(measure, against), *remarks(comparison)]
+        who = f"{against} has" if against and known else "these runs have"
+        counted = "it is counted in training, so run them again in another folder"
+        remedy = "they are measured while a run trains" if measure == "seconds" else counted
+        raise ConfigError(f"--at-equal {measure}: {who} no {measure} on record; {remedy}")
+    said = [f"{measure}: {COSTS[measure]}; {WITHIN if against else 'a group spans at most 5 %'}"]
+    said += remarks(comparison)
     missing = [variant.title for variant in comparison.variants if variant.label not in known]
     said += [f"no {measure} on record, left out: {', '.join(missing)}"] if missing else []
     return _table(comparison, groups, measure), said
@@ -100,15 +102,9 @@ def _comparable(comparison: Comparison, measure: str) -> Iterator[tuple[str, lis
     told = telling(map(dict, blocks))
     for fixed, members in sorted(blocks.items(), key=lambda item: ranks(item[0])):
         rows = [{n: v for n, v in a.block if _spent_by(n, measure)} for a in members]
-        free = telling(rows)
-        costs = _costs(members, measure)
-        yield (
-            setting_words(dict(fixed), told),
-            [
-                Spender(variant, cost, setting_words(row, free))
-                for variant, cost, row in zip(members, costs, rows, strict=True)
-            ],
-        )
+        words = [setting_words(row, telling(rows)) for row in rows]
+        spenders = map(Spender, members, _costs(members, measure), words)
+        yield setting_words(dict(fixed), told), list(spenders)
 
 
 def _spent_by(field: str, measure: str) -> bool:
@@ -117,7 +113,7 @@ def _spent_by(field: str, measure: str) -> bool:
 
 def _costs(members: Sequence[Variant], measure: str) -> list[float]:
     """What the variants cost; compute relative to fine-tuning with the cheapest training."""
-    costs = [float(variant.fact(f"cost.{measure}") or 0.0) for variant in members]
+    costs = [mean(list(variant.values("cost", measure).values())) for variant in members]
     if measure != "compute":
         return costs
     images = [float(variant.fact("cost.images") or 0.0) for variant in members]
@@ -150,31 +146,31 @@ def _within(place: str, spenders: Sequence[Spender], against: str) -> list[Group
 
 def _table(comparison: Comparison, groups: Sequence[Group], measure: str) -> Table:
     runs, rivals = counted(comparison.variants), any(group.rival for group in groups)
-    gaps = ["difference"] * rivals
     rows, bounds = list[list[Value]](), list[int]()
     for group in groups:
-        for one in sorted(group.spenders, key=lambda spender: -spender.accuracy):
+        for one in sorted(
+            group.spenders, key=lambda s: -float(s.variant.fact("class_il.faa") or 0.0)
+        ):
             bounds += [len(rows)] if variants.is_bound(one.variant.method) else []
+            cost = round(one.cost) if measure == "bytes" else one.cost
             found = [spread(one.variant.summary(*metric)) for metric in SHOWN.values()]
-            gap = [_gap(one, group.rival)] if rivals else []
-            head: list[Value] = [_budget(group, measure), one.title, len(one.variant.runs)]
-            rows.append([*head, _shown(one.cost, measure), *found, *gap])
-    columns = ["budget", "method", runs, measure, *SHOWN, *gaps]
+            head: list[Value] = [_budget(group, measure), one.title, len(one.variant.runs), cost]
+            rows.append([*head, *found, *([_gap(one, group.rival)] if rivals else [])])
+    columns = ["budget", "method", runs, measure, *SHOWN, *["difference"] * rivals]
     spare = [["budget"], [runs], ["Task-IL FAA"]]
     best: dict[str, Best] = dict.fromkeys(SHOWN, "max")
     return Table(columns, rows, caption(comparison), best, "budget", unranked=bounds, spare=spare)
 
 
+def _accuracy(spender: Spender) -> float:
+    return float(spender.variant.fact("class_il.faa") or 0.0)
+
+
 def _budget(group: Group, measure: str) -> str:
     """'memory=200, up to 4.61 compute'."""
     rival = f" ({group.rival.title})" if group.rival else ""
-    cost = _shown(group.budget, measure)
-    amount = f"{cost:.2f}" if isinstance(cost, float) else f"{cost:,}"
+    amount = f"{group.budget:,.0f}" if measure == "bytes" else f"{group.budget:.2f}"
     return ", ".join(filter(None, [group.place, f"up to {amount} {measure}{rival}"]))
-
-
-def _shown(cost: float, measure: str) -> int | float:
-    return round(cost) if measure == "bytes" else cost
 
 
 def _gap(one: Spender, rival: Spender | None) -> Interval | None:
@@ -183,24 +179,6 @@ def _gap(one: Spender, rival: Spender | None) -> Interval | None:
         return None
     gain = gained(one.variant, rival.variant, "class_il", "faa")
     return interval(gain.mean) if gain else None
-
-
-def _nothing(measure: str, against: str | None) -> str:
-    """Why there is no table, and what to do about it."""
-    who = f"{against} has" if against else "these runs have"
-    declared = "it is counted in training, so run them again in another folder"
-    remedy = "they are measured while a run trains" if measure == "seconds" else declared
-    return f"{who} no {measure} on record; {remedy}"
-
-
-def _meaning(measure: str, against: str | None) -> str:
-    if against is None:
-        return f"{measure}: {COSTS[measure]}; a group spans at most 5 %"
-    return (
-        f"{measure}: {COSTS[measure]}; listed is what costs at most 5 % more than the budget; "
-        "difference: Class-IL FAA minus that of the method of the budget, seed by seed, with its "
-        "95 % interval"
-    )
 
 
 # --- over the weight of an added term ------------------------------------------------------------

@@ -24,7 +24,7 @@ from ..learning.metrics import PROTOCOLS, REPORTED
 from ..optional import needed
 from . import answer, draw_accuracy, draw_comparison, draw_features, words
 from .canvas import Figure, Look, Room, numbered
-from .gather import LoadedRuns
+from .gather import LoadedRuns, VariantRuns
 
 Drawn = Iterable[Figure | None]
 # Of each analysis the title of its section, and its figures.
@@ -43,8 +43,8 @@ class Shown:
     """A table on the page: perhaps folded under a title, with a note, or with cells marked."""
 
     table: Table
-    fold: str = ""
     note: str = ""
+    fold: str = ""
     marked: frozenset[tuple[int, int]] = frozenset()
 
 
@@ -52,11 +52,11 @@ class Shown:
 class Section:
     name: str
     title: str
+    figures: Sequence[Figure] = ()
+    tables: Sequence[Shown] = ()
     text: Sequence[str] = ()
     points: Sequence[str] = ()
     results: bool = False  # whether it starts with the table of results, in tabs
-    tables: Sequence[Shown] = ()
-    figures: Sequence[Figure] = ()
     sprites: Sequence[draw_accuracy.Sprite] = ()
     commands: Sequence[str] = ()
     recipes: Sequence[words.Recipe] = ()
@@ -154,10 +154,12 @@ def sections(loaded: LoadedRuns) -> list[Section]:
 
 def _all(loaded: LoadedRuns) -> Iterator[Section]:
     blocks, variants = loaded.blocks, loaded.variants
+    s = "s" if len(loaded.runs) > 1 else ""
     yield _results(loaded)
     yield _drawn("over-tasks", "Accuracy over tasks", map(draw_accuracy.over_tasks, blocks))
     yield _drawn("forgetting", "Forgetting", map(draw_accuracy.forgetting, blocks))
-    yield _cost(loaded)
+    costs = Shown(*words.costs(loaded))
+    yield _drawn("cost", "Cost", map(draw_comparison.cost, blocks), costs)
     yield _drawn("matrices", "Accuracy matrices", map(draw_accuracy.matrices, variants))
     yield _drawn("confusion", "Confusion matrices", map(draw_accuracy.confusion, variants))
     yield _drawn("losses", "Loss terms", map(draw_accuracy.losses, blocks))
@@ -165,82 +167,55 @@ def _all(loaded: LoadedRuns) -> Iterator[Section]:
         if any(name in run.analyses for run in loaded.runs):
             yield _drawn(name, heading, draw(loaded))
     curves = tradeoff(loaded.comparison)
-    drawn = map(draw_comparison.tradeoff, curves)
-    yield _drawn(
-        "tradeoff", "Stability against plasticity", drawn, curve_table(curves) if curves else None
-    )
+    drawn, table = map(draw_comparison.tradeoff, curves), Shown(curve_table(curves))
+    yield _drawn("tradeoff", "Stability against plasticity", drawn, table)
     yield _runs(loaded)
-    yield _memory(loaded)
-    note = (
-        "Seconds of a whole run, its tests and saves included, and images of the current tasks. "
-        "They depend on the machine and on its other work as much as on the method."
-    )
-    yield _drawn("time", "Time", (), words.speed(loaded), note, folded=True)
-    yield _audit(loaded)
-    s = "s" if len(loaded.runs) > 1 else ""
+    yield _memory(variants)
+    speed = Shown(words.speed(loaded), words.SPEED)
+    yield replace(_drawn("time", "Time", (), speed), folded=True)
+    yield _audit(words.audit(loaded))
     title = f"Environment{s} and command{s} to repeat the run{s}"
-    origin = _drawn("origin", title, (), words.environments(loaded))
+    origin = _drawn("origin", title, (), Shown(words.environments(loaded)))
     yield replace(origin, commands=words.install(loaded), recipes=words.recipes(loaded))
 
 
-def _drawn(
-    name: str,
-    title: str,
-    figures: Drawn,
-    table: Table | None = None,
-    note: str = "",
-    *,
-    folded: bool = False,
-) -> Section:
-    """A section of those figures, and of a table with a note, that there is data for."""
-    tables = [Shown(table, note=note)] if table is not None and table.rows else []
+def _drawn(name: str, title: str, figures: Drawn, *tables: Shown) -> Section:
+    """A section of the figures and tables that there is data for."""
     drawn = [figure for figure in figures if figure is not None]
-    return Section(name, title, tables=tables, figures=drawn, folded=folded)
+    return Section(name, title, drawn, [shown for shown in tables if shown.table.rows])
 
 
 def _results(loaded: LoadedRuns) -> Section:
-    gains = words.gains(loaded)
     said = [n for n in notes(loaded.comparison) if "left out" not in n and "goes with" not in n]
-    tables = [Shown(gains, "Paired differences with tests", ". ".join(said))] if gains.rows else []
+    gains = Shown(words.gains(loaded), ". ".join(said), "Paired differences with tests")
     points = [point for found in answer.answers(loaded) for point in found.points]
-    return Section("numbers", "Results", (), points, True, tables, draw_comparison.gains(loaded))
+    found = _drawn("numbers", "Results", draw_comparison.gains(loaded), gains)
+    return replace(found, points=points, results=True)
 
 
 def _runs(loaded: LoadedRuns) -> Section:
     table, marked = words.differing(loaded)
-    folded = {
-        "Settings that all runs share" if len(loaded.runs) > 1 else "Settings of the run":
-            words.common(loaded),
-        "Options of the methods" if len(loaded.variants) > 1 else "Options of the method":
-            words.own_options(loaded),
-    }  # fmt: skip
     note = "Marked cells differ from what most variants have." if marked else ""
-    shown = Shown(table, note=note, marked=frozenset(marked))
-    tables = [shown] if len(loaded.variants) > 1 else []
-    tables += [Shown(t, fold=title) for title, t in folded.items() if t.rows]
+    several = [Shown(table, note, marked=frozenset(marked))] * (len(loaded.variants) > 1)
+    shared = "Settings that all runs share" if len(loaded.runs) > 1 else "Settings of the run"
+    own = "Options of the methods" if several else "Options of the method"
+    folded = Shown(words.common(loaded), "", shared), Shown(words.own_options(loaded), "", own)
     left, text = [f"{name}: {why}" for name, why in loaded.left_out], list[str]()
     if left:
         more = f" and {len(left) - 10} more" if len(left) > 10 else ""
         text.append(f"Left out: {'; '.join(left[:10])}{more}.")
-    return Section("runs", "Runs and settings", text, tables=tables)
+    return replace(_drawn("runs", "Runs and settings", (), *several, *folded), text=text)
 
 
-def _cost(loaded: LoadedRuns) -> Section:
-    table, note = words.costs(loaded)
-    return _drawn("cost", "Cost", map(draw_comparison.cost, loaded.blocks), table, note)
-
-
-def _memory(loaded: LoadedRuns) -> Section:
-    found = [(variant, *first) for variant in loaded.variants if (first := variant.memory())]
+def _memory(variants: Sequence[VariantRuns]) -> Section:
+    found = [(variant, *first) for variant in variants if (first := variant.memory())]
     figures = [draw_accuracy.composition(*one) for one in found]
     sprites = [made for one in found if (made := draw_accuracy.sprite(*one))]
-    title = "Contents of the memory"
-    return Section("memory", title, figures=figures, sprites=sprites, folded=True)
+    return Section("memory", "Contents of the memory", figures, sprites=sprites, folded=True)
 
 
-def _audit(loaded: LoadedRuns) -> Section:
-    found = words.audit(loaded)
+def _audit(found: Sequence[str]) -> Section:
     law = "FAA + (T−1)/T · FF is the mean peak accuracy and so cannot exceed 100."
     said = f"{len(found)} finding{'s' if len(found) > 1 else ''}:" if found else "No finding."
     text = [f"{law} {said}", *found[:50]]
-    return Section("audit", "Audit of the metrics", text, folded=not found)
+    return Section("audit", "Audit of the metrics", text=text, folded=not found)

@@ -98,7 +98,7 @@ COST_HEADS = {
 }  # fmt: skip
 
 
-def costs(loaded: LoadedRuns) -> tuple[Table | None, str]:
+def costs(loaded: LoadedRuns) -> tuple[Table, str]:
     """What every variant cost, and what the columns mean."""
     known = [name for name in COSTS if any(v.variant.values("cost", name) for v in loaded.variants)]
 
@@ -113,7 +113,13 @@ def costs(loaded: LoadedRuns) -> tuple[Table | None, str]:
     return _by_variant(loaded, list(heads.values()), cells), note
 
 
-def speed(loaded: LoadedRuns) -> Table | None:
+SPEED = (
+    "Seconds of a whole run, its tests and saves included, and images of the current tasks. "
+    "They depend on the machine and on its other work as much as on the method."
+)
+
+
+def speed(loaded: LoadedRuns) -> Table:
     """Seconds and images a second of every variant."""
 
     def cells(variant: VariantRuns) -> list[Value]:
@@ -124,7 +130,7 @@ def speed(loaded: LoadedRuns) -> Table | None:
         return [len(timings), _mean(seconds), max(images), _mean(rates)] if timings else []
 
     found = _by_variant(loaded, ["seeds", "seconds", "images", "images/s"], cells)
-    return found and replace(found, digits=1)
+    return replace(found, digits=1)
 
 
 def _mean(values: Sequence[float]) -> Spread | None:
@@ -133,7 +139,7 @@ def _mean(values: Sequence[float]) -> Spread | None:
 
 def _by_variant(
     loaded: LoadedRuns, columns: Sequence[str], cells: Callable[[VariantRuns], list[Value]]
-) -> Table | None:
+) -> Table:
     """A row for each variant that has cells, grouped by block if there are several."""
     several = len(loaded.blocks) > 1
     rows = [
@@ -144,7 +150,7 @@ def _by_variant(
     ]
     head = ["protocol"] if several else []
     group = "protocol" if several else None
-    return Table([*head, "method", *columns], rows, group=group) if rows else None
+    return Table([*head, "method", *columns], rows, group=group)
 
 
 # --- where runs were made, and how to make them again --------------------------------------------
@@ -166,13 +172,13 @@ class Recipe:
     command: str
 
 
-def environments(loaded: LoadedRuns) -> Table | None:
+def environments(loaded: LoadedRuns) -> Table:
     """One line for each environment, with how many runs were made there."""
     seen: Counter[tuple[Value, ...]] = Counter()
     for run in loaded.runs:
         seen.update({_environment(found) for found in _made_in(run)})
     rows: list[list[Value]] = [[*where, n] for where, n in seen.items()]
-    return Table([*SHOWN, "runs"], rows) if rows else None
+    return Table([*SHOWN, "runs"], rows)
 
 
 def _made_in(run: Run) -> Sequence[Mapping[str, Any]]:
