@@ -190,10 +190,12 @@ def test_differences_and_sigmas_by_hand() -> None:
     ]  # fmt: skip
 
 
-def test_one_seed_borrows_the_papers_spread() -> None:
+def test_below_three_seeds_there_are_no_sigmas() -> None:
     found, cells = chosen("faa", "split-cifar10", 200, "derpp+bfp")
-    (row, _) = beside(found, cells, [record(CELL, "full", 4, faa=73.21)], scale("full"))
-    assert row.sigmas == pytest.approx(1.0 / math.sqrt(0.22**2 / 5 + 0.22**2))
+    for seeds, known in ((1, False), (2, False), (3, True)):
+        records = [record(CELL, "full", seed, faa=73.0 + seed) for seed in range(seeds)]
+        (row, _) = beside(found, cells, records, scale("full"))
+        assert (row.difference is not None, row.sigmas is not None) == (True, known)
 
 
 def test_without_a_printed_spread_there_are_no_sigmas() -> None:

@@ -7,8 +7,6 @@ the protocol fixes at a scale (scales.toml) is what the run was made with: no ta
 run's own config does. Where nothing fits, nothing is shown.
 
     sigmas = (ours - paper) / sqrt(paper's std^2 / its runs + our std^2 / our seeds)
-
-With one seed, which has no spread, ours is taken to be the paper's.
 """
 
 import math
@@ -17,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from ..compare.statistics import mean, std
+from ..compare.statistics import FEWEST, mean, std
 from ..compare.tables import Spread, Table
 from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
@@ -130,12 +128,12 @@ class Beside:
 
     @property
     def sigmas(self) -> float | None:
-        """The difference in units of its standard error; None where the paper prints no spread."""
+        """The difference in units of its standard error; None where the paper prints no spread, and
+        below three seeds, whose own spread says little."""
         spread, gap = self.printed.std, self.difference
-        if spread is None or self.runs is None or gap is None:
+        if spread is None or self.runs is None or gap is None or len(self.ours) < FEWEST:
             return None
-        own = std(list(self.ours.values()))
-        own = spread if own is None else own
+        own = std(list(self.ours.values())) or 0.0
         error = math.sqrt(spread**2 / self.runs + own**2 / len(self.ours))
         return gap / error if error else None
 
@@ -299,9 +297,9 @@ def notes(size: Scale, preset: str, rows: Sequence[Beside]) -> list[str]:
         f"{there} of {len(rows)} cells have runs; preset {preset!r}; '-': not run, or unstated"
     )
     said.append(
-        "sigmas: the difference over its standard error, from both spreads and numbers of runs; "
-        "gain: the effect of the add-on, ours paired by seed; compute: images through the "
-        "networks, as a multiple of fine-tuning's"
+        "sigmas: the difference over its standard error, from both spreads and numbers of runs, "
+        f"from {FEWEST} seeds on; gain: the effect of the add-on, ours paired by seed; compute: "
+        "images through the networks, as a multiple of fine-tuning's"
     )
     return said
 
