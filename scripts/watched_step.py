@@ -12,8 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-import torch
-
 from linsep import testing
 from linsep.compare.variants import title
 from linsep.data.images import Images
@@ -39,7 +37,7 @@ WORDS = {
 }  # fmt: skip
 OLD = {"old logits", "old features"}
 CARRIED = {"labels": "label", "stored logits": "logits", "stored features": "features"}
-COLUMNS = {"x": "image", "y": "label", "logits": "logits", "features": "features"}
+COLUMNS = {"place": "image", "y": "label", "logits": "logits", "features": "features"}
 Path = tuple[str, ...]
 
 
@@ -209,13 +207,11 @@ def _lane(draw: str | None, losses: Collection[Loss]) -> Lane:
 
 
 def _sources(learner: Learner, task: Task, stage: Stage) -> frozenset[str]:
-    """Where a stage's samples come from: the task's are made black for it, stored ones white."""
-    black = Images.of(torch.zeros_like(task.train.pixels()), task.train.y)
-    saved, learner.memory.x[:] = learner.memory.x.clone(), 255
-    chosen = stage.rows.choose(replace(task, train=black), learner.memory, learner.choosing(task))
-    shades = chosen.pixels().unique().tolist()
-    learner.memory.x[:] = saved
-    return frozenset({0: "stream", 255: "memory"}[shade] for shade in shades)
+    """Where a stage's samples come from: the task's are a copy for it, and stored ones are not."""
+    copy = Images.of(task.train.pixels(), task.train.y)
+    chosen = stage.rows.choose(replace(task, train=copy), learner.memory, learner.choosing(task))
+    sources = [chosen.sources[number] for number in chosen.which.unique().tolist()]
+    return frozenset("stream" if source is copy.sources[0] else "memory" for source in sources)
 
 
 def _kept(learner: Learner) -> Kept | None:

@@ -141,7 +141,7 @@ def test_what_was_learned_survives_growth() -> None:
     images = found.data.scenario.groups[0].test
     wide = taught.learner_for(9)
     assert torch.equal(narrow.evaluate(images).logits, wide.evaluate(images).logits[:, :4])
-    assert torch.equal(narrow.memory.x, wide.memory.x)
+    assert torch.equal(narrow.memory.columns["x"], wide.memory.columns["x"])
     assert narrow.memory.logits is not None
     assert wide.memory.logits is not None
     stored = wide.memory.logits[: len(wide.memory)]

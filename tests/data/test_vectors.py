@@ -107,8 +107,9 @@ def test_rows_of_numbers_are_a_scenario(net: str) -> None:
     for _ in run:
         pass
     assert run.class_il[1].mean() > 0.8
-    assert run.learner.memory.x.dtype == torch.float32
-    assert run.learner.memory.x.shape == (10, 6)
+    kept = run.learner.memory.images().pixels()
+    assert kept.dtype == torch.float32
+    assert kept.shape == (10, 6)
 
 
 def test_rows_of_numbers_keep_every_bit_of_a_float32() -> None:

@@ -128,8 +128,8 @@ def _write_memory(folder: Path, rng: np.random.Generator, classes: int) -> None:
     rough = rng.integers(0, 256, (200, 3, 8, 8), dtype=np.uint8)  # as smooth as pictures are
     x = torch.from_numpy(rough.repeat(4, axis=2).repeat(4, axis=3))
     y = torch.arange(200) % classes
-    state = {"run": {"learner": {"memory": {"x": x, "y": y}}}, "events": 0}
-    (folder / "state.safetensors").write_bytes(files.seal(state))
+    tensors = {"labels": y, "pictured": y[:32], "images": x[:32]}
+    (folder / "memory.safetensors").write_bytes(files.tensor_bytes(tensors))
 
 
 def _shares(rng: np.random.Generator, n: int) -> list[float]:

@@ -41,7 +41,7 @@ NAME, OTHER, HALF = (f"blobs-derpp+bfp-m8-s{s}-{prepared(s).key}" for s in (0, 1
 DRAWN = "er+bfp-200-s0"
 PARTS = {  # what there is to draw in a file
     "results.json": "confusion", "events.jsonl": "events", "timing.jsonl": "timing",
-    "manifest.json": "environment", "config.toml": "", "state.safetensors": "memory",
+    "manifest.json": "environment", "config.toml": "", "memory.safetensors": "memory",
     **{f"analysis/{name}.json": name for name in ANALYSES},
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 import io
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from math import comb
@@ -17,8 +18,11 @@ from scipy import stats
 from torch import Tensor
 
 from linsep.data.images import Images
+from linsep.learning import exemplars
+from linsep.learning.exemplars import POLICIES
 from linsep.learning.memory import BalancedReservoir, LossAware, Memory, Reservoir
-from linsep.testing import same
+from linsep.methods import assemble
+from linsep.testing import same, toy_run
 
 SHAPE = (1, 1, 4)
 CLASSES = 5
@@ -35,7 +39,8 @@ def rows_of(labels: Sequence[int], first: int = 0) -> tuple[Images, Tensor]:
 
 def numbers(memory: Memory) -> list[int]:
     """Which rows are kept: four bytes of pixels are one number."""
-    found: list[int] = memory.x[: memory.size].numpy().reshape(-1, 4).view("<i4")[:, 0].tolist()
+    pixels = memory.images().pixels().numpy()
+    found: list[int] = pixels.reshape(-1, 4).view("<i4")[:, 0].tolist()
     return found
 
 
@@ -183,8 +188,7 @@ def test_rows_compete_by_their_latest_losses() -> None:
     for seed in range(40):
         memory, rng = LossAware(SHAPE, CLASSES, 2), np.random.default_rng(seed)
         memory.observe(rows_of([0, 0])[0], hardness([5, 1], [0, 0]), rng)
-        drawn = Images.of(memory.x, memory.y).take(torch.tensor([0]))
-        memory.replayed(drawn, hardness([0.5], [0]))
+        memory.replayed(torch.tensor([0]), hardness([0.5], [0]))
         memory.observe(rows_of([1], 2)[0], hardness([1], [1]), rng)
         lost |= {0, 1} - set(numbers(memory))
     assert lost == {0}
@@ -223,7 +227,6 @@ def test_what_is_stored_is_a_copy() -> None:
     assert memory.logits is not None
     assert memory.logits[:, 0].tolist() == [0, 1, 2]
     assert not memory.logits.requires_grad
-    assert memory.x.dtype == torch.uint8
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -249,6 +252,55 @@ def test_a_state_goes_on_as_if_nothing_had_happened(kind: type[Reservoir], cut: 
         assert same(other.state_dict(), straight.state_dict())
         draws = [m.sample(5, np.random.default_rng(2)) for m in (straight, other)]
         assert torch.equal(*draws)
+
+
+# --- a run's table names rows of its data ---------------------------------------------------------
+
+
+def every_policy() -> list[tuple[str, str]]:
+    """With a method that works with it."""
+    bases = {"task_shares": "fdr", "held_out": "bic", "greedy": "gdumb"}
+    herding = {"herding": "icarl", "raw_herding": "icarl"}
+    return [(policy, (bases | herding).get(policy, "derpp")) for policy in POLICIES]
+
+
+@pytest.mark.parametrize(("policy", "base"), every_policy())
+def test_naming_rows_is_keeping_them(
+    policy: str, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = replace(assemble(f"{base}+bfp", {}), memories=(policy,))
+    named = toy_run(method)
+    monkeypatch.setattr(exemplars, "Stock", lambda tasks: None)
+    copied = toy_run(method)
+    for a, b in zip(named, copied, strict=True):
+        assert same(vars(a), vars(b)) or type(a).__name__ == "StepEnd"
+        one, other = named.learner.memory.images(), copied.learner.memory.images()
+        assert torch.equal(one.pixels(), other.pixels())
+        assert torch.equal(one.y, other.y)
+    first, second = named.state_dict()["learner"], copied.state_dict()["learner"]
+    for part in ("net", "terms", "predictor", "optimizers"):
+        assert same(first[part], second[part])
+    assert first["memory"].keys() ^ second["memory"].keys() == {"place", "x"}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda state: state["place"].__setitem__(0, -1),
+        lambda state: state["place"].__setitem__(0, 10**6),
+        lambda state: state["y"].__setitem__(0, 5 - state["y"][0]),
+        lambda state: state.update(place=state["place"].float()),
+        lambda state: state.update(place=state["place"][:2]),
+    ],
+)
+def test_a_state_that_names_no_such_rows_is_refused(spoil: Any) -> None:
+    run = toy_run(assemble("er", {}))
+    for _ in zip(range(4), run, strict=False):
+        pass
+    state = run.state_dict()
+    spoil(state["learner"]["memory"])
+    with pytest.raises(ValueError, match="none of the training data's"):
+        toy_run(assemble("er", {})).load_state_dict(state)
 
 
 # --- drawing -------------------------------------------------------------------------------------

@@ -221,7 +221,7 @@ def test_the_memory_is_offered_plain_images_and_the_logits_of_this_step(
         next(iter(run))
     memory, rows = run.learner.memory, sum(map(len, (b.y for b in fed)))
     assert len(memory) == rows
-    assert torch.equal(memory.x[:rows], torch.cat([b.images.pixels() for b in fed]))
+    assert torch.equal(memory.images().pixels(), torch.cat([b.images.pixels() for b in fed]))
     assert torch.equal(memory.y[:rows], torch.cat([b.y for b in fed]))
     assert memory.logits is not None
     assert_close(memory.logits[:rows], torch.cat(expected), rtol=RTOL, atol=ATOL)

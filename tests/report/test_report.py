@@ -330,7 +330,7 @@ def test_hostile_extras_are_as_good_as_none(tmp_path: Path) -> None:
     deep = b"[" * 100_000
     (folder / "events.jsonl").write_bytes(deep)
     (folder / "timing.jsonl").write_bytes(deep + b"\n")
-    torch.save({"run": Evil()}, folder / "state.safetensors")
+    torch.save({"run": Evil()}, folder / "memory.safetensors")
     spectrum = folder / "analysis" / "spectrum.json"
     content = json.loads(spectrum.read_text())
     content["tasks"][0]["task"] = 10**12

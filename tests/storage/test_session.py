@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -30,6 +31,31 @@ def test_the_folder_of_a_run_stopped_in_an_epoch_ends_equal(
         runs = tmp_path / str(steps)
         interrupted(runs, steps)
         assert contents(straight(runs)) == expected, steps
+
+
+def test_a_state_is_no_larger_than_what_learns(tmp_path: Path) -> None:
+    """Networks, optimisers and columns of numbers: the stored images are in the data already."""
+    x = np.random.default_rng(0).integers(0, 256, (200, 64, 64, 3), dtype=np.uint8)
+    data = linsep.from_arrays(x, np.arange(200) % 4)
+    config = linsep.Config(
+        scenario={"per_task": 2, "augment": {"size": 16}}, method="derpp+bfp", memory=150,
+        net={"name": "cnn", "width": 32}, training={"epochs": 1},
+    )  # fmt: skip
+    with Session(prepare(config, data=data), tmp_path) as session:
+        for _ in session:
+            pass
+    assert session.run is not None
+    learner = session.run.learner
+    state = learner.state_dict()
+    columns = state["memory"] | {f"term/{name}": t for name, t in state["terms"]["bfp"].items()}
+    moments = [v for o in learner.optimizers.values() for s in o.state.values() for v in s.values()]
+    nets = [*state["net"].values(), *state["previous_net"].values(), *columns.values()]
+    due = sum(v.nbytes for v in (*nets, *moments) if isinstance(v, torch.Tensor))
+    assert len(learner.memory) == 150
+    assert (session.folder / "state.safetensors").stat().st_size < 1.1 * due
+    kept = session.files.memory()
+    assert kept["labels"].tolist() == learner.memory.y.tolist()
+    assert len(kept["images"]) == len(kept["pictured"]) == 32
 
 
 @pytest.mark.parametrize("damage", ["cut", "short", "empty", "absent", "changed"])

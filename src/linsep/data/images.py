@@ -286,5 +286,6 @@ class Batch(NamedTuple):
     x: Tensor  # (n, *read) float32, augmented and normalised, on the device
     y: Tensor  # (n,) int64, on the device
     images: Images  # where the rows came from, unaugmented: what a memory stores
+    stored: Tensor | None = None  # (n,) int64, only for replayed rows: where they are in the memory
     logits: Tensor | None = None  # (n, classes) float32, only for replayed rows that have them
     features: Tensor | None = None  # (n, d) float32, likewise; NaN in rows that have none yet

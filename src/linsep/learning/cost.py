@@ -29,7 +29,8 @@ from .method import Method
 BACKWARD = 2  # passes forward that one backward costs: gradients of inputs and of weights
 TRAINED = 1 + BACKWARD  # passes forward that a trained image costs: its own, and one backward
 KINDS = ("forward", "backward", "frozen")
-COLUMNS = {"x": "images", "y": "labels"}  # of a memory, as they are called here
+COLUMNS = {"y": "labels"}  # of a memory, as they are called here
+IMAGES = "x", "place"  # itself, or where it is in the data that an experiment has anyway
 
 
 @dataclass(frozen=True)
@@ -171,8 +172,10 @@ class Meter:
 
 def _kept(learner: Learner) -> Iterator[tuple[str, int]]:
     """What is kept from task to task, and its bytes."""
+    yield "images", learner.memory.image_bytes
     for name, column in learner.memory.columns.items():
-        yield COLUMNS.get(name, name), column.nbytes
+        if name not in IMAGES:
+            yield COLUMNS.get(name, name), column.nbytes
     yield "frozen", _bytes(learner.previous_net)
     yield "average", _bytes(_average(learner))
     yield "terms", sum(value.nbytes for value in _terms_state(learner))

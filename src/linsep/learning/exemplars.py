@@ -12,7 +12,7 @@ from ..data.images import Images, join
 from ..data.tasks import Task
 from ..nets.net import Spec
 from ..settings import sections
-from .memory import BalancedReservoir, Evaluate, Fresh, LossAware, Memory, Reservoir
+from .memory import BalancedReservoir, Evaluate, Fresh, LossAware, Memory, Reservoir, Stock
 
 HELD_OUT = 0.1  # share of a class's rows that `HeldOut` keeps from training
 
@@ -32,7 +32,7 @@ class Herding(Memory):
         for c in task.classes:
             images = task.train.select([c])
             kept.append(images.take(herd(self._compared(evaluate(images).features.cpu()), share)))
-        self._refill(columns_of(join(kept)))
+        self._refill(self.columns_of(join(kept)))
 
     def _compared(self, features: Tensor) -> Tensor:
         return F.normalize(features)
@@ -45,11 +45,6 @@ class RawHerding(Herding):
 
     def _compared(self, features: Tensor) -> Tensor:
         return features
-
-
-def columns_of(images: Images) -> dict[str, Tensor]:
-    """The images as columns of a memory, copied out of whatever they are views of."""
-    return {"x": images.pixels(), "y": images.y}
 
 
 def herd(z: Tensor, n: int) -> Tensor:
@@ -82,7 +77,7 @@ class TaskShares(Memory):
         old = torch.cat([held[:0], *((held == t).nonzero()[:share, 0] for t in before)])
         chosen = torch.from_numpy(rng().permutation(len(task.train))[:share])
         new = task.train.take(chosen)
-        kept = columns_of(join([Images.of(self.x, self.y).take(old), new]))
+        kept = self.columns_of(join([self.at(old), new]))
         kept["task"] = torch.cat([held[old], torch.full_like(chosen, task.index)])
         if self.logits is not None:
             kept["logits"] = torch.cat([self.logits[old], evaluate(new).logits.float().cpu()])
@@ -102,7 +97,7 @@ class Greedy(Memory):
         both = join([old, task.train])
         order = len(old) + one.permutation(len(task.train))
         rows = greedy(both.y.numpy(), range(len(old)), order.tolist(), self.capacity, one)
-        self._refill(columns_of(both.take(torch.tensor(rows))))
+        self._refill(self.columns_of(both.take(torch.tensor(rows))))
 
 
 def greedy(
@@ -152,7 +147,7 @@ class HeldOut(Memory):
         trained = _some_of_each(task, old, new, share - spare)
         held = _some_of_each(task, old_held, new_held, spare)
         flags = torch.arange(len(trained) + len(held)) >= len(trained)
-        self._refill(columns_of(join([trained, held])) | {"held": flags})
+        self._refill(self.columns_of(join([trained, held])) | {"held": flags})
 
 
 def _some_of_each(task: Task, old: Images, new: Images, count: int) -> Images:
@@ -204,11 +199,17 @@ POLICIES: Mapping[str, type[Memory]] = {
 }
 
 
-def make_memory(wanted: sections.Memory, spec: Spec, columns: Collection[str]) -> Memory:
-    """The memory that a configuration asks for; without rows, one that keeps nothing."""
+def make_memory(
+    wanted: sections.Memory, spec: Spec, columns: Collection[str], tasks: Sequence[Task]
+) -> Memory:
+    """The memory that a configuration asks for; without rows, one that keeps nothing.
+
+    It names rows of the tasks' data, unless these are still to come, as a classifier's are.
+    """
     if not wanted.size:
         return Memory(spec.raw, spec.classes, 0)
-    room = spec.raw, spec.classes, wanted.size, columns
+    stock = Stock(tasks) if any(len(task.train) for task in tasks) else None
+    room = spec.raw, spec.classes, wanted.size, columns, stock
     balanced = wanted.policy == "balanced"
     made = BalancedReservoir(*room, wanted.evict) if balanced else POLICIES[wanted.policy](*room)
     if "features" in columns:

@@ -80,7 +80,7 @@ class Learner(Model):
         self.previous_eval_net = None  # that predicted before this task, if a predictor asks
         if looks_back:
             self.previous_eval_net = frozen(self.eval_net) if stands_in else self.previous_net
-        self.memory = make_memory(memory, self.spec, needs)
+        self.memory = make_memory(memory, self.spec, needs, scenario.tasks)
         if compute.compile:
             self.net.compile()
 
@@ -276,10 +276,10 @@ class Learner(Model):
     def _replay(self, name: str, cursor: Cursor) -> Batch:
         rng = self.randomness.at(f"{name}/rows", *cursor)
         rows = self.memory.sample(self.replay_batch_size, rng)
-        images = Images.of(self.memory.x, self.memory.y).take(rows)
-        batch = self.batch(images, f"{name}/augment", cursor)
+        batch = self.batch(self.memory.at(rows), f"{name}/augment", cursor)
         beside = {name: column.to(self.device) for name, column in self.memory.beside(rows).items()}
-        return batch._replace(logits=beside.get("logits"), features=beside.get("features"))
+        logits, features = beside.get("logits"), beside.get("features")
+        return batch._replace(stored=rows, logits=logits, features=features)
 
     def _losses(
         self, at: BoundStage, names: Sequence[str], stream: Pass, replay: Mapping[str, Batch]
@@ -304,7 +304,8 @@ class Learner(Model):
         with quiet:
             passes = {name: self._pass(at.task, replay[name]) for name in wanted if name in replay}
         for p in passes.values():
-            self.memory.replayed(p.batch.images, p.out.logits)
+            if p.batch.stored is not None:
+                self.memory.replayed(p.batch.stored, p.out.logits)
         return passes
 
     def _pass(self, task: Task, batch: Batch) -> Pass:

@@ -1,10 +1,14 @@
-"""What is kept of the past: a table of rows on the host, as large as it will ever be.
+"""What is kept of the past: a table on the host, as large as it will ever be.
 
-What the rows are for is the terms' business, and random choices come from a generator that is
+A run's table names rows of its training data, and a classifier's holds the rows themselves. What
+the rows are for is the terms' business, and random choices come from a generator that is
 handed in. The cost of an insertion does not depend on the capacity, except where rows compete by
 their losses.
 """
 
+from __future__ import annotations
+
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +18,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..data.images import Images, dtype_of
+from ..data.images import Images, dtype_of, join
 from ..data.tasks import Task
 from ..nets.net import Output, Shape
 
@@ -22,6 +26,40 @@ Evaluate = Callable[[Images], Output]  # the net's outputs for plain images, no 
 Fresh = Callable[[], np.random.Generator]  # a generator that starts over at every call
 Rows = NDArray[np.int64]
 Evict = Literal["all_largest", "one_largest"]
+
+
+class Stock:
+    """All training data of a run, in the order of its tasks, and where each row is among it."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.images = join([task.train for task in tasks])
+        self._places: dict[int, Tensor] = {}  # of every row of a source, by the source's place
+
+    def __deepcopy__(self, memo: object) -> Stock:
+        return self  # nothing writes to data
+
+    def places(self, images: Images) -> Tensor:
+        """Where these rows are, which must be some of the stock's."""
+        found = torch.empty_like(images.rows)
+        for number in images.which.unique().tolist():
+            here = images.which == number
+            found[here] = self._of(images.sources[number])[images.rows[here]]
+        return found
+
+    def has(self, places: Tensor, y: Tensor) -> bool:
+        """Whether there are rows with these labels at these places."""
+        whole = places.dtype == torch.int64 and places.shape == y.shape
+        if not whole or not ((places >= 0) & (places < len(self.images))).all():
+            return False
+        return torch.equal(self.images.y[places], y)
+
+    def _of(self, source: Tensor) -> Tensor:
+        (mine,) = (i for i, other in enumerate(self.images.sources) if other is source)
+        if mine not in self._places:
+            held = (self.images.which == mine).nonzero()[:, 0]
+            self._places[mine] = torch.full((len(source),), -1)
+            self._places[mine][self.images.rows[held]] = held
+        return self._places[mine]
 
 
 class Memory:
@@ -32,12 +70,20 @@ class Memory:
     normalised = True  # whether rows are chosen by what the net says of normalised images
 
     def __init__(
-        self, shape: Shape, classes: int, capacity: int, columns: Collection[str] = ()
+        self,
+        shape: Shape,
+        classes: int,
+        capacity: int,
+        columns: Collection[str] = (),
+        stock: Stock | None = None,
     ) -> None:
-        self.capacity, self.classes = capacity, classes
+        """`stock` has all that will ever be offered; None: what is kept is copied."""
+        self.capacity, self.classes, self.stock = capacity, classes, stock
         self.size = 0
+        self.image_bytes = capacity * math.prod(shape) * dtype_of(shape).itemsize
         self.columns = {
-            "x": torch.zeros(capacity, *shape, dtype=dtype_of(shape)),
+            **({} if stock else {"x": torch.zeros(capacity, *shape, dtype=dtype_of(shape))}),
+            **({"place": torch.zeros(capacity, dtype=torch.int64)} if stock else {}),
             "y": torch.full((capacity,), -1),
             **{name: torch.full((capacity,), fill) for name, fill in self.own.items()},
         }
@@ -46,10 +92,6 @@ class Memory:
 
     def __len__(self) -> int:
         return self.size
-
-    @property
-    def x(self) -> Tensor:
-        return self.columns["x"]
 
     @property
     def y(self) -> Tensor:
@@ -65,7 +107,19 @@ class Memory:
 
     def images(self) -> Images:
         """A view: whoever trains on it must not let the memory change meanwhile."""
-        return Images.of(self.x, self.y).take(torch.arange(self.size))
+        return self.at(torch.arange(self.size))
+
+    def at(self, rows: Tensor) -> Images:
+        """The images of some rows, at a cost that does not depend on the capacity."""
+        if self.stock is not None:
+            return self.stock.images.take(self.columns["place"][rows])
+        return Images((self.columns["x"],), torch.zeros_like(rows), rows, self.y[rows])
+
+    def columns_of(self, images: Images) -> dict[str, Tensor]:
+        """The images as columns of this table, which are no views of anything."""
+        if self.stock is not None:
+            return {"place": self.stock.places(images), "y": images.y}
+        return {"x": images.pixels(), "y": images.y}
 
     def sample(self, n: int, rng: np.random.Generator) -> Tensor:
         """Row numbers of a replay batch, without replacement, at most as many as there are."""
@@ -74,8 +128,8 @@ class Memory:
     def observe(self, images: Images, logits: Tensor, rng: np.random.Generator) -> None:
         """Take in rows of the stream; called after every step of a stage that observes."""
 
-    def replayed(self, images: Images, logits: Tensor) -> None:
-        """Learn what the net says of a replay batch; called in every step, before `observe`."""
+    def replayed(self, rows: Tensor, logits: Tensor) -> None:
+        """Learn what the net says of replayed rows; called in every step, before `observe`."""
 
     def consolidate(self, task: Task, evaluate: Evaluate, rng: Fresh) -> None:
         """Take in a task; called once in each, when the net has learned it or a stage asks for it.
@@ -87,6 +141,8 @@ class Memory:
         return {name: column[: self.size].clone() for name, column in self.columns.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if self.stock is not None and not self.stock.has(state["place"], state["y"]):
+            raise ValueError("the memory's rows are none of the training data's")
         self._refill({name: state[name] for name in self.columns})
 
     def _refill(self, columns: Mapping[str, Tensor]) -> None:
@@ -110,8 +166,8 @@ class Memory:
         """Row i of the batch goes to slots[i]; where a slot is named twice the later row stays."""
         last = {int(slot): i for i, slot in enumerate(slots)}
         into, source = torch.tensor(list(last)), torch.tensor(list(last.values()))
-        kept = images.take(source)
-        self.x[into], self.y[into] = kept.pixels(), kept.y
+        for name, values in self.columns_of(images.take(source)).items():
+            self.columns[name][into] = values
         self._forget_features(into)
         if self.logits is not None:
             self.logits[into] = logits.detach()[source.to(logits.device)].to("cpu", torch.float32)
@@ -164,9 +220,10 @@ class BalancedReservoir(Reservoir):
         classes: int,
         capacity: int,
         columns: Collection[str] = (),
+        stock: Stock | None = None,
         evict: Evict = "all_largest",
     ) -> None:
-        super().__init__(shape, classes, capacity, columns)
+        super().__init__(shape, classes, capacity, columns, stock)
         self.evict = evict
         self._members: list[list[int]] = [[] for _ in range(classes)]  # rows of each class
         self._counts = np.zeros(classes, np.int64)
@@ -234,13 +291,13 @@ class LossAware(BalancedReservoir):
 
     own: ClassVar = {"loss": 0.0}
 
-    def replayed(self, images: Images, logits: Tensor) -> None:
-        self.columns["loss"][images.rows] = _losses(images, logits)
+    def replayed(self, rows: Tensor, logits: Tensor) -> None:
+        self.columns["loss"][rows] = _losses(self.y[rows], logits)
 
     def _settle(
         self, slots: Rows, images: Images, logits: Tensor, rng: np.random.Generator
     ) -> Rows:
-        losses, settled = _losses(images, logits), slots.copy()
+        losses, settled = _losses(images.y, logits), slots.copy()
         for i in range(len(slots)):  # one by one: each competes with those that came before it
             one = torch.tensor([i])
             settled[i] = super()._settle(slots[i : i + 1], images.take(one), logits, rng)[0]
@@ -257,7 +314,7 @@ class LossAware(BalancedReservoir):
         return int(rng.choice(len(rows), p=ease / ease.sum() if ease.any() else None))
 
 
-def _losses(images: Images, logits: Tensor) -> Tensor:
+def _losses(y: Tensor, logits: Tensor) -> Tensor:
     """Each row's cross-entropy, on the host."""
     said = logits.detach().to("cpu", torch.float32)
-    return F.cross_entropy(said, images.y, reduction="none")
+    return F.cross_entropy(said, y, reduction="none")

@@ -273,8 +273,6 @@ def _task_ends(run: Run) -> list[int]:
 
 # --- memory --------------------------------------------------------------------------------------
 
-EACH, ALL, SIDE = 8, 32, 24  # at most: images of a class, images of all, pixels of a side
-
 
 @dataclass(frozen=True)
 class Sprite:
@@ -289,7 +287,7 @@ class Sprite:
 
 def composition(variant: VariantRuns, run: Run, memory: Memory) -> Figure:
     """Stored samples of each class."""
-    counts = Counter(memory[0])
+    counts = Counter(memory.labels)
     task_of = {c: t + 1 for t, task in enumerate(run.tasks) for c in task}
     order = [*task_of, *sorted(counts.keys() - task_of.keys())]
     rows: list[list[Value]] = [[task_of.get(c), c, run.class_name(c), counts[c]] for c in order]
@@ -311,9 +309,9 @@ def composition(variant: VariantRuns, run: Run, memory: Memory) -> Figure:
         axes.set_ylabel("stored samples")
         axes.yaxis.get_major_locator().set_params(integer=True)
 
-    per_task = Counter(task_of.get(c) for c in memory[0])
+    per_task = Counter(task_of.get(c) for c in memory.labels)
     tasks = ", ".join(f"{t}: {n}" for t, n in sorted(per_task.items(), key=lambda p: p[0] or 0))
-    caption = f"{len(memory[0])} samples at the end of seed {run.seed}; by task {tasks}."
+    caption = f"{len(memory.labels)} samples at the end of seed {run.seed}; by task {tasks}."
     data = Table(["task", "class", "name", "samples"], rows)
     return Figure(*variant.about("memory"), caption, draw, data, "third", 2.4)
 
@@ -322,25 +320,26 @@ def sprite(variant: VariantRuns, run: Run, memory: Memory) -> Sprite | None:
     """A few images of every class, or None if they are no pictures."""
     from PIL import Image
 
-    labels, images = map(np.asarray, memory)
-    order = [c for task in run.tasks for c in task if (labels == c).any()][:ALL]
-    if images.ndim != 4 or images.shape[1] not in (1, 3) or min(images.shape[2:]) < 4 or not order:
+    labels, images = memory.pictured, memory.images
+    order = [c for task in run.tasks for c in task if (labels == c).any()]
+    pictures = images.dtype == np.uint8 and images.ndim == 4 and images.shape[1] in (1, 3)
+    if not pictures or min(images.shape[2:]) < 4 or not order:
         return None
-    each = max(1, min(EACH, ALL // len(order)))
+    each = max(Counter(labels.tolist()).values())
     per_line = max(each, 8 // each * each)  # several classes in a line if each has few
-    side = min(SIDE, max(images.shape[2:])) + 1  # with a border
-    size = per_line * side, -(-len(order) * each // per_line) * side
-    sheet = Image.new("RGB", size, (127, 127, 127))
+    side = min(24, max(images.shape[2:])) + 1  # pixels, with a border
+    down = -(-len(order) * each // per_line)
+    sheet = Image.new("RGB", (per_line * side, down * side), (127, 127, 127))
     for k, c in enumerate(order):
-        for place, i in enumerate(np.flatnonzero(labels == c)[:each], k * each):
+        for place, i in enumerate(np.flatnonzero(labels == c), k * each):
             pixels = images[i].transpose(1, 2, 0)
             picture = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels)
             picture = picture.convert("RGB").resize((side - 1, side - 1))
             sheet.paste(picture, (place % per_line * side, place // per_line * side))
     out = io.BytesIO()
-    small = sheet.convert("L") if images.shape[1] == 1 else sheet.quantize(64)
-    small.save(out, "PNG", optimize=True)
+    grey = images.shape[1] == 1
+    (sheet.convert("L") if grey else sheet.quantize(64)).save(out, "PNG", optimize=True)
     alt = f"images in the memory, class by class: {', '.join(run.classes[c] for c in order)}"
     source = "data:image/png;base64," + base64.b64encode(out.getvalue()).decode()
     title = f"{variant.label}: at most {each} of each class"
-    return Sprite(title, alt, source, size, variant.look.variant)
+    return Sprite(title, alt, source, sheet.size, variant.look.variant)

@@ -9,20 +9,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..analysis import ANALYSES
 from ..analysis.analyse import Content, stored
 from ..compare.variants import Comparison, Fields, Variant, compare, data_names, is_bound, spelled
 from ..errors import ConfigError, StateError
-from ..storage.folder import STATES, RunFolder
+from ..storage.folder import RunFolder
 from ..storage.store import Record
 from .canvas import Look, clean, looks, slug
 
 Matrix = list[list[float | None]]
-Memory = tuple[list[int], Any]  # labels and images, numpy uint8 (n, c, h, w)
 Key = tuple[Fields, str]  # of a variant: its block and its label
 T = TypeVar("T")
+
+
+class Memory(NamedTuple):
+    labels: list[int]  # of all stored samples
+    pictured: Any  # labels of some of them, numpy (n,)
+    images: Any  # numpy (n, c, h, w) uint8, or vectors
 
 
 @dataclass(frozen=True)
@@ -67,17 +72,13 @@ class Run:
         return readable(self.files.timing)
 
     def memory(self) -> Memory | None:
-        """What the learner kept, from its last state; None if there is none, or it is damaged."""
-        if not self.files.has(STATES[0]):
-            return None
-        from ..storage.files import unseal
-
+        """What the learner kept; None if that is nothing, or damaged."""
         try:
-            table = unseal(self.record.folder / STATES[0])["run"]["learner"]["memory"]
-            labels, images = table["y"].tolist(), table["x"].numpy()
-        except (StateError, KeyError, TypeError, AttributeError):
+            found = self.files.memory()
+        except StateError:
             return None
-        return (labels, images) if labels else None
+        pictured, images = found["pictured"].numpy(), found["images"].numpy()
+        return Memory(found["labels"].tolist(), pictured, images)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@
     state.safetensors  what to resume from, and state.previous.safetensors the one before
     snapshots/         the net at the end of each task, or of the last, for analyses
     model.safetensors  the net's weights, at the end
+    memory.safetensors  labels of the stored samples, and a few of the images, at the end
     cost.json          images through the networks, bytes kept and seconds, at the end
     results.json       accuracies and metrics, written last: its presence means "finished"
     lease.<n>          the process that is working on the run, if there is one
@@ -35,13 +36,14 @@ from ..errors import StateError, printable
 from ..learning.metrics import PROTOCOLS, REPORTED
 from ..settings.signature import problem
 from . import files, manifest
-from .manifest import FLOAT32, MODEL, Number, Place, Text, plain
+from .manifest import FLOAT32, MEMORY, MODEL, Number, Place, Text, plain
 
 CONFIG, RESULTS, EVENTS, TIMING = "config.toml", "results.json", "events.jsonl", "timing.jsonl"
 COST = "cost.json"
 # What must be equal in two environments for runs to be equal bit for bit.
 DECISIVE = ("torch", "threads", "cpu", "instructions", "onednn", "device")
 COMPRESSED = {EVENTS: f"{EVENTS}.gz"}  # what may stand in for a file
+PICTURED = 32  # images of the stored samples that are kept to be looked at
 STATES = "state.safetensors", "state.previous.safetensors"  # the newest first
 
 Loss = Annotated[float, Field(allow_inf_nan=False, ge=-FLOAT32, le=FLOAT32)]
@@ -195,6 +197,22 @@ class RunFolder:
         found, content = self._parsed(_RESULTS, RESULTS), self.content(RESULTS)
         self.manifest().check(RESULTS, content, self.path / RESULTS)
         return dict(found)
+
+    def memory(self) -> dict[str, Any]:
+        """Tensors: labels of the stored samples, a few images of them, and the labels of these."""
+        path = self.path / MEMORY
+        content = files.read(path)
+        self.manifest().check(MEMORY, content, path)
+        found = files.tensors_in(content, path)
+        try:
+            labels, pictured, images = (found[n] for n in ("labels", "pictured", "images"))
+            kinds = [f"{t.dtype} {t.ndim}" for t in (labels, pictured)]
+            fits = kinds == ["torch.int64 1"] * 2 and len(pictured) == len(images) <= PICTURED
+        except (KeyError, TypeError):
+            fits = False
+        if not fits:
+            raise StateError(f"{path}: should have labels, and some images with theirs")
+        return found
 
     def events(self, end: int | None = None) -> list[Record]:
         """What was recorded, up to a place in the file; a line cut by a kill is no event."""

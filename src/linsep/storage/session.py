@@ -14,7 +14,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from ..data.images import Images, join
+from ..data.tasks import Scenario
 from ..errors import ConfigError, StateError
+from ..learning.exemplars import of_class
 from ..learning.metrics import audit, summary
 from ..learning.run import EpochEnd, Event, Recorded, Run, StepEnd, TaskEnd
 from ..prepare import Prepared, Progress
@@ -22,11 +27,13 @@ from ..settings.config import to_toml
 from ..settings.layers import decides
 from ..settings.sections import Keep
 from . import files, manifest, snapshots
-from .folder import CONFIG, COST, EVENTS, RESULTS, STATES, TIMING, RunFolder, line
+from .folder import CONFIG, COST, EVENTS, PICTURED, RESULTS, STATES, TIMING, RunFolder, line
 from .lease import release_dead
-from .manifest import MODEL, noted, to_json
+from .manifest import MEMORY, MODEL, noted, to_json
 from .resumable import SAVE_EVERY, Resumable
 from .store import Value, flat, labels_in, relabel
+
+EACH = 8  # images of a class, at most, that are kept to be looked at
 
 
 class Session(Resumable):
@@ -176,9 +183,11 @@ class Session(Resumable):
         assert self.run is not None
         weights = files.tensor_bytes(self.run.learner.eval_net.state_dict())
         whole = {MODEL: weights, EVENTS: self._events}
+        if len(stored := self.run.learner.memory.images()):
+            whole[MEMORY] = files.tensor_bytes(pictured(stored, self.run.scenario))
+        for name, content in whole.items():
+            self._write(name, content)
         whole[RESULTS] = to_json(final_results(self.prepared, self.run))
-        for name in (MODEL, EVENTS):
-            self._write(name, whole[name])
         self._write(COST, to_json(self._cost(self.run)))
         self._note_files(whole)
         self._write(RESULTS, whole[RESULTS])
@@ -190,6 +199,15 @@ class Session(Resumable):
         epochs = [line for line in self.files.timing() if line["event"] == "epoch_end"]
         seconds = round(float(sum(line.get(name, 0.0) for line in epochs)), 3)
         return run.meter.facts(run.scenario, self.prepared.data.scenario) | {"seconds": seconds}
+
+
+def pictured(stored: Images, scenario: Scenario) -> dict[str, Tensor]:
+    """The labels of all stored samples, and some images of every class to look at."""
+    there = set(stored.y.tolist())
+    order = [c for task in scenario.tasks for c in task.classes if c in there][:PICTURED]
+    each = max(1, min(EACH, PICTURED // len(order)))
+    some = join([of_class(stored, c, each) for c in order])
+    return {"labels": stored.y, "pictured": some.y, "images": some.pixels()}
 
 
 def final_results(prepared: Prepared, run: Run) -> dict[str, Any]:
