@@ -278,8 +278,7 @@ class Learner(Model):
         rows = self.memory.sample(self.replay_batch_size, rng)
         batch = self.batch(self.memory.at(rows), f"{name}/augment", cursor)
         beside = {name: column.to(self.device) for name, column in self.memory.beside(rows).items()}
-        logits, features = beside.get("logits"), beside.get("features")
-        return batch._replace(stored=rows, logits=logits, features=features)
+        return Batch(*batch[:3], rows, beside.get("logits"), beside.get("features"))
 
     def _losses(
         self, at: BoundStage, names: Sequence[str], stream: Pass, replay: Mapping[str, Batch]
