@@ -69,6 +69,20 @@ def test_a_cited_difference_is_linked_to_its_definition(page: Path) -> None:
     assert not bare, f"{page.name} cites {bare} without a link"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_files_of_the_repository_that_a_page_names_are_there(page: Path) -> None:
+    """And what "`NAME` in `FILE`" says is in them."""
+    text = page.read_text("utf-8")
+    if page.name != "extending-analyses.md":  # which has its reader write two
+        missing = [path for path in NAMED.findall(text) if not (ROOT / path).exists()]
+        assert not missing
+    for name, path in re.findall(r"`([A-Z_]+)` in\s`([\w./]+)`", text):
+        assert re.search(rf"^{name}\b.* = ", (ROOT / path).read_text("utf-8"), re.MULTILINE), name
+
+
+NAMED = re.compile(r"`((?:src|tests|docs|scripts|benchmarks|studies|examples|notebooks)/[\w./]*)`")
+
+
 def _anchors(page: Path) -> set[str]:
     """What can follow # in a link: explicit anchors, and headings as GitHub writes them."""
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)

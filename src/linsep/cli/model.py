@@ -90,7 +90,7 @@ def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
     )
     if MEMORY in whole.files:
         what = "images' features" if told.frozen else "images"
-        yield f"Memory: up to {config.memory.size} {what} for replay, and those to test on"
+        yield f"Memory: up to {config.memory.size} {what} for replay, plus the held-out images"
     else:
         yield "Memory: none in this copy, which predicts and cannot learn"
     ece, t = told.history[-1].ece.after, told.history[-1].temperature
