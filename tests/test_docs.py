@@ -36,7 +36,7 @@ NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-OTHERS = ("pip", "python", "python3", ".", "tensorboard")  # programs beside linsep and make
+OTHERS = ("curl", "pip", "python", "python3", ".", "tensorboard")  # programs beside linsep and make
 ELSEWHERE = {  # pages that a test of their own runs: files of the package, numbers to compare
     "extending-analyses.md": "tests/analysis/test_extending.py",
     "keep-learning.md": "tests/classifier/test_docs.py",
@@ -258,7 +258,7 @@ def _check_command(typed: Command, here: Path) -> None:
 
 
 def _check_linsep(typed: Command, words: list[str], here: Path) -> None:
-    if words[0] in ("learn", "predict"):  # is parsed; tests/classifier/test_docs.py teaches a model
+    if words[0] in ("learn", "predict", "serve"):  # is parsed; other tests teach a model and serve
         words = [*words, "--help"]
     names = sorted(path.parent.name for path in (here / "runs").glob("*/results.json"))
     stand_ins = {"RUN": names[0], "RUN1": names[0], "RUN2": names[1]}

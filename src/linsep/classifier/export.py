@@ -47,12 +47,12 @@ METADATA = "classes"  # the labels as JSON, in the order of the output's columns
 
 
 def export(
-    course: Course, path: Path, known: Known | None, more: Mapping[str, str] | None = None
+    course: Course, path: Path, known: Known | None, more: Mapping[str, str], resizes: bool
 ) -> None:
     """Write a classifier to a file, in the format of its suffix.
 
     Novelty is by distance from what is `known`; without, by energy. `more` is put into the file
-    beside the names of the classes.
+    beside the names of the classes. What `resizes` takes images of any size.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"{path}: {unknown('suffix', path.suffix, SUFFIXES)}")
@@ -64,7 +64,7 @@ def export(
                 f"export to ONNX needs torch {ONNX_FROM} or newer, not {torch.__version__}: "
                 "pip install -U 'linsep[onnx]'"
             )
-    model = Predicting(course, known).eval()
+    model = Predicting(course, known, resizes).eval()
     told = {
         METADATA: json.dumps(course.classes.tolist(), default=str),
         "linsep": __version__,
@@ -73,7 +73,7 @@ def export(
         "learned": course.history[-1]["when"],
         "novelty": "energy" if known is None else "distance",
         "reads": json.dumps([*course.shape]),
-        **(more or {}),
+        **more,
     }
     write = _onnx if path.suffix == ".onnx" else _pt2
     with warnings.catch_warnings():
@@ -126,12 +126,13 @@ class Predicting(nn.Module):
     seen: Tensor
     order: Tensor
 
-    def __init__(self, course: Course, known: Known | None) -> None:
+    def __init__(self, course: Course, known: Known | None, resizes: bool) -> None:
         super().__init__()
         learner = course.learner
         assert learner is not None
         self.temperature = course.history[-1]["temperature"]
-        self.side, self.size, self.channels = course.form.side, course.shape[1:], course.shape[0]
+        self.channels, *self.size = course.shape
+        self.side = course.form.side if resizes else None
         self.table = len(course.augment.mean) if course.form.table else 0
         self.normalised: nn.Module = (
             Standardised(course.augment)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -90,6 +90,11 @@ class Predictive(ABC):
         scores = self._scores(X).double().numpy()[:, self._order]
         return np.asarray(scores[:, 1] - scores[:, 0] if len(self._order) == 2 else scores)
 
+    @property
+    def novelty_by_(self) -> str:
+        """How `novelty` is measured by default: "distance" or "energy"."""
+        return "energy" if self._known() is None else "distance"
+
     def novelty(self, X: Any, by: str | None = None) -> NDArray[np.float64]:
         """How unlike anything learned each image is; larger is stranger, and there is no unit.
 
@@ -111,14 +116,17 @@ class Predictive(ABC):
             return energy(self._learner.predict(images).cpu(), self.temperature_)
         return shown.distance(self._learner.embed(images).cpu())
 
-    def export(self, path: str | Path) -> None:
+    def export(
+        self, path: str | Path, *, resizes: bool = True, more: Mapping[str, str] | None = None
+    ) -> None:
         """Write one file that predicts without linsep: model.onnx, or model.pt2 for torch.
 
-        It gives probabilities and novelty.
+        It gives probabilities and novelty, and images of other sizes are resized inside; with
+        `resizes=False` they must have the classifier's. `more` is text to put into the file.
         """
         from .export import export
 
-        export(self._course, Path(path), self._known())
+        export(self._course, Path(path), self._known(), more or {}, resizes)
 
     # --- the inside ------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import typer
 from typer import Typer
 
 from .. import __version__
-from . import data, grid, learn, model, paper, predict, reference, report, run, store
+from . import data, grid, learn, model, paper, predict, reference, report, run, serve, store
 from .flags import Command, Group, grouped
 
 
@@ -33,7 +33,7 @@ PANELS: dict[str, dict[str, Any]] = {
     },
     "Classifier": {
         "learn": learn.learn, "predict": predict.predict, "model": model.app,
-        "export": predict.export,
+        "export": predict.export, "serve": serve.serve,
     },
     "Share": {"bundle": store.bundle, "import": store.import_, "verify": run.verify},
     "Reference": {"list": reference.list_, "data": data.app, "paper": paper.app},

@@ -117,4 +117,5 @@ WORDS: dict[str, Callable[..., Any]] = {  # by the name of a parameter
     "to": _LOGGERS, "device": values("compute.device"), "on": _of("local", "ray", "slurm"),
     "kind": _of("methods", "addons", "scenarios", "nets", "configs", "settings"),
     "scale": _of("full", "small"), "engine": _of("opentsne", "sklearn", "pca"),
+    "runtime": _of("onnx", "torch"),
 }  # fmt: skip

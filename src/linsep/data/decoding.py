@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from ..errors import DataError, LinsepError
 
@@ -85,10 +85,24 @@ def read_image(
             return pixels(picture if side is None else square(picture, side, called))
 
 
+def size_of(content: bytes, name: str) -> tuple[int, int]:
+    """Return the width and height of an image by its header, which may promise any."""
+    try:
+        with reading(name, "cannot be read as an image"), _opened(content) as opened:
+            return opened.size
+    except DataError as error:
+        if isinstance(error.__cause__, Image.DecompressionBombError):
+            return MOST_PIXELS, MOST_PIXELS  # Pillow has refused it before it told the size
+        raise
+
+
 def _opened(source: Path | bytes | Image.Image) -> Image.Image | nullcontext[Image.Image]:
     if isinstance(source, Image.Image):
         return nullcontext(source)
-    return Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+    try:
+        return Image.open(BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS)
+    except UnidentifiedImageError:
+        raise ValueError(f"it is none of {', '.join(FORMATS)}, or is damaged") from None
 
 
 def _eight_bits(picture: Image.Image, called: str) -> Image.Image:

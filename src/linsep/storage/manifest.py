@@ -296,6 +296,13 @@ class Manifest(_Strict):
             raise StateError(f"files: should have {MODEL}, and perhaps {MEMORY}")
         return self
 
+    @property
+    def version(self) -> str:
+        """What identifies the answers of the classifier: its tensors and its description."""
+        assert self.classifier is not None
+        parts = [self.files[name].digest for name in sorted(self.files)]
+        return files.digest("".join([*parts, self.classifier.model_dump_json()]).encode())
+
     def check(self, name: str, content: bytes, path: Path) -> None:
         """Refuse a file whose content is not what was noted of it."""
         if self.files.get(name, whole := noted(content)) != whole:

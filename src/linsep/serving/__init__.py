@@ -1,0 +1,1 @@
+"""A classifier behind an HTTP port; `linsep serve` starts it."""
