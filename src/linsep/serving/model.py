@@ -171,9 +171,9 @@ def of_torch(folder: Path, threads: int, custom: Sequence[str]) -> Served:
         images = torch.from_numpy(rows).permute(0, 3, 1, 2).contiguous()
         return clf.predict_proba(images), clf.novelty(images)
 
-    last = clf.history_[-1]
+    last, (channels, height, width) = clf.history_[-1], clf.course_.shape
     return Served(
         digest=digest, classes=clf.classes_.tolist(), lessons=len(clf.history_),
         learned=last["when"], method=clf.course_.config.method, novelty=clf.novelty_by_,
-        linsep=__version__, shape=clf.course_.shape, runtime="torch", answer=answer,
+        linsep=__version__, shape=(channels, height, width), runtime="torch", answer=answer,
     )  # fmt: skip
