@@ -6,6 +6,8 @@ import torch
 
 from linsep import IncrementalClassifier
 from linsep.classifier.novelty import Known, energy
+from linsep.data.images import Images
+from linsep.learning.model import Model
 
 from .test_estimator import fashion
 
@@ -39,3 +41,24 @@ def test_clothes_that_were_never_shown_are_stranger() -> None:
     usual, unusual = clf.novelty(known[1::2]), clf.novelty(strange)
     assert np.mean(unusual[:, None] > usual) > 0.8  # of the pairs
     assert np.array_equal(clf.novelty(strange), clf.novelty(strange, by="distance"))
+
+
+def test_kept_images_pass_once_after_each_lesson(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = fashion((0, 1), 40)
+    clf = IncrementalClassifier("er", "cnn", memory=20, epochs=1).fit(x[:60], y[:60])
+    passed: list[int] = []
+    embed = Model.embed
+
+    def counting(model: Model, images: Images) -> torch.Tensor:
+        passed.append(len(images))
+        return embed(model, images)
+
+    monkeypatch.setattr(Model, "embed", counting)
+    first, again = clf.novelty(x[60:]), clf.novelty(x[60:])
+    assert np.array_equal(first, again)
+    assert passed[1:] == [20, 20]
+    assert passed[0] >= 20  # those of the memory, and those held out
+    clf.partial_fit(*fashion((2,), 30))
+    passed.clear()
+    assert not np.array_equal(clf.novelty(x[60:]), first)
+    assert len(passed) == 2

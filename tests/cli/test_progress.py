@@ -14,7 +14,7 @@ import linsep
 from linsep import testing
 from linsep.cli.progress import Bar, Watcher, cost_of_testing, drawn
 from linsep.learning.cost import Workload
-from linsep.learning.run import ChunkEnd, EpochEnd, StepEnd, TaskEnd
+from linsep.learning.run import ChunkEnd, EpochEnd, Run, StepEnd, TaskEnd
 from linsep.methods import assemble
 from tests.helpers.real_runs import PROTOCOLS
 
@@ -38,8 +38,13 @@ def test_bars_fit_and_never_cut_a_name() -> None:
         assert all("[bold] 0.431" in line for line in lines) == (width == 160)
 
 
+def by_groups(method: str) -> Run:
+    """A toy run whose chunks of test images are its groups."""
+    return testing.toy_run(assemble(method, {}), evaluation={"chunk": 8})
+
+
 def test_a_watched_run_is_complete_only_at_its_end() -> None:
-    run = testing.toy_run(assemble("derpp+bfp", {}))
+    run = by_groups("derpp+bfp")
     watcher = Watcher(run, Console(file=io.StringIO(), force_terminal=True))
     shares, tested = [0.0], 0
     for event in run:
@@ -59,7 +64,7 @@ def test_a_watched_run_is_complete_only_at_its_end() -> None:
 
 def test_what_is_left_counts_testing_at_its_own_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     """With 1 s a step and 10 s a chunk of test images, the seconds left are those to come."""
-    run, now = testing.toy_run(assemble("ft", {})), [0.0]
+    run, now = by_groups("ft"), [0.0]
     monkeypatch.setattr("linsep.cli.progress.time.monotonic", lambda: now[0])
     watcher = Watcher(run, Console(file=io.StringIO(), quiet=True))
     moments: list[tuple[float, float]] = []
@@ -99,10 +104,10 @@ def test_testing_that_outweighs_training_is_said_in_advance() -> None:
 
 
 def test_a_run_stopped_while_testing_resumes_there() -> None:
-    straight = testing.toy_run(assemble("ft", {}))
+    straight = by_groups("ft")
     list(straight)
     for chunks in (1, 2, 3):
-        stopped, resumed = (testing.toy_run(assemble("ft", {})) for _ in range(2))
+        stopped, resumed = by_groups("ft"), by_groups("ft")
         tested = (e for e in stopped if isinstance(e, ChunkEnd) and e.task == 2)
         for _ in range(chunks):
             next(tested)

@@ -9,10 +9,13 @@ from torch import Tensor
 from linsep.learning.metrics import (
     accuracy,
     audit,
-    confusion,
+    count_confusions,
     forgetting,
     summary,
 )
+from linsep.learning.run import ChunkEnd
+from linsep.methods import assemble
+from linsep.testing import same, toy_run
 
 NAN = float("nan")
 
@@ -93,7 +96,9 @@ def test_what_a_matrix_can_have_passes_the_audit(found: Tensor) -> None:
 
 def test_a_confusion_counts_pairs_of_right_and_predicted() -> None:
     scores = torch.tensor([[0.1, 0.9, 0.0], [0.8, 0.1, 0.1], [0.2, 0.3, 0.5], [0.0, 1.0, 0.0]])
-    found = confusion(scores, torch.tensor([0, 0, 2, 1]))
+    found = torch.zeros(3, 3, dtype=torch.int64)
+    for part in torch.arange(4).split(3):  # whatever the chunks
+        count_confusions(found, scores[part], torch.tensor([0, 0, 2, 1])[part])
     assert found.tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
 
 
@@ -149,3 +154,23 @@ def test_knowing_the_task_never_hurts(rows: int, seed: int) -> None:
     y = torch.randint(2, 4, (rows,), generator=g)
     among = accuracy(scores, y, (2, 3))
     assert accuracy(scores, y) <= among <= 1
+
+
+def test_chunks_span_groups_and_decide_nothing() -> None:
+    """Class-IL, Task-IL and confusion of a run, group by group from its predictions."""
+    found = []
+    for chunk in (3, 256):
+        run = toy_run(assemble("er", {}), evaluation={"chunk": chunk})
+        events = [event for event in run if isinstance(event, ChunkEnd)]
+        assert [e.images for e in events if e.task == 2][-1] == events[-1].total == 24
+        assert len(events) == (3 + 6 + 8 if chunk == 3 else 3)
+        found.append(run)
+    for run in found:
+        together = torch.zeros(6, 6, dtype=torch.int64)
+        for i, group in enumerate(run.scenario.groups):
+            scores = run.learner.predict(group.test)
+            count_confusions(together, scores, group.test.y)
+            assert run.class_il[2, i] == accuracy(scores, group.test.y)
+            assert run.task_il[2, i] == accuracy(scores, group.test.y, group.classes)
+        assert torch.equal(run.confusion, together)
+    assert same(found[0].class_il, found[1].class_il)

@@ -37,6 +37,7 @@ class Predictive(ABC):
     """Predictions of what was learned."""
 
     course_: Course
+    _measured: tuple[Course, Known | None] | None = None  # and what was known after which lesson
 
     @property
     def form_(self) -> Form:
@@ -135,7 +136,10 @@ class Predictive(ABC):
         """Images, or rows of a table, in the form that was learned."""
 
     def _known(self) -> Known | None:
-        return known(self._learner, self._kept(), self._course.seen)
+        """What features look like, measured once after each lesson."""
+        if self._measured is None or self._measured[0] is not self._course:
+            self._measured = self._course, known(self._learner, self._kept(), self._course.seen)
+        return self._measured[1]
 
     def _kept(self) -> Images:
         """The images for replay, and those to test on."""

@@ -44,6 +44,11 @@ def _of_any_matrix(metric: Callable[[Tensor], float | None]) -> Callable[[Any], 
 
 def accuracy(scores: Tensor, y: Tensor, classes: Sequence[int] | None = None) -> float:
     """Share of rows whose best score, among `classes` if given, is at the right class."""
+    return float(is_right(scores, y, classes).double().mean())
+
+
+def is_right(scores: Tensor, y: Tensor, classes: Sequence[int] | None = None) -> Tensor:
+    """Whether each row's best score, among `classes` if given, is at the right class."""
     if classes is not None:
         import torch
 
@@ -51,14 +56,13 @@ def accuracy(scores: Tensor, y: Tensor, classes: Sequence[int] | None = None) ->
         best = columns[scores[:, columns].argmax(1)]
     else:
         best = scores.argmax(1)
-    return float((best == y.to(best.device)).double().mean())
+    return best == y.to(best.device)
 
 
-def confusion(scores: Tensor, y: Tensor) -> Tensor:
-    """(classes, classes) counts: row = the right class, column = the one with the best score."""
-    classes = scores.shape[1]
-    pairs = y.to(scores.device) * classes + scores.argmax(1)
-    return pairs.bincount(minlength=classes**2).view(classes, classes).cpu()
+def count_confusions(table: Tensor, scores: Tensor, y: Tensor) -> None:
+    """Add each row to (classes, classes) counts: at its right class and that of its best score."""
+    pairs = y * len(table) + scores.argmax(1)
+    table.view(-1).index_add_(0, pairs, pairs.new_ones(len(pairs)))
 
 
 @_of_any_matrix

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data.images import Images
+from ..data.images import Images, join
 from ..data.tasks import Scenario, Task
 from ..errors import DivergedError, StateError
 from ..randomness import Cursor
 from .cost import Meter, Workload
 from .learner import Learner
 from .method import BoundStage
-from .metrics import accuracy, confusion
+from .metrics import count_confusions, is_right
 
 READ_EVERY = 50  # steps between checks of the losses on an accelerator: reading one waits for it
 
@@ -235,21 +235,31 @@ class Run:
         return event
 
     def _evaluate(self, now: int) -> Iterator[Event]:
-        """Test chunk by chunk. Scores are not kept: a run that resumes here makes them again."""
+        """Test all groups in one stream of chunks, however small they are.
+
+        Scores are not kept: a run that resumes here makes them again.
+        """
         self.confusion.zero_()
-        total, chunk, self.tested = self.workload.tests[self.cursor.task], 0, 0
-        for i, group in enumerate(self.scenario.groups[: now + 1]):
-            parts = []
-            for images in group.test.chunks(self.learner.evaluation.chunk):
-                parts.append(self.learner.predict(images))
-                self.tested, chunk = self.tested + len(images), chunk + 1
-                if chunk > self.cursor.step:
-                    self.cursor = self.cursor._replace(step=chunk)
-                    yield ChunkEnd(self.cursor.task, self.tested, total)
-            scores = torch.cat(parts)
-            self.confusion += confusion(scores, group.test.y)
-            self.class_il[now, i] = accuracy(scores, group.test.y)
-            self.task_il[now, i] = accuracy(scores, group.test.y, group.classes)
+        groups = self.scenario.groups[: now + 1]
+        images, sizes = join([group.test for group in groups]), [len(g.test) for g in groups]
+        numbers = torch.arange(len(groups)).repeat_interleave(torch.tensor(sizes))
+        right = torch.zeros(2, len(groups), dtype=torch.float64)  # Class-IL, Task-IL
+        self.tested = 0
+        rows = torch.arange(len(images)).split(self.learner.evaluation.chunk)
+        for chunk, part in enumerate(rows if len(images) else (), start=1):
+            asked, which = images.take(part), numbers[part]
+            scores = self.learner.predict(asked).cpu()
+            count_confusions(self.confusion, scores, asked.y)
+            for i in which.unique().tolist():
+                own, y = scores[which == i], asked.y[which == i]
+                right[0, i] += is_right(own, y).sum()
+                right[1, i] += is_right(own, y, groups[i].classes).sum()
+            self.tested += len(part)
+            if chunk > self.cursor.step:
+                self.cursor = self.cursor._replace(step=chunk)
+                yield ChunkEnd(self.cursor.task, self.tested, len(images))
+        of = torch.tensor(sizes, dtype=torch.float64)
+        self.class_il[now, : len(of)], self.task_il[now, : len(of)] = right / of
         self.tested = 0
 
     def state_dict(self) -> dict[str, Any]:
