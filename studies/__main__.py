@@ -76,6 +76,20 @@ def frontier(runs: Runs = Path("runs"), output: Page = None) -> None:
         _write({output: frontier_page(found), figure: frontier_picture(found)})
 
 
+@app.command("pretrained")
+def pretrained(runs: Runs = Path("runs"), output: Page = None) -> None:
+    """Compare ways to keep learning from a pretrained network by the runs of pretrained.toml."""
+    from .pretrained import SETS, page, picture, study, table
+
+    found = study(Store(runs).records())
+    if output is None:
+        for data in SETS:
+            show(table(found, data), Console())
+    else:
+        figure = output.parent / "figures" / "pretrained.svg"
+        _write({output: page(found), figure: picture(found)})
+
+
 @app.command("evaluate")
 def evaluate(
     runs: Trained,
@@ -91,7 +105,7 @@ def evaluate(
 
 @app.command("keep")
 def keep(runs: Trained) -> None:
-    """Copy finished runs of small.toml and equivalence.toml to results/, without weights."""
+    """Copy finished runs of the protocols that keep theirs to results/, without weights."""
     from .results import keep_finished
 
     typer.echo(f"{keep_finished(runs)} runs added to results.")

@@ -41,10 +41,14 @@ from linsep.storage.folder import COMPRESSED, COST, TIMING, RunFolder
 from linsep.storage.session import Session
 from linsep.storage.store import Record, Store
 
-from . import equivalence
+from . import equivalence, pretrained
 from .evidence import PROTOCOL, RESULTS, Runs, protocol
 
-KEPT = {PROTOCOL: RESULTS / "small", equivalence.PROTOCOL: equivalence.FOLDER / "linsep"}
+KEPT = {
+    PROTOCOL: RESULTS / "small",
+    equivalence.PROTOCOL: equivalence.FOLDER / "linsep",
+    pretrained.PROTOCOL: pretrained.FOLDER,
+}
 Settings = Mapping[str, Any]
 ANOTHER_HEAD = re.compile(r"\+(wa|refit|transport)$")  # what changes prediction and no training
 

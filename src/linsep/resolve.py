@@ -59,8 +59,9 @@ def resolve(
         raise ConfigError(f"net.name: {body.name!r} is a part of the method too; rename one")
     net_options = body.options(body.fitting(method.net_options) | net.options)
     augment = _augment(scenario.augment, body.reads(net_options), frozen=net.train == ("head",))
-    subset = resolved.seed if scenario.subset_seed == "seed" else scenario.subset_seed
-    treated = {"options": options, "per_task": per_task, "augment": augment, "subset_seed": subset}
+    own = {"order_seed": scenario.order_seed, "subset_seed": scenario.subset_seed}
+    seeds = {name: resolved.seed if seed == "seed" else seed for name, seed in own.items()}
+    treated = {"options": options, "per_task": per_task, "augment": augment, **seeds}
     settled = {
         "method": named.name,
         "custom": {**named.custom, **({body.name: body.custom} if body.custom else {})},

@@ -16,7 +16,9 @@ from linsep.data.scenarios import TaskWarning, fingerprint, open_scenario
 from linsep.data.standard import blobs, fashion_mini
 from linsep.data.tasks import Scenario, split, streamed
 from linsep.errors import DataError
+from linsep.resolve import resolve
 from linsep.settings import sections
+from linsep.settings.config import Config
 from linsep.settings.sections import Schedule
 
 CLASSES = 6
@@ -87,6 +89,11 @@ def test_the_order_is_shuffled_by_its_own_seed() -> None:
     assert all(sorted(found) == sorted(data.names) for found in names.values())
     assert opened(data, per_task=2, order="shuffled", order_seed=2).names == names[2]
     assert opened(data, per_task=2, order_seed=3).names == data.names  # natural unless asked for
+
+
+def test_the_seed_of_the_order_may_be_the_runs() -> None:
+    wanted: Any = {"name": "blobs", "order": "shuffled", "order_seed": "seed"}
+    assert resolve(Config(scenario=wanted, seed=3)).scenario.order_seed == 3
 
 
 # --- subsets -------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_kept_runs_have_what_pages_need_and_no_more(tmp_path: Path) -> None:
     results.keep(folder.path, kept)
     copy = RunFolder(kept / folder.path.name)
     assert {p.name for p in copy.path.iterdir()} == {
-        "config.toml", "results.json", "events.jsonl.gz", "manifest.json", "cost.json"
+        "config.toml", "results.json.gz", "events.jsonl.gz", "manifest.json", "cost.json"
     }  # fmt: skip
     assert copy.events() == folder.events()
     assert copy.results() == folder.results()

@@ -75,7 +75,7 @@ def load(wanted: sections.Scenario, progress: Progress | None = None) -> Dataset
 def _split(data: Dataset, wanted: sections.Scenario, found: Source) -> Scenario:
     kept, order = reduced(data, wanted), None
     if wanted.order == "shuffled":
-        rng = Randomness(wanted.order_seed).at("class order")
+        rng = Randomness(int(wanted.order_seed)).at("class order")
         order = rng.permutation(len(kept.names)).tolist()
     return split(wanted.name, kept, _counts(wanted, found, len(kept.names)), order)
 

@@ -132,8 +132,8 @@ class Scenario(Named):
     """Classes of the first task, where it has more than the others."""
     order: Literal["natural", "shuffled"] = "natural"
     """Order of the classes: as the data set numbers them, or shuffled."""
-    order_seed: Seed = 0
-    """Seed of the shuffled order."""
+    order_seed: Seed | Literal["seed"] = 0
+    """Seed of the shuffled order: a number, or "seed" for that of the run."""
     per_class: Count | None = None
     """Training images of each class, for quick studies. Default: all."""
     test_per_class: Count | None = None

@@ -42,7 +42,7 @@ CONFIG, RESULTS, EVENTS, TIMING = "config.toml", "results.json", "events.jsonl",
 COST = "cost.json"
 # What must be equal in two environments for runs to be equal bit for bit.
 DECISIVE = ("torch", "threads", "cpu", "instructions", "onednn", "device")
-COMPRESSED = {EVENTS: f"{EVENTS}.gz"}  # what may stand in for a file
+COMPRESSED = {n: f"{n}.gz" for n in (EVENTS, RESULTS)}  # what may stand in for a file
 PICTURED = 32  # images of the stored samples that are kept to be looked at
 STATES = "state.safetensors", "state.previous.safetensors"  # the newest first
 

