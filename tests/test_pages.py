@@ -22,7 +22,9 @@ SPOKEN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 COUNTED = re.compile(r"(\w+) methods and (\w+) add-ons")
 NUMBERS = {"fifteen": 15, "thirteen": 13, "fourteen": 14, "sixteen": 16, "seventeen": 17}
 SECTIONS = ("training", "memory", "evaluation", "scenario", "net", "compute")
-SETTING = re.compile(rf"(?:--set '?)?((?:{'|'.join([*SECTIONS, *METHODS, *ADDONS])})\.[a-z][a-z_.0-9]*)(?![A-Z])")
+SETTING = re.compile(
+    rf"(?:--set '?)?((?:{'|'.join([*SECTIONS, *METHODS, *ADDONS])})\.[a-z][a-z_.0-9]*)(?![A-Z])"
+)
 FILES = (".safetensors", ".py", ".json", ".md", ".csv", ".svg", ".toml")
 # Flags of other programs: of Mammoth, of Ray's and Slurm's, and of this repository's own scripts.
 OTHERS = {
