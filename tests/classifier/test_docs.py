@@ -56,6 +56,8 @@ def _write_photos(known: dict[str, Any]) -> None:
             folder = Path("photos") / month / label.replace("/", " or ")
             folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image[0]).save(folder / f"{i}.png")
+    dresses = [f"{path},Dress" for path in Path("photos/january/Dress").iterdir()]
+    Path("corrected.csv").write_text("\n".join(["file,label", *dresses]))
 
 
 def _run(words: tuple[str, ...], folder: Path) -> None:

@@ -6,7 +6,7 @@ measured by the ECE: Guo et al., 2017.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -15,7 +15,10 @@ import torch
 from torch import Tensor
 
 from ..data.images import Images
+from ..data.tasks import Group
 from ..errors import DivergedError
+from ..learning.metrics import accuracy
+from ..learning.model import Model
 from ..learning.run import Run
 
 MOST_HELD_OUT = 50  # images of a class that are kept to test on
@@ -56,12 +59,6 @@ def report(run: Run, labels: list[Any]) -> LessonReport:
     rows = [(learner.predict(g.test).cpu(), g.test.y) for g in groups if len(g.test)]
     some = task.train.take(torch.arange(min(len(task.train), 8)))
     _check([scores for scores, _ in rows] or [learner.predict(some).cpu()])
-    fitted = 1.0
-    error: list[float | None] = [None, None]
-    if rows:
-        scores, y = (torch.cat(column) for column in zip(*rows, strict=True))
-        fitted = temperature(scores, y)
-        error = [calibration_error(probabilities(scores, t), y) for t in (1.0, fitted)]
     place = len(groups) - 1
     past = [*map(_known, run.class_il[place - 1, :place].tolist()), None]
     now = list(map(_known, run.class_il[place].tolist()))
@@ -74,9 +71,28 @@ def report(run: Run, labels: list[Any]) -> LessonReport:
             for group, b, a in zip(groups, past, now, strict=True)
         ],
         "forgotten": float(np.mean(drops)) if drops else None,
-        "ece": {"before": error[0], "after": error[1]},
-        "temperature": fitted,
-    })  # fmt: skip
+    } | _calibrated(rows))  # fmt: skip
+
+
+def remeasured(learner: Model, groups: Sequence[Group], told: Mapping[str, Any]) -> dict[str, Any]:
+    """A report on the last lesson, of the learner as it is now; the same if no row is held out."""
+    rows = [(learner.predict(g.test).cpu(), g.test.y) for g in groups if len(g.test)]
+    now = [accuracy(learner.predict(g.test), g.test.y) for g in groups]
+    known = [
+        {**before, "after": _known(after) if len(group.test) else before["after"]}
+        for before, after, group in zip(told["groups"], now, groups, strict=True)
+    ]
+    return {**told, "groups": known} | (_calibrated(rows) if rows else {})
+
+
+def _calibrated(rows: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+    """The temperature that fits scores and labels, and the calibration error before and after."""
+    if not rows:
+        return {"ece": {"before": None, "after": None}, "temperature": 1.0}
+    scores, y = (torch.cat(column) for column in zip(*rows, strict=True))
+    fitted = temperature(scores, y)
+    error = [calibration_error(probabilities(scores, t), y) for t in (1.0, fitted)]
+    return {"ece": {"before": error[0], "after": error[1]}, "temperature": fitted}
 
 
 def _check(scores: Iterable[Tensor]) -> None:

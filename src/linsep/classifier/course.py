@@ -10,7 +10,7 @@ the images' place; they can be neither cropped nor flipped, so nothing is augmen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -27,8 +27,9 @@ from ..data.scenarios import Opened
 from ..data.tasks import Group, Scenario, Task
 from ..errors import ConfigError, StateError
 from ..learning.features import features, kept_features
-from ..learning.learner import Learner, grow
+from ..learning.learner import Learner
 from ..learning.metrics import accuracy
+from ..learning.resizing import grow
 from ..learning.run import Run
 from ..nets.frozen import Centring
 from ..prepare import Prepared, Progress
@@ -51,6 +52,7 @@ class Course:
     announced: bool = False  # whether all labels were known beforehand
     groups: tuple[Group, ...] = ()  # of each task: its classes, and images that it never saw
     history: list[dict[str, Any]] = field(default_factory=list)  # a report of each task
+    changes: list[dict[str, Any]] = field(default_factory=list)  # forgotten, renamed, ...
     key: str | None = None  # of the last task, if it was learned in a folder
     learner: Learner | None = None
     lacking: bool = False  # saved without its memory: it may predict but not learn
@@ -215,6 +217,13 @@ def _revived(fields: Mapping[str, Any], columns: int, known: Mapping[str, Any] |
 
 def _empty(shape: Shape) -> Images:
     return Images.of(torch.zeros(0, *shape, dtype=dtype_of(shape)), torch.zeros(0))
+
+
+def check_names(labels: Sequence[Any]) -> None:
+    """Refuse a class that could not be saved, before anything is learned of it."""
+    for label in labels:
+        if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
+            raise StateError(f"the class name {label!r} is not UTF-8; rename it")
 
 
 def unlabelled(rows: Tensor) -> Images:

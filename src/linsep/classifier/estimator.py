@@ -17,24 +17,13 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from ..data.objects import Form, Given, InputError, is_table, read
-from ..data.registry import source
-from ..data.scenarios import adjusted, measured
 from ..errors import ConfigError, StateError, shortened
-from ..resolve import check_options, resolve
-from ..settings.config import Config, from_settings
-from ..settings.layers import merged
 from ..settings.signature import validate
 from ..storage.manifest import Params, previous
-from . import saved
-from .course import Course, unlabelled
+from . import changes, saved
+from .beginning import begin
+from .course import Course
 from .predictive import Predictive
-
-# Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
-# At a constant rate the last steps of a lesson decide how it ends, and now and then one ruins it.
-DEFAULT = {"method": "derpp+bfp+refit"}
-WITHOUT_IMAGES = {"method": "ft+fd+transport", "fd": {"weight": 3.0}}
-STILL = {"method": "ft+transport"}  # without images, on features that do not move
-USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}
 
 
 class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
@@ -133,6 +122,44 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
             self._become(course.learned(run, columns))
         return self
 
+    def forget(
+        self, classes: Sequence[Any] = (), images: Any = None, *, retrain_head: bool = False
+    ) -> list[str]:
+        """Forget classes, or images, and return what of them remains in the model.
+
+        They are removed from stored samples, held-out images and class statistics, and `undo` does
+        not bring them back. `retrain_head` fits the head that predicts to the remaining samples.
+        """
+        if not len(classes) and images is None:
+            raise ConfigError("forget: name classes or images")
+        course, notes = self._course, list[str]()
+        if len(classes):
+            course, notes = changes.forget(course, list(classes), retrain_head)
+        if images is not None:
+            course, more = changes.forget_images(course, self._as_learned(images), retrain_head)
+            notes += more
+        self._become(course)
+        self.before_ = []
+        return notes
+
+    def rename(self, old: Any, new: Any) -> Self:
+        """Give a class another name."""
+        self._become(changes.rename(self._course, old, new)[0])
+        return self
+
+    def merge(self, one: Any, into: Any) -> Self:
+        """Take the images of a class for images of another one from now on."""
+        self._become(changes.merge(self._course, one, into)[0])
+        return self
+
+    def relabel(self, X: Any, y: Any) -> list[str]:
+        """Correct the labels of images that were learned; return what was and was not changed."""
+        given = self._read(X, "no_validation")
+        labels = labels_of(given, y).tolist()
+        course, notes = changes.relabel(self._course, self._course.as_learned(given.rows), labels)
+        self._become(course)
+        return notes
+
     def undo(self) -> Self:
         """Go back to before the last change, bit for bit; as often as there are states kept."""
         check_is_fitted(self, "course_")
@@ -193,6 +220,9 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         except BaseException:
             self.__dict__ = before
             raise
+
+    def _as_learned(self, X: Any) -> Tensor:
+        return self._course.as_learned(self._rows(X))
 
     def _become(self, course: Course) -> None:
         """Take up a changed course; the one before it can be gone back to."""
@@ -262,56 +292,3 @@ def labels_of(given: Given, y: Any) -> NDArray[Any]:
         raise InputError(f"{len(given.rows)} images but labels of shape {labels.shape}")
     check_classification_targets(labels)
     return labels
-
-
-def begin(
-    params: Params, given: Given, classes: Sequence[Any] | None, module: nn.Module | None = None
-) -> Course:
-    """A course for rows like these."""
-    named: list[Any] = np.asarray([] if classes is None else classes).tolist()
-    if classes is not None and (np.ndim(classes) != 1 or len(set(named)) < len(named)):
-        raise ConfigError("classes: should be a list of labels, each once")
-    shape = tuple(given.rows.shape[1:])
-    seed = params.random_state
-    seed = check_random_state(None).randint(2**31 - 1) if seed is None else seed
-    config = resolved(params, len(shape) == 1, seed)
-    usual = source(params.like).augment if params.like else None
-    usual = usual or measured(unlabelled(given.rows))
-    augment = adjusted(usual, config.scenario.augment, shape[0])
-    handed_in = None if module is None else type(module).__name__
-    return Course(
-        config, augment, shape, params=params, labels=named, announced=classes is not None,
-        module=module, handed_in=handed_in,
-    )  # fmt: skip
-
-
-def resolved(params: Params, table: bool = False, seed: int = 0) -> Config:
-    """Every value that decides how a classifier with these parameters learns."""
-    if params.train and table:
-        raise ConfigError("train: 'head' is for images; a table of numbers has no features to keep")
-    train = {} if params.train is None else {"train": (params.train,)}
-    chosen = {} if params.lr is None else {"lr": params.lr}
-    settings = merged(
-        {"scenario": {"name": params.like or "arrays"}},
-        _method(params),
-        {"net": {"name": params.net or ("mlp" if table else "resnet18")} | train},
-        {"training": {"epochs": params.epochs, "batch_size": params.batch_size} | chosen},
-        {"memory": {"size": params.memory}, "compute": {"device": params.device}, "seed": seed},
-        params.settings or {},
-    )
-    config = from_settings(settings)
-    check_options(config)
-    usual = None
-    if params.like is None:  # steps with momentum are longer, so the rate depends on it
-        momentum = config.training.model_dump(include={"momentum"}, exclude_unset=True)
-        usual = merged(USUAL, {"training": momentum})
-    return resolve(config, lenient=True, usual=usual)
-
-
-def _method(params: Params) -> dict[str, Any]:
-    """The method that was asked for, or the default one with its options."""
-    if params.method is not None:
-        return {"method": params.method}
-    if params.memory:
-        return DEFAULT
-    return WITHOUT_IMAGES if params.train is None else STILL

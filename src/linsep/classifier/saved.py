@@ -285,7 +285,8 @@ def _course(told: Classifier, net: nn.Module | None, custom: Sequence[str]) -> C
     """The course without its learner."""
     same = ("params", "labels", "announced", "feature_names", "handed_in")
     more: dict[str, Any] = {name: getattr(told, name) for name in same}
-    more["history"] = [entry.model_dump() for entry in told.history]
+    for name in ("history", "changes"):
+        more[name] = [entry.model_dump() for entry in getattr(told, name)]
     return Course(told.resolved(custom), _augment(told.augment), told.shape, module=net, **more)
 
 

@@ -30,8 +30,9 @@ from ..storage import manifest
 from ..storage.manifest import Lesson, Params
 from ..storage.resumable import SAVE_EVERY, Resumable
 from . import saved
-from .course import Course
-from .estimator import begin, labels_of, resolved
+from .beginning import begin, resolved
+from .course import Course, check_names
+from .estimator import labels_of
 
 
 class Teaching(Resumable):
@@ -95,7 +96,7 @@ class Teaching(Resumable):
             text = f"{self.about}: {len(twice)} images occur more than once"
             warnings.warn(text, DuplicateWarning, stacklevel=2)
         labels = labels_of(given, labels)
-        _check_names(np.unique(labels).tolist())
+        check_names(np.unique(labels).tolist())
         params, lessons = (course.params, len(course.history)) if course else (self.new, 0)
         self.key = self._key(params, given.rows, labels, lessons)
         if course:
@@ -172,10 +173,3 @@ class Teaching(Resumable):
         else:
             self._note(lesson=None, environments=[])
         saved.settle(self.folder)
-
-
-def _check_names(labels: list[Any]) -> None:
-    """Refuse a class that could not be saved, before anything is learned of it."""
-    for label in labels:
-        if isinstance(label, str) and any("\ud800" <= letter <= "\udfff" for letter in label):
-            raise StateError(f"the class name {label!r} is not UTF-8; rename it")

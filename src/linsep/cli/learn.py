@@ -132,7 +132,7 @@ def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | N
         given = {**given, "settings": nest_options(given["settings"])}
     known = manifest.read(model).classifier
     if known is None:
-        from ..classifier.estimator import resolved
+        from ..classifier.beginning import resolved
 
         new = validate(manifest.Params, given)
         resolved(new)  # refuses a method, a net or a value that there is not
@@ -155,7 +155,7 @@ def _given(images: Path, skip: bool) -> tuple[Any, list[str] | None]:
     """What the classifier reads: a folder, or the files and labels of a CSV."""
     if images.is_dir() and not skip:
         return images, None
-    files = _labelled(images)
+    files = labelled(images)
     if skip:
         from ..data.reading import readable
 
@@ -163,7 +163,7 @@ def _given(images: Path, skip: bool) -> tuple[Any, list[str] | None]:
     return list(files), list(files.values())
 
 
-def _labelled(images: Path) -> dict[Path, str]:
+def labelled(images: Path) -> dict[Path, str]:
     """The files to learn from, each with its label."""
     from ..data.listings import read_rows
     from ..data.reading import check_case, labelled_files

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from ..errors import StateError, printable
-from .flags import Command, Form, Group, grouped
-from .learn import Model, named
+from ..errors import ConfigError, DataError, StateError, printable
+from .flags import Command, Custom, Form, Group, grouped
+from .learn import Model, labelled, named
+from .predict import paths_of
 from .terminal import open_console, say
 
 if TYPE_CHECKING:
+    from ..classifier.course import Course
     from ..compare.tables import Table
     from ..storage.manifest import Classifier, Manifest
+
+
+FILES = "Folders or image files to forget, as they were when the model learned them."
+REFIT = "Fit the head that predicts to the samples that are left."
+TABLE = "CSV with the columns file and label."
+Old = Annotated[str, Argument(metavar="CLASS", help="A class that the model knows.")]
+New = Annotated[str, Argument(metavar="NAME", help="The name of the class from now on.")]
+Labels = Annotated[Path, Argument(metavar="FILE.csv", help=TABLE)]
 
 
 class Shown(Group):
@@ -140,7 +151,125 @@ def _events(told: Classifier) -> list[tuple[str, str]]:
         (entry.when, f"lesson {number}: {entry.images} images; new: {named(entry.new)}")
         for number, entry in enumerate(told.history, start=1)
     ]
-    return sorted(lessons, key=lambda event: event[0])
+    return sorted([*lessons, *((change.when, change.what) for change in told.changes)])
+
+
+Names = Annotated[list[str] | None, Option("--class", metavar="NAME", help="A class to forget.")]
+Images = Annotated[list[Path] | None, Option("--images", metavar="FILES", help=FILES)]
+Refit = Annotated[bool, Option("--retrain-head", help=REFIT)]
+
+
+@app.command(cls=Command)
+def forget(
+    model: Model,
+    class_: Names = None,
+    images: Images = None,
+    retrain_head: Refit = False,
+    custom: Custom = None,
+) -> None:
+    """Forget classes or images, and every earlier state that knew them.
+
+    They leave the stored samples, the held-out images and the class statistics. It is printed what
+    of them is left. The model records when, and the digests of the images, but no content.
+
+    Examples:
+      linsep model forget shop/ --class "Old product"
+      linsep model forget shop/ --images photos/customer-17
+    """
+    if not class_ and not images:
+        raise ConfigError("name what to forget: --class or --images")
+    from ..classifier import changes
+    from ..data.objects import read
+
+    def act(course: Course) -> tuple[Course, list[str]]:
+        notes: list[str] = []
+        if class_:
+            names = [changes.label_of(course, name) for name in class_]
+            course, notes = changes.forget(course, names, retrain_head)
+        if images:
+            files = [path for given in images for path in paths_of(str(given))]
+            rows = course.as_learned(read(files, course.form).rows)
+            course, more = changes.forget_images(course, rows, retrain_head)
+            notes = notes + more
+        return course, notes
+
+    _change(model, act, custom, purge=True)
+
+
+@app.command(cls=Command)
+def rename(model: Model, old: Old, new: New, custom: Custom = None) -> None:
+    """Give a class another name.
+
+    Example:
+      linsep model rename shop/ Trouser Trousers
+    """
+    from ..classifier import changes
+
+    _change(
+        model,
+        lambda c: changes.rename(c, changes.label_of(c, old), changes.label_of(c, new)),
+        custom,
+    )
+
+
+@app.command(cls=Command)
+def merge(model: Model, one: Old, into: New, custom: Custom = None) -> None:
+    """Take the images of a class for images of another one from now on.
+
+    Example:
+      linsep model merge shop/ Pullover Sweater
+    """
+    from ..classifier import changes
+
+    _change(
+        model,
+        lambda c: changes.merge(c, changes.label_of(c, one), changes.label_of(c, into)),
+        custom,
+    )
+
+
+@app.command(cls=Command)
+def relabel(model: Model, labels: Labels, custom: Custom = None) -> None:
+    """Correct labels that turned out to be wrong, of images that are stored or held out.
+
+    Example:
+      linsep model relabel shop/ corrected.csv
+    """
+    from ..classifier import changes
+    from ..data.objects import read
+
+    if labels.suffix.lower() != ".csv":
+        raise DataError(f"{labels}: should be a CSV (.csv) with the columns file and label")
+    files = labelled(labels)
+
+    def act(course: Course) -> tuple[Course, list[str]]:
+        rows = course.as_learned(read(list(files), course.form).rows)
+        return changes.relabel(course, rows, [changes.label_of(course, v) for v in files.values()])
+
+    _change(model, act, custom)
+
+
+def _change(
+    model: Path,
+    act: Callable[[Course], tuple[Course, list[str]]],
+    custom: list[str] | None,
+    purge: bool = False,
+) -> None:
+    """Change a model, and print what was changed and what was not."""
+    from ..classifier import saved
+
+    notes: list[str] = []
+
+    def acted(course: Course) -> Course:
+        course, told = act(course)
+        notes.extend(told)
+        return course
+
+    course = saved.change(model, acted, purge=purge, custom=custom or ())
+    console, count = open_console(), len(course.seen)
+    for note in notes:
+        say(console, note)
+    say(console, f"{model} knows {count} class{'es' if count > 1 else ''}.")
 
 
 def _steps(folder: Path) -> int:

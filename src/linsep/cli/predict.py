@@ -47,7 +47,7 @@ def predict(
 
     if manifest.read_classifier(model)[1].table:
         raise StateError(f"{model} was made of tables of numbers, and reads no images")
-    paths = [path for given in images for path in _paths(given)]
+    paths = [path for given in images for path in paths_of(given)]
     if not paths:
         raise DataError("there are no images to classify")
 
@@ -70,7 +70,7 @@ def _loaded(model: Path, custom: Sequence[str]) -> SavedClassifier:
         gc.enable()
 
 
-def _paths(given: str) -> list[Path]:
+def paths_of(given: str) -> list[Path]:
     """The images that an argument means."""
     from ..data.reading import SUFFIXES, images_below
 

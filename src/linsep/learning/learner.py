@@ -1,7 +1,7 @@
 """The one object that learns: a net, its frozen past, terms, memory and optimisers.
 
 A step is made of three parts: replay, step, observe. Which batch comes when, and how often, is the
-run's business. `grow` lets a learner for more classes continue where another one ended.
+run's business.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,13 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..data.augment import Augment
 from ..data.images import Batch, Images
 from ..data.tasks import Scenario, Task
-from ..nets.heads import places_of, widened
 from ..nets.net import Backbone, Net, Spec, frozen, untracked
 from ..randomness import Cursor, Randomness
 from ..settings import sections
@@ -318,33 +316,3 @@ class Learner(Model):
 
 def _state(net: nn.Module | None) -> dict[str, Any] | None:
     return None if net is None else net.state_dict()
-
-
-def grow(narrow: Learner, wide: Learner) -> None:
-    """Let a learner for more classes continue where another one ended, between two tasks.
-
-    Every tensor with a place for each class keeps its old places. Stored logits have no values for
-    classes that came later: they get what the grown net says of their rows before it has learned
-    anything of these classes, as if its head had always been that wide.
-    """
-    state, fresh = narrow.state_dict(), wide.state_dict()
-    whole = {name: widened(state[name], fresh[name]) for name in ("net", "predictor", "seen")}
-    whole["previous_net"] = None if fresh["previous_net"] is None else whole["net"]
-    if wide.eval_copy is not None:
-        whole["eval_copy"] = widened(state["eval_copy"], fresh["eval_copy"])
-    whole["optimizers"] = fresh["optimizers"]  # every task starts with new ones
-    wide.net.load_state_dict(whole["net"])
-    places = places_of(narrow.net, wide.net)
-    whole["terms"] = {
-        name: term.grown(state["terms"][name], places, wide.net)
-        for name, term in wide.terms.items()
-    }
-    memory = dict(state["memory"])
-    if wide.memory.logits is not None:
-        old, more = memory["logits"], wide.spec.classes - narrow.spec.classes
-        memory["logits"] = F.pad(old, (0, more))
-        wide.memory.load_state_dict(memory)
-        if len(old):
-            said = wide.evaluate(wide.memory.images()).logits.cpu()
-            memory["logits"][:, narrow.spec.classes :] = said[:, narrow.spec.classes :]
-    wide.load_state_dict(whole | {"memory": memory})

@@ -173,6 +173,17 @@ class Memory:
             self.logits[into] = logits.detach()[source.to(logits.device)].to("cpu", torch.float32)
 
 
+def with_rows(state: Mapping[str, Any], kept: Tensor) -> dict[str, Any]:
+    """The state of a memory with these rows, (n,) bool, and no others."""
+    found = {name: value[kept] for name, value in state.items() if name not in ("order", "seen")}
+    if "order" in state:
+        places = kept.cumsum(0) - 1
+        found["order"] = places[state["order"][kept[state["order"]]]]
+    if "seen" in state:  # a reservoir with room takes every row that is offered
+        found["seen"] = state["seen"] if bool(kept.all()) else int(kept.sum())
+    return found
+
+
 class Reservoir(Memory):
     """Reservoir sampling: every row offered so far is kept with the same probability."""
 

@@ -94,6 +94,29 @@ class Statistics(OnTheHost):
         self.mean[c] += more / (n + more) * away
         self.count[c] += more
 
+    def forget(self, c: int) -> bool:
+        """Drop a class; return whether nothing of it is left.
+
+        A shared scatter keeps its share, and is scaled to the images that are left.
+        """
+        left = 1 - float(self.count[c]) / max(float(self.count.sum()), 1.0)
+        if self.per_class:
+            self.scatter[c] = 0.0
+        else:
+            self.scatter *= left
+        self.count[c] = 0.0
+        self.mean[c] = 0.0
+        return self.per_class
+
+    def absorb(self, c: int, into: int) -> None:
+        """Take a class for another one, as if its images had always been of that one."""
+        self._join(into, float(self.count[c]), self.mean[c].clone())
+        if self.per_class:
+            self.scatter[into] += self.scatter[c]
+            self.scatter[c] = 0.0
+        self.count[c] = 0.0
+        self.mean[c] = 0.0
+
     def carry(self, through: Affine, residual: float) -> None:
         """Move every class through a map; so much of what the map misses adds to the scatter."""
         known, w = self.known, through.weight
@@ -220,6 +243,12 @@ class RandomRidge(LinearRule):
             raise ConfigError(f"acil.ridge: {ridge:g} is too small for these features")
         known = self.products.count.nonzero()[:, 0]
         self.decide_by(known, solution.T[known], torch.zeros(len(known)))
+
+    def absorb(self, c: int, into: int) -> None:
+        """Take a class for another one: the regression is linear in the labels, so rows add up."""
+        for sums in (self.products.cross.T, self.products.count, self.weight):
+            sums[into] += sums[c]
+            sums[c] = 0.0
 
     def _chosen(self, held: Products) -> float:
         errors = [held.error(self.products.solution(ridge)) for ridge in RIDGES]

@@ -27,6 +27,7 @@ from .terms import TaskContext
 Map = Literal["linear", "none", "bfp", "sdc", "dpcr"]
 Covariance = Literal["shared", "class", "none"]
 Prior = Literal["equal", "counts"]
+Scatter = Literal["shared", "class"]
 HALF = 60  # stored images of a class that correct its mean by half of what they tell
 FLOOR = 1e-5  # what each image weighs at least in SDC, as in its authors' program
 DPCR_RIDGE = 1e-9  # of DPCR's regression, as in its authors' program
@@ -190,6 +191,7 @@ class Carrying:
     prior: Prior
     sigma: float
     gamma: float
+    scatter: Scatter
 
 
 class Transported(LinearRule):
@@ -208,9 +210,8 @@ class Transported(LinearRule):
         super().__init__(spec)
         self.how, self.looks_back = how, how.map != "none"
         own = how.covariance == "class"
-        self.statistics = Statistics(
-            spec.classes, spec.features, per_class=own or how.map == "dpcr"
-        )
+        apart = own or how.map == "dpcr" or how.scatter == "class"
+        self.statistics = Statistics(spec.classes, spec.features, per_class=apart)
         whole = torch.zeros(spec.classes, spec.features, spec.features) if own else None
         self.register_buffer("factor", whole)
 
@@ -240,7 +241,7 @@ class Transported(LinearRule):
         if drift is not None:
             self._carry(drift, context, exemplars)
         mine.merge(fresh)
-        self._decide()
+        self.decide()
 
     def _drift(self, context: TaskContext) -> Drift | None:
         """What will see how features move; None if nothing is known yet, or stays where it was."""
@@ -276,7 +277,7 @@ class Transported(LinearRule):
             missed = now.mean[known] - through(was.mean[known])
             mine.mean[known] += (now.count / (now.count + HALF))[known, None] * missed
 
-    def _decide(self) -> None:
+    def decide(self) -> None:
         """Make the rule of the statistics."""
         how, known = self.how, self.statistics.known
         n, means = self.statistics.count[known], self.statistics.mean[known]

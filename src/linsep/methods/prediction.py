@@ -16,7 +16,7 @@ from ..learning.logistic import Refitted
 from ..learning.method import AddOn, Method
 from ..learning.model import Aligned, Predictor
 from ..learning.statistics import RandomRidge
-from ..learning.transport import Carrying, Covariance, Map, Prior, Transported
+from ..learning.transport import Carrying, Covariance, Map, Prior, Scatter, Transported
 from ..nets.heads import LinearHead
 from ..nets.net import Spec
 from ..settings.sections import Rate, Share, Weight
@@ -94,6 +94,7 @@ def transport(
     prior: Prior = "equal",
     sigma: Rate = 0.3,
     gamma: Rate = 200.0,
+    scatter: Scatter = "shared",
 ) -> AddOn:
     """Predict from each class's mean and covariance, carried by a map of old to new features.
 
@@ -105,9 +106,11 @@ def transport(
 
     `map` may also be "none", "bfp" (the map that BFP has learned), "sdc" (Yu et al., 2020) or
     "dpcr" (He et al., 2025); `sigma` is for "sdc", `gamma` for the head of "dpcr". `covariance`:
-    "class" draws each class's towards the shared one by `pooling`, "none" is the nearest mean.
+    "class" draws each class's towards the shared one by `pooling`, "none" is the nearest mean. With
+    `scatter = "class"` a class can be forgotten without a trace.
     """
-    how = Carrying(map, covariance, ridge, residual, shrinkage, pooling, prior, sigma, gamma)
+    about = ridge, residual, shrinkage, pooling, prior, sigma, gamma
+    how = Carrying(map, covariance, *about, scatter)
     return partial(_transported, how=how)
 
 

@@ -145,12 +145,31 @@ def widened(old: Any, fresh: Any) -> Any:
     return result
 
 
-def places_of(narrow: nn.Module, wide: nn.Module) -> Tensor:
-    """Map each place in the flat parameter vector of a net to its place in that of a wider net."""
+def narrowed(old: Any, fresh: Any, *chosen: Tensor) -> Any:
+    """Choose of the old values those that a state of the new shapes has places for.
+
+    Where a side is shorter than it was, its places are those of `chosen` of that length.
+    """
+    if isinstance(fresh, Mapping):
+        return {name: narrowed(old[name], fresh[name], *chosen) for name in fresh}
+    if not isinstance(fresh, Tensor):
+        return old
+    for side, length in enumerate(fresh.shape):
+        if old.shape[side] != length:
+            places = next(places for places in chosen if len(places) == length)
+            old = old.index_select(side, places.to(old.device))
+    return old
+
+
+def places_of(narrow: nn.Module, wide: nn.Module, chosen: Tensor) -> Tensor:
+    """Map each place in the flat parameter vector of a net to its place in that of a wider net.
+
+    `chosen` are the classes of the wider net that the other one has.
+    """
     places, start = [], 0
-    old = dict(narrow.named_parameters())
+    few = dict(narrow.named_parameters())
     for name, parameter in wide.named_parameters():
         own = torch.arange(parameter.numel()).view(parameter.shape)
-        places.append(start + own[tuple(slice(n) for n in old[name].shape)].reshape(-1))
+        places.append(start + narrowed(own, few[name], chosen).reshape(-1))
         start += parameter.numel()
     return torch.cat(places)

@@ -58,6 +58,7 @@ Share = Annotated[float, Field(ge=0, le=1)] | None
 Positive = Annotated[float, Field(gt=0, le=1e18, allow_inf_nan=False)]
 Side = Annotated[int, Field(ge=1, le=MOST_SIDE)]
 Size = Annotated[int, Field(ge=1, le=10**8)]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 _BREAK = re.compile(r"\n *")
 _ROW = re.compile(r"\[\n *([^\[\]{}]*)\n *\]")  # of numbers and texts alone
 
@@ -146,6 +147,14 @@ class Entry(_Strict):
     temperature: Positive
 
 
+class Changed(_Strict):
+    """A change of mind: when, what, and the digests of the images that it concerned."""
+
+    when: Text
+    what: Text
+    images: list[Digest] = []
+
+
 class Classifier(_Strict):
     """What a saved classifier is; its tensors are in files beside the manifest."""
 
@@ -158,6 +167,7 @@ class Classifier(_Strict):
     handed_in: Text | None  # the class of a net that was handed in: its code is the user's
     feature_names: list[Text] | None  # of a table
     history: list[Entry]
+    changes: list[Changed] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Classifier:
@@ -244,9 +254,6 @@ def _fits_an_image(shape: Sequence[int], augment: Augmentation) -> None:
 
 def _refuse(field: str, problem: str) -> NoReturn:
     raise StateError(f"classifier.{field}: {problem}")
-
-
-Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 class File(_Strict):

@@ -1,0 +1,81 @@
+"""From the parameters of a classifier to the course that it begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from torch import nn
+
+from ..data.objects import Given
+from ..data.registry import source
+from ..data.scenarios import adjusted, measured
+from ..errors import ConfigError
+from ..resolve import check_options, resolve
+from ..settings.config import Config, from_settings
+from ..settings.layers import merged
+from ..storage.manifest import Params
+from .course import Course, unlabelled
+
+# Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
+# At a constant rate the last steps of a lesson decide how it ends, and now and then one ruins it.
+DEFAULT = {"method": "derpp+bfp+refit"}
+APART = {"transport": {"scatter": "class"}}  # so that a class can be forgotten without a trace
+WITHOUT_IMAGES = {"method": "ft+fd+transport", "fd": {"weight": 3.0}, **APART}
+STILL = {"method": "ft+transport", **APART}  # without images, on features that do not move
+USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}
+
+
+def begin(
+    params: Params, given: Given, classes: Sequence[Any] | None, module: nn.Module | None = None
+) -> Course:
+    """A course for rows like these."""
+    named: list[Any] = np.asarray([] if classes is None else classes).tolist()
+    if classes is not None and (np.ndim(classes) != 1 or len(set(named)) < len(named)):
+        raise ConfigError("classes: should be a list of labels, each once")
+    shape = tuple(given.rows.shape[1:])
+    seed = params.random_state
+    seed = check_random_state(None).randint(2**31 - 1) if seed is None else seed
+    config = resolved(params, len(shape) == 1, seed)
+    usual = source(params.like).augment if params.like else None
+    usual = usual or measured(unlabelled(given.rows))
+    augment = adjusted(usual, config.scenario.augment, shape[0])
+    handed_in = None if module is None else type(module).__name__
+    return Course(
+        config, augment, shape, params=params, labels=named, announced=classes is not None,
+        module=module, handed_in=handed_in,
+    )  # fmt: skip
+
+
+def resolved(params: Params, table: bool = False, seed: int = 0) -> Config:
+    """Every value that decides how a classifier with these parameters learns."""
+    if params.train and table:
+        raise ConfigError("train: 'head' is for images; a table of numbers has no features to keep")
+    train = {} if params.train is None else {"train": (params.train,)}
+    chosen = {} if params.lr is None else {"lr": params.lr}
+    settings = merged(
+        {"scenario": {"name": params.like or "arrays"}},
+        _method(params),
+        {"net": {"name": params.net or ("mlp" if table else "resnet18")} | train},
+        {"training": {"epochs": params.epochs, "batch_size": params.batch_size} | chosen},
+        {"memory": {"size": params.memory}, "compute": {"device": params.device}, "seed": seed},
+        params.settings or {},
+    )
+    config = from_settings(settings)
+    check_options(config)
+    usual = None
+    if params.like is None:  # steps with momentum are longer, so the rate depends on it
+        momentum = config.training.model_dump(include={"momentum"}, exclude_unset=True)
+        usual = merged(USUAL, {"training": momentum})
+    return resolve(config, lenient=True, usual=usual)
+
+
+def _method(params: Params) -> dict[str, Any]:
+    """The method that was asked for, or the default one with its options."""
+    if params.method is not None:
+        return {"method": params.method}
+    if params.memory:
+        return DEFAULT
+    return WITHOUT_IMAGES if params.train is None else STILL
