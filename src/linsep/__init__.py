@@ -47,8 +47,9 @@ _HOMES = {
     for home, names in {
         "classifier.estimator": ("IncrementalClassifier",),
         "classifier.predictive": ("SavedClassifier",),
-        "data.arrays": ("from_arrays", "from_huggingface", "from_torch"),
+        "data.arrays": ("from_arrays",),
         "data.images": ("Dataset",),
+        "data.objects": ("from_huggingface", "from_torch"),
         "errors": ("LinsepError",),
         "learning.metrics": ("metrics",),
         "learning.projection": ("BackwardProjection",),
@@ -71,7 +72,7 @@ def __getattr__(name: str) -> object:
     gc.disable()  # which would search through all of torch again and again, in vain
     try:
         home = import_module(f"linsep.{_HOMES[name]}")
-        return getattr(home, name, home)  # `metrics` and `testing` are modules
+        return home if home.__name__.endswith(f".{name}") else getattr(home, name)
     finally:
         if collects:
             gc.enable()
