@@ -82,9 +82,10 @@ def without_training(patch: pytest.MonkeyPatch) -> None:
 
     with_noise(patch)
     patch.setattr(Session, "_open", opened)
-    for slow in ("grids.engines.open_engine", "report.page.page", "report.page.figures"):
+    for slow in ("cli.flags.open_engine", "report.page.page", "report.page.figures"):
         patch.setattr(f"linsep.{slow}", planned)
-    patch.setattr("linsep.resolve.devices", lambda: ["cpu", "cuda"])
+    for place in ("resolve", "cli.flags"):
+        patch.setattr(f"linsep.{place}.devices", lambda: ["cpu", "cuda"])
 
 
 def build_stage(folder: Path) -> None:

@@ -146,7 +146,7 @@ def test_run_paper_resolves_to_the_papers_hyperparameters(
         seen.append(config)
         raise ConfigError("seen")
 
-    monkeypatch.setattr("linsep.prepare.prepare", stop)
+    monkeypatch.setattr("linsep.cli.run.prepare", stop)
     command("run", "--cell", "split-cifar100/500/lucir", cwd=tmp_path)
     command("run", "--cell", "split-cifar100/500/derpp+bfp", "--preset", "authors", "--lr", "1",
             cwd=tmp_path)  # fmt: skip

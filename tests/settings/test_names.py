@@ -10,10 +10,13 @@ from linsep.cli import app
 from linsep.cli.overrides import FLAGGED, SettingFlags, Typed, assigned, settings_from, varied
 from linsep.errors import ConfigError
 from linsep.grids.plan import expand
+from linsep.settings.catalogue import ADDONS, METHODS, method_name
 from linsep.settings.config import Config, all_settings, unknown_setting
 from linsep.settings.layers import SHORT, flat, full_name, merged, read
+from linsep.storage.store import Store
 from linsep.storage.store import full_name as searched
 from tests.helpers.command import command
+from tests.helpers.made_runs import make_run
 
 VALUES: dict[str, Any] = {
     "scenario": "blobs", "data": "images", "per_task": 2, "per_class": 7, "test_per_class": 3,
@@ -167,3 +170,35 @@ def test_what_is_typed_replaces_a_configs_value_list_or_range(tmp_path: Path) ->
 )  # fmt: skip
 def test_a_misspelt_setting_is_answered_with_a_setting(typed: str, meant: str) -> None:
     assert f"Did you mean '{meant}'?" in unknown_setting(typed)
+
+
+SPELLINGS = {
+    "derpp+bfp": ("DER++ + BFP", "der++ + bfp", "der+++bfp", "DER++ w/ BFP", "DER++ with BFP"),
+    "derpp": ("DER++", "der++", "DERPP"),
+    "er_ace+bfp2": ("ER-ACE + BFP-2", "er-ace+bfp2", "ER ACE w/ BFP-2"),
+    "ft": ("FT", "fine-tuning", "SGD"), "jt": ("Joint", "joint training"), "agem": ("A-GEM",),
+}  # fmt: skip
+
+
+def test_a_method_is_understood_as_people_write_it(tmp_path: Path) -> None:
+    """On the command line, in a list, in Python, in a condition and as what is compared with."""
+    for method, spellings in SPELLINGS.items():
+        for text in spellings:
+            assert Config(method=text).method == method, text
+            listed = settings_from(None, varied([f"method=er,{text}"]))
+            assert [one["method"] for one in expand(listed)] == ["er", method]
+        run = make_run(tmp_path / "runs", method, 0, 61.25)
+        found = Store(tmp_path / "runs").select(f"method='{spellings[0]}'")
+        assert [record.folder for record in found] == [run]
+    said = command("compare", "--against", "DER++ w/ BFP", cwd=tmp_path)
+    assert said.returncode == 0, said.stderr
+
+
+def test_every_name_and_title_is_understood_and_none_means_two_things() -> None:
+    words = [(w, n) for n, e in METHODS.items() for w in (n, e.title, n.upper(), *e.spelled)]
+    words += [(f"er + {w}", f"er+{n}") for n, e in ADDONS.items() for w in (n, e.title, *e.spelled)]
+    assert {method_name(text): name for text, name in words} == {n: n for _, n in words}
+    for text in ("derp", "mine.py:er_kd+bfp", "./a with b/mine.py:er_kd", "der++bfp"):
+        assert method_name(text) == text
+    own = {"custom": {"joint": {"source": "mine.py:joint"}}}
+    assert Config(method="joint+bfp", **own).method == "joint+bfp"  # a function of the user's

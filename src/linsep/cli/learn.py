@@ -14,6 +14,7 @@ from typer import Argument, Option
 
 from ..compare.tables import Table
 from ..errors import ConfigError, DataError, printable, shortened
+from ..settings.catalogue import method_name
 from ..settings.config import nest_options
 from ..settings.signature import validate
 from ..storage import manifest
@@ -68,6 +69,7 @@ class ModelFlags:
         """The parameters of the classifier that were given."""
         given = {name: value for name, value in vars(self).items() if name != "set_"}
         given["random_state"] = given.pop("seed")
+        given["method"] = self.method and method_name(self.method)
         if self.set_:
             given["settings"] = settings_from(None, assigned(self.set_))
         return {name: value for name, value in given.items() if value is not None}

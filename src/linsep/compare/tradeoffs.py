@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..errors import ConfigError, unknown
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
+from ..settings.catalogue import method_name
 from . import variants
 from .statistics import mean
 from .summaries import BEST, BUDGETS, caption, counted, interval, located, remarks, spread
@@ -64,6 +65,7 @@ def at_equal(
     """The table, and what a reader should know beside it."""
     if measure not in BUDGETS:
         raise ConfigError(f"--at-equal: {unknown('measure', measure, BUDGETS)}")
+    against = against and method_name(against, {v.method for v in comparison.variants})
     blocks = list(_comparable(comparison, measure))
     known = {spender.variant.label for _, spenders in blocks for spender in spenders}
     groups = [g for b in blocks for g in (_within(*b, against) if against else _alike(*b))]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..errors import ConfigError, unknown
 from ..learning.metrics import PROTOCOLS, REPORTED
-from ..settings.catalogue import SCENARIOS
+from ..settings.catalogue import SCENARIOS, method_name
 from ..settings.catalogue import title as title
 from ..settings.layers import NO_NUMBERS, SHORT, decides
 from ..storage.store import Record, Value, check_names, full_name
@@ -137,6 +137,7 @@ def compare(
     if not done:
         raise ConfigError("there is nothing to compare: no finished run among those asked for")
     methods = list(dict.fromkeys(str(record["method"]) for record in done))
+    against = against and method_name(against, methods)
     if against is not None and against not in methods:
         raise ConfigError(unknown("method among these runs", against, methods))
     common, differing, options, by_method = _sorted_fields(done)

@@ -20,7 +20,7 @@ from ..compare.tables import Spread, Table
 from ..compare.tables import Value as Shown
 from ..errors import ConfigError, unknown
 from ..learning.metrics import METRICS, PROTOCOLS
-from ..settings.catalogue import PRESETS
+from ..settings.catalogue import PRESETS, method_name
 from ..settings.layers import VARIED, flat, merged, nested, short_name
 from ..storage import store
 from ..storage.store import Record
@@ -164,6 +164,7 @@ def chosen(
         if value is None:
             continue
         values = [v.strip() for v in str(value).split(",")]
+        values = list(map(method_name, values)) if part == "method" else values
         allowed = {str(getattr(place, part)) for place in kept} - {"None"}
         for one in values:
             if one not in allowed:

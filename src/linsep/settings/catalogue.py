@@ -4,13 +4,16 @@
 methods are made from it without importing torch. A recipe is imported when it is first needed.
 """
 
+import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
+DER = re.compile(r"\bDER\s*\+\+(?!\w)", re.IGNORECASE)  # the one name with a plus in it
+JOINED = re.compile(r"\s*\+\s*|\s+w/\s*|\s+with\s+", re.IGNORECASE)
 LIBRARIES = ("timm", "torchvision")  # of which any model can be chosen: timm/vit_tiny_patch16_224
 
 
@@ -21,6 +24,7 @@ class Entry:
     title: str
     line: str
     place: str = ""
+    spelled: tuple[str, ...] = ()
     source: str = "-"
     compute: float = 0.0
     look: tuple[str, str] = ("", "")
@@ -56,6 +60,24 @@ METHODS, ADDONS = _entries("methods"), _entries("addons")
 NETS, SCENARIOS = _entries("nets"), _entries("scenarios")
 NET_OPTIONS, SCENARIO_OPTIONS = _ALL["options"]["net"], _ALL["options"]["scenario"]
 PRESETS: Mapping[str, Mapping[str, Any]] = {name: _like(name, _PRESETS) for name in _PRESETS}
+
+
+def method_name(text: str, own: Collection[str] = ()) -> str:
+    """'DER++ w/ BFP' and 'der++ + bfp' -> 'derpp+bfp'; what is unknown or in `own` stays."""
+    joined = re.compile(r"\s*\+\s*") if ":" in text else JOINED  # a file may be in "a with b/"
+    parts = joined.split(DER.sub("derpp", text.strip()))
+    return "+".join(p if p in own else _SPELLED.get(_bare(p), p) for p in parts)
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower()
+
+
+_SPELLED = {
+    _bare(word): name
+    for name, entry in (METHODS | ADDONS).items()
+    for word in (name, entry.title, *entry.spelled)
+}
 
 
 def title(method: str) -> str:

@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, ValidationError, model_validator
 from .. import custom
 from ..errors import ConfigError, shortened, unknown
 from . import sections
-from .catalogue import ADDONS, METHODS
+from .catalogue import ADDONS, METHODS, method_name
 from .layers import SHORT, merged
 from .signature import Setting, fields_of, problem, tables_of, validate
 
@@ -133,17 +133,19 @@ def from_settings(settings: Mapping[str, Any]) -> Config:
 
 
 def nest_options(settings: Mapping[str, Any], methods: Iterable[str] = ()) -> dict[str, Any]:
-    """Move tables that are no section of a config to `options`, where the method finds them.
+    """Name the method as linsep does, and move tables that are no section of a config to `options`.
 
     `methods` are others that the settings may be for, which matters if they are the user's own.
     """
+    own = {*settings["custom"]} if isinstance(settings.get("custom"), Mapping) else set()
     found = {k: v for k, v in settings.items() if k in Config.model_fields}
+    if isinstance(found.get("method"), str):
+        found["method"] = method_name(found["method"], own | {*custom.offered("methods")})
     options = {k: v for k, v in settings.items() if k not in found}
     if not options:
         return found
-    texts = [m for m in (settings.get("method"), *methods) if isinstance(m, str)]
-    mine = {custom.name_of(p.strip()) for m in texts for p in m.split("+")}
-    mine |= {*given} if isinstance(given := settings.get("custom"), Mapping) else set()
+    texts = [m for m in (found.get("method"), *methods) if isinstance(m, str)]
+    mine = own | {custom.name_of(p.strip()) for m in texts for p in m.split("+")}
     known = {*METHODS, *ADDONS, *mine}
     for name, value in options.items():
         if name in known | {*custom.offered("methods"), *custom.offered("addons")}:

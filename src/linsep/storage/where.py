@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 
 from ..errors import ConfigError
+from ..settings.catalogue import method_name
 
 Scalar = str | int | float | bool
 Facts = Mapping[str, Scalar | None]
@@ -118,9 +119,11 @@ class Query:
             return f"ifnull({column} {sign} ?, 0)"
         several, equal = self._full(field) in self._lists, list[str]()
         for word in re.findall(VALUE, found["value"] or found["values"], re.IGNORECASE):
-            self._parameters.append(_unquoted(word) if several else value_of(word))
+            value = _unquoted(word) if several else value_of(word)
+            meant = {value, method_name(str(value))} if self._full(field) == "method" else {value}
+            self._parameters += meant
             among = f"(SELECT value FROM json_each({column}))"
-            equal.append(f"? IN {among}" if several else f"{column} IS ?")
+            equal += [f"? IN {among}" if several else f"{column} IS ?"] * len(meant)
         without = sign == "!=" or found["without"] is not None
         return f"{'NOT ' * without}({' OR '.join(equal)})"
 
