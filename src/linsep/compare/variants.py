@@ -137,8 +137,7 @@ def compare(
     if not done:
         raise ConfigError("there is nothing to compare: no finished run among those asked for")
     methods = list(dict.fromkeys(str(record["method"]) for record in done))
-    against = against and method_name(against, methods)
-    if against is not None and against not in methods:
+    if against is not None and (against := method_name(against, methods)) not in methods:
         raise ConfigError(unknown("method among these runs", against, methods))
     common, differing, options, by_method = _sorted_fields(done)
     variants = named(_sorted(_variants(done, differing, options), sort, done))
