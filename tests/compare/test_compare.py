@@ -177,7 +177,7 @@ def test_class_orders_are_pooled_and_paired_by_order_and_seed(tmp_path: Path) ->
     assert one.pairs.p_flips == 2 / 16
     assert summary(found).columns[2] == "runs"
     assert "runs with different shuffled class orders are pooled" in notes(found)
-    assert differences(found).caption == "Paired differences by class order and seed"
+    assert "; differences paired by class order and seed, mean" in differences(found).caption
 
 
 def test_the_natural_order_has_no_seed(tmp_path: Path) -> None:

@@ -69,7 +69,8 @@ def test_formats_have_the_same_choices(kept: Path) -> None:
     interval = command(*words, "interval", "--format", "markdown", cwd=kept).stdout
     assert re.search(r"\| ER \| 53\.00 \(\d+\.\d\d to \d+\.\d\d\) \|", interval)
     assert interval.startswith(
-        "Split CIFAR-10, 2 epochs; mean and its 95 % interval over 2 to 3 seeds"
+        "Split CIFAR-10; ResNet-18 of width 8, 2 epochs per task; "
+        "mean and its 95 % interval over 2 to 3 seeds"
     )
 
 
@@ -78,8 +79,8 @@ def test_latex_parts_families_and_says_what_its_numbers_are(kept: Path) -> None:
     table, _ = made(kept, metrics="faa", columns="memory")
     lines = table.to_latex().splitlines()
     assert lines[2] == (
-        r"\caption{Split CIFAR-10, 2 epochs; mean $\pm$ standard deviation over 1 to 3 seeds, "
-        "Class-IL}"
+        r"\caption{Split CIFAR-10; ResNet-18 of width 8, 2 epochs per task; "
+        r"mean $\pm$ standard deviation over 1 to 3 seeds, Class-IL}"
     )
     starts = [line.split(" &")[0].strip() for line in lines[9:-3]]
     space = r"\addlinespace"

@@ -21,7 +21,9 @@ from .tables import Spread, Table, Value
 from .variants import DATA, MEMORY, Comparison, Fields, Member, Variant
 
 Beside = Literal["std", "interval", "none"]  # the mean
-BESIDE = {"std": "± standard deviation", "interval": "and its 95 % interval", "none": ""}
+BESIDE = {
+    "std": "mean ± standard deviation", "interval": "mean and its 95 % interval", "none": "mean",
+}  # fmt: skip
 USUAL = "faa,ff"
 SEEDS = "seeds"
 Key = tuple[Fact, ...]

@@ -9,6 +9,7 @@ from dataclasses import astuple
 from itertools import groupby, pairwise, product
 
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
+from ..settings.catalogue import NETS
 from ..storage.store import Record, full_name
 from .statistics import EXACT_UP_TO, FEWEST, Summary, holm
 from .tables import Best, Interval, Spread, Table, Value
@@ -106,10 +107,11 @@ def differences(comparison: Comparison) -> Table:
         for gain in gains
     ]  # fmt: skip
     by = "class order and seed" if pooled(comparison.variants) else "seed"
+    said = caption(comparison, f"differences paired by {by}, mean ± standard deviation")
     spare = [
         ["p (flips)"], ["better/worse/same"], ["protocol"], ["p (t)"], ["seeds"], ["p (Holm)"],
     ]  # fmt: skip
-    return Table(columns, rows, f"Paired differences by {by}", group="protocol", spare=spare)
+    return Table(columns, rows, said, group="protocol", spare=spare)
 
 
 def long(comparison: Comparison) -> Table:
@@ -197,22 +199,36 @@ def located(protocol: str, variant: Variant) -> str:
     return ", ".join(filter(None, [PROTOCOLS[protocol], variant.place]))
 
 
-def caption(comparison: Comparison, beside: str = "± standard deviation") -> str:
-    """'Split CIFAR-10, 100 training images per class, 5 epochs; mean ± standard deviation over 3
-    seeds': the data and the scale, if all runs have the same, and what the numbers are.
-    """
+def caption(comparison: Comparison, beside: str = "mean ± standard deviation") -> str:
+    """'Split CIFAR-10, reduced to 100 training images per class; CNN of width 16, 5 epochs per
+    task; mean ± standard deviation over 3 seeds'."""
     names = set(data_names(comparison.variants).values())
-    images, epochs = (comparison.common.get(n) for n in ("scenario.per_class", "training.epochs"))
-    parts = [names.pop()] if len(names) == 1 else []
-    parts += [f"{images} training images per class"] if images else []
-    parts += [f"{epochs} epoch{'s' * (epochs != 1)}"] if epochs else []
+    data = [names.pop()] if len(names) == 1 else []
+    data += [f"reduced to {images}"] if (images := reduced(comparison)) else []
     counts = sorted({len(variant.runs) for variant in comparison.variants})
-    if counts[-1] == 1:
-        return f"{', '.join(parts)}; one seed".removeprefix("; ")
     number = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    mean = " ".join(filter(None, ["mean", beside]))
-    over = f"{mean} over {number} {counted(comparison.variants)}"
-    return "; ".join(filter(None, [", ".join(parts), over]))
+    over = f"{beside} over {number} {counted(comparison.variants)}"
+    parts = [", ".join(data), ", ".join(scale(comparison)), over if counts[-1] > 1 else "one seed"]
+    return "; ".join(filter(None, parts))
+
+
+def reduced(comparison: Comparison) -> str:
+    """'100 training and 50 test images per class', if all runs leave out the same number."""
+    sizes = {"training": "scenario.per_class", "test": "scenario.test_per_class"}
+    kept = [f"{n} {kind}" for kind, name in sizes.items() if (n := comparison.common.get(name))]
+    return f"{' and '.join(kept)} images per class" if kept else ""
+
+
+def scale(comparison: Comparison) -> list[str]:
+    """'CNN of width 16', '5 epochs per task': what decides the level, if all runs have the same."""
+    net, width, epochs = (
+        comparison.common.get(name) for name in ("net.name", "net.width", "training.epochs")
+    )
+    called = NETS[str(net)].title if net in NETS else str(net)
+    found = [f"{called} of width {width}" if width else called] if net else []
+    found += [f"{epochs} epoch{'s' * (epochs != 1)} per task"] if epochs else []
+    sizes = {variant.fact("memory.size") for variant in comparison.variants} - {0, None}
+    return found + ([f"a memory of {sizes.pop()} samples"] if len(sizes) == 1 else [])
 
 
 def families(rows: Sequence[tuple[Value, str]]) -> list[int]:

@@ -202,12 +202,14 @@ class Table:
         )
 
     def split(self) -> "list[Table]":
-        """A table of each group, which its caption names, without the column that did."""
+        """A table of each group, which its caption names, without the column that did; what the
+        whole table's caption says is said once."""
         if self.group is None:
             return [self]
-        column, parts = list(self.columns).index(self.group), []
+        column, parts = list(self.columns).index(self.group), list[Table]()
         for rows in self._groups():
-            caption = ": ".join(filter(None, [self.caption, str(self.rows[rows[0]][column])]))
+            first = self.caption if not parts else ""
+            caption = ": ".join(filter(None, [first, str(self.rows[rows[0]][column])]))
             unranked = [at for at, row in enumerate(rows) if row in self.unranked]
             families = [at for at, row in enumerate(rows) if row in self.families]
             part = replace(self, rows=[self.rows[row] for row in rows], caption=caption)

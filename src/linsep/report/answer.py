@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..compare.statistics import EXACT_UP_TO, FEWEST, Summary
+from ..compare.summaries import reduced, scale
 from ..compare.variants import Gain, Variant, gained, is_bound, title
 from ..learning.metrics import METRICS
-from ..settings.catalogue import NETS, SCENARIOS
+from ..settings.catalogue import SCENARIOS
 from .canvas import clean
 from .gather import Block, Key, LoadedRuns, VariantRuns, called
 
@@ -66,24 +67,14 @@ def byline(loaded: LoadedRuns) -> str:
 
 def terms(loaded: LoadedRuns) -> str:
     """At which scale the runs were made, and what the numbers mean."""
-    shared = loaded.comparison.common
-    name, data, said = str(shared.get("scenario.name")), loaded.scenarios, []
+    name, said = str(loaded.comparison.common.get("scenario.name")), list[str]()
     if name in SCENARIOS and name not in ("folder", "table", "arrays", "huggingface", "code"):
-        said.append(f"{data} is {SCENARIOS[name].line}.")
-    if images := shared.get("scenario.per_class"):
-        said.append(f"Reduced scale: only {images} training images of each class are used.")
-    scale = []
-    if net := shared.get("net.name"):
-        width = f" of width {shared['net.width']}" if "net.width" in shared else ""
-        scale.append(f"{NETS[str(net)].title if net in NETS else net}{width}")
-    if epochs := shared.get("training.epochs"):
-        scale.append(f"{epochs} epoch{'s' if epochs != 1 else ''} per task")
-    sizes = {run.record.facts.get("memory.size") for run in loaded.runs} - {0, None}
-    if len(sizes) == 1:
-        scale.append(f"a memory of {sizes.pop()} samples")
-    if scale:
+        said.append(f"{loaded.scenarios} is {SCENARIOS[name].line}.")
+    if images := reduced(loaded.comparison):
+        said.append(f"Reduced scale: only {images} are used.")
+    if parts := scale(loaded.comparison):
         each = "All runs" if len(loaded.runs) > 1 else "The run"
-        said.append(f"{each}: {clean(', '.join(scale), 200)}.")
+        said.append(f"{each}: {clean(', '.join(parts), 200)}.")
     if any(len(variant.runs) > 1 for variant in loaded.variants):
         said.append(
             "± is the standard deviation over seeds; an interval is Student's 95 % interval of the "
