@@ -87,7 +87,7 @@ def summary(comparison: Comparison, *, intervals: bool = True) -> Table:
         columns, rows, caption(comparison), BEST, "protocol", spare=spare,
         unranked=[i for i, method in enumerate(methods) if is_bound(method)],
         families=families([(row[0], method) for row, method in zip(rows, methods, strict=True)]),
-    )  # fmt: skip
+    ).without_empty(*wide)  # fmt: skip
 
 
 def differences(comparison: Comparison) -> Table:
@@ -111,7 +111,8 @@ def differences(comparison: Comparison) -> Table:
     spare = [
         ["p (flips)"], ["better/worse/same"], ["protocol"], ["p (t)"], ["seeds"], ["p (Holm)"],
     ]  # fmt: skip
-    return Table(columns, rows, said, group="protocol", spare=spare)
+    whole = Table(columns, rows, said, group="protocol", spare=spare)
+    return whole.without_empty("95 %", "p (t)", "p (Holm)", "p (flips)")
 
 
 def long(comparison: Comparison) -> Table:
@@ -133,13 +134,15 @@ def long(comparison: Comparison) -> Table:
 def notes(comparison: Comparison) -> list[str]:
     """What a reader should know beside the tables, a line each."""
     said = remarks(comparison)
-    if comparison.gains:
+    if any(gain.pairs.p is not None for gain in comparison.gains):
         said.append(
             "95 %: Student's interval for the mean; p (t): paired t test; p (Holm): the same, "
             "corrected for all tests of the table; p (flips): sign-flip permutation test, never "
             f"below 2 / 2^n for n seeds; all from {FEWEST} seeds on; better: higher FAA, ALA, "
             "lower FF"
         )
+    elif comparison.gains:
+        said.append(f"fewer than {FEWEST} seeds have no interval and no p")
     if any(variant.values("cost", "compute") for variant in comparison.variants):
         said.append(f"compute: {COSTS['compute']}")
     return said

@@ -201,6 +201,11 @@ class Table:
             group=None if self.group in names else self.group,
         )
 
+    def without_empty(self, *names: str) -> "Table":
+        """The same table without those of these columns that have no value in any row."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return self.without(*(n for n in names if all(row.get(n) is None for row in rows)))
+
     def split(self) -> "list[Table]":
         """A table of each group, which its caption names, without the column that did; what the
         whole table's caption says is said once."""
@@ -297,7 +302,7 @@ def fitted(table: Table, width: int) -> tuple[list[Table], list[str]]:
         step = steps.pop(0)
         if table.group in step:
             parts = [part for whole in parts for part in whole.split()]
-        names = [name for name in step if name != table.group]
+        names = [name for name in step if name in table.columns and name != table.group]
         parts, gone = [part.without(*names) for part in parts], gone + names
     return parts, gone
 
