@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from linsep.compare.summaries import _score, differences, listing, notes, summary
-from linsep.compare.tables import Table
+from linsep.compare.summaries import _score, differences, listing, notes, per_class, summary
+from linsep.compare.tables import Spread, Table
 from linsep.compare.variants import Comparison, Gain, compare
 from linsep.errors import ConfigError
 from linsep.storage.store import Store
@@ -201,6 +201,37 @@ def test_a_damaged_run_does_not_cost_the_grid_its_table(tmp_path: Path) -> None:
     ):
         show_variants([good, bad])
     assert "50.00" in out.getvalue()
+
+
+def test_accuracy_on_each_class_is_the_mean_over_seeds_by_name(tmp_path: Path) -> None:
+    """Two seeds learn the classes in other orders; a class without test images has no row."""
+    orders = (["cat", "dog", "owl"], ["dog", "cat", "owl"])
+    for seed, names in enumerate(orders):
+        folder = make_run(tmp_path / "runs", "er", seed, 50.0)
+        results = json.loads((folder / "results.json").read_text())
+        kept = {"cat": 3 + seed, "dog": 5}
+        rows = [[kept.get(name, 0) * (i == j) for j in range(3)] for i, name in enumerate(names)]
+        rows[0][1] += 5
+        found = {"classes": names, "groups": [[0], [1, 2]], "confusion": rows}
+        (folder / "results.json").write_text(json.dumps(results | found))
+    table = per_class(compare(Store(tmp_path / "runs").records()))
+    # cat: 3 of 8, then 4 of 4; dog: 5 of 5, then 5 of 10; both are first once and second once
+    assert table.columns == ["task", "class", "ER"]
+    assert [list(row[:2]) for row in table.rows] == [[None, "cat"], [None, "dog"]]
+    for row, (first, second) in zip(table.rows, ((37.5, 100.0), (100.0, 50.0)), strict=True):
+        assert isinstance(row[2], Spread)
+        expected = (first + second) / 2, abs(first - second) / 2**0.5
+        assert (row[2].mean, row[2].std) == pytest.approx(expected)
+    text = command("compare", "--classes", "--format", "csv", cwd=tmp_path).stdout
+    assert text.splitlines()[0] == "task,class,ER,ER std"
+    make_run(tmp_path / "bare" / "runs", "er", 0, 50.0)
+    for words, problem in (
+        (("--classes",), "no confusion matrix is on record"),
+        (("--classes", "--metrics", "faa"), "give one of --at-equal, --classes"),
+    ):
+        said = command("compare", *words, cwd=tmp_path / "bare")
+        assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+        assert problem in said.stderr
 
 
 # --- renderings ----------------------------------------------------------------------------------

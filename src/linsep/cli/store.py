@@ -33,6 +33,7 @@ Metrics = Annotated[str | None, Option(metavar="NAMES", help="Only these: faa,ff
 Columns = Annotated[str | None, Option(metavar="FIELDS", help="Columns by setting: memory,seeds")]
 Spread = Annotated[str | None, Option(metavar="KIND", help="std, interval or none.")]
 AtEqual = Annotated[str | None, Option(metavar="COST", help="compute, seconds or bytes.")]
+Classes = Annotated[bool, Option("--classes", help="Accuracy on each class at the end.")]
 Sort = Annotated[str | None, Option(metavar="FIELDS", help="method,-faa; a minus: highest first.")]
 Caption = Annotated[str | None, Option(help="Caption of the table.")]
 LatexLabel = Annotated[str | None, Option(help="Label of the table in LaTeX: tab:main")]
@@ -96,6 +97,7 @@ def compare(
     columns: Columns = None,
     spread: Spread = None,
     at_equal: AtEqual = None,
+    classes: Classes = False,
     sort: Sort = None,
     caption: Caption = None,
     latex_label: LatexLabel = None,
@@ -107,7 +109,7 @@ def compare(
     Without --against, a method with add-ons is compared with the method alone: derpp+bfp
     with derpp. With --metrics, --columns or --spread, there is one table of what you chose. With
     --at-equal, methods that cost the same are listed together; with --against too, what costs no
-    more than that method.
+    more than that method. With --classes, there is a row for each class.
 
     Examples:
       linsep compare --where "scenario=split-cifar10" --sort -faa
@@ -120,20 +122,32 @@ def compare(
 
     check_label(latex_label)
     columned = any(given is not None for given in (metrics, columns, spread))
-    if columned and at_equal is not None:
-        raise ConfigError("--at-equal sets the columns: leave out --metrics, --columns, --spread")
+    if columned + classes + (at_equal is not None) > 1:
+        raise ConfigError(
+            "give one of --at-equal, --classes, and the choice of columns: --metrics, --columns, "
+            "--spread"
+        )
     comparison = compared(chosen.records(), against, sort)
+    one: tuple[Table, list[str]] | None = None
     if at_equal is not None:
-        table, said = budgeted(comparison, at_equal, against)
-        tables = [table]
+        one = budgeted(comparison, at_equal, against)
     elif columned:
-        table, said = pivot(comparison, choose(comparison, metrics, columns, spread))
-        tables = [table]
-    else:
-        tables, said = _usual_tables(comparison, form.format_)
+        one = pivot(comparison, choose(comparison, metrics, columns, spread))
+    elif classes:
+        one = _classes(comparison)
+    tables, said = ([one[0]], one[1]) if one else _usual_tables(comparison, form.format_)
     if caption is not None:
         tables[0] = replace(tables[0], caption=caption)
     form.publish([table for table in tables if table.rows], said, latex_label or "")
+
+
+def _classes(comparison: Comparison) -> tuple[Table, list[str]]:
+    from ..compare.summaries import per_class, remarks
+
+    table = per_class(comparison)
+    if not table.rows:
+        raise ConfigError("--classes: no confusion matrix is on record in these runs")
+    return table, remarks(comparison)
 
 
 def _usual_tables(comparison: Comparison, format_: str) -> tuple[list[Table], list[str]]:

@@ -10,8 +10,9 @@ from itertools import groupby, pairwise, product
 
 from ..learning.metrics import COSTS, METRICS, PROTOCOLS, REPORTED
 from ..settings.catalogue import NETS
+from ..storage.folder import RunFolder
 from ..storage.store import Record, full_name
-from .statistics import EXACT_UP_TO, FEWEST, Summary, holm
+from .statistics import EXACT_UP_TO, FEWEST, Summary, holm, summarise
 from .tables import Best, Interval, Spread, Table, Value
 from .variants import (
     Comparison,
@@ -113,6 +114,38 @@ def differences(comparison: Comparison) -> Table:
     ]  # fmt: skip
     whole = Table(columns, rows, said, group="protocol", spare=spare)
     return whole.without_empty("95 %", "p (t)", "p (Holm)", "p (flips)")
+
+
+def per_class(comparison: Comparison) -> Table:
+    """Class-IL accuracy on each class at the end: a row for each class, a column for each variant.
+
+    It has no rows if no run kept its confusion matrix.
+    """
+    titles = list(dict.fromkeys(variant.title for variant in comparison.variants))
+    tasks: dict[tuple[str, str], set[int]] = {}  # by place and class
+    shares: dict[tuple[str, str, str], list[float]] = {}  # and variant
+    for variant, run in ((a, run) for a in comparison.variants for run in a.runs.values()):
+        for name, task, share in _classes(run):
+            tasks.setdefault((variant.place, name), set()).add(task)
+            shares.setdefault((variant.place, name, variant.title), []).append(share)
+    rows: list[list[Value]] = [
+        [place, min(found) if len(found) == 1 else None, name,
+         *(spread(summarise(v)) if (v := shares.get((place, name, t))) else None for t in titles)]
+        for (place, name), found in sorted(tasks.items(), key=lambda item: (item[0][0], *item[1]))
+    ]  # fmt: skip
+    said = f"Accuracy on each class at the end, Class-IL; {caption(comparison)}"
+    table = Table(["protocol", "task", "class", *titles], rows, said, group="protocol")
+    return table if any(row[0] for row in rows) else table.without("protocol")
+
+
+def _classes(run: Record) -> Iterator[tuple[str, int, float]]:
+    """The name, the task and the accuracy in percent of each class that has test images."""
+    results = RunFolder(run.folder).results()
+    tasks = {c: t for t, task in enumerate(results.get("groups", ()), 1) for c in task}
+    for number, row in enumerate(results.get("confusion") or ()):
+        name = results["classes"][number] if "classes" in results else str(number)
+        if any(row):
+            yield name, tasks.get(number, 0), 100 * row[number] / sum(row)
 
 
 def long(comparison: Comparison) -> Table:

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from .. import __version__
-from ..compare.summaries import notes
+from ..compare.summaries import notes, per_class
 from ..compare.tables import Table
 from ..compare.tradeoffs import curve_table, tradeoff
 from ..learning.metrics import PROTOCOLS, REPORTED
@@ -161,7 +161,9 @@ def _all(loaded: LoadedRuns) -> Iterator[Section]:
     costs = Shown(*words.costs(loaded))
     yield _drawn("cost", "Cost", map(draw_comparison.cost, blocks), costs)
     yield _drawn("matrices", "Accuracy matrices", map(draw_accuracy.matrices, variants))
-    yield _drawn("confusion", "Confusion matrices", map(draw_accuracy.confusion, variants))
+    classes = Shown(replace(per_class(loaded.comparison), caption=""), "", "Accuracy on each class")
+    confusion = map(draw_accuracy.confusion, variants)
+    yield _drawn("confusion", "Confusion matrices", confusion, classes)
     yield _drawn("losses", "Loss terms", map(draw_accuracy.losses, blocks))
     for name, (heading, draw) in ANALYSED.items():
         if any(name in run.analyses for run in loaded.runs):
