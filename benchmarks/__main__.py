@@ -87,6 +87,18 @@ def grid(
     show(table(measure(runs, workers, typer.echo)), Console())
 
 
+@app.command("serving")
+def serving(
+    requests: Annotated[int, typer.Option(min=100, help="While lessons are swapped.")] = 10_000,
+    lessons: Annotated[int, typer.Option(min=1, help="That are swapped.")] = 10,
+    clients: Annotated[int, typer.Option(min=1, help="That ask at once.")] = 8,
+) -> None:
+    """Load `linsep serve` while lessons are swapped, beside a bare onnxruntime loop. Minutes."""
+    from .serving import measure, table
+
+    show(table(measure(requests, lessons, clients)), Console())
+
+
 if __name__ == "__main__":
     try:
         app(prog_name="python -m benchmarks")
