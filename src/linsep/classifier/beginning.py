@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from torch import nn
+from torch import Tensor, nn
 
-from ..data.objects import Given
+from ..data.objects import Given, InputError
 from ..data.registry import source
 from ..data.scenarios import adjusted, measured
 from ..errors import ConfigError
+from ..learning.run import Run
+from ..nets import weights
+from ..nets.heads import LinearHead
+from ..randomness import Cursor
 from ..resolve import check_options, resolve
 from ..settings.config import Config, from_settings
 from ..settings.layers import merged
@@ -29,27 +35,66 @@ USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}
 
 
 def begin(
-    params: Params, given: Given, classes: Sequence[Any] | None, module: nn.Module | None = None
+    params: Params,
+    given: Given,
+    classes: Sequence[Any] | None,
+    module: nn.Module | None = None,
+    start_from: str | None = None,
 ) -> Course:
-    """A course for rows like these."""
+    """A course for rows like these; `start_from` is a file with weights that know the classes."""
     named: list[Any] = np.asarray([] if classes is None else classes).tolist()
     if classes is not None and (np.ndim(classes) != 1 or len(set(named)) < len(named)):
         raise ConfigError("classes: should be a list of labels, each once")
     shape = tuple(given.rows.shape[1:])
     seed = params.random_state
     seed = check_random_state(None).randint(2**31 - 1) if seed is None else seed
-    config = resolved(params, len(shape) == 1, seed)
+    config = resolved(params, len(shape) == 1, seed, start_from)
+    if start_from is not None and (classes is None or params.train is not None):
+        raise ConfigError(
+            "start_from: needs classes, in the order of the file's outputs, and a net that learns; "
+            "with train='head', give the file as net.weights"
+        )
     usual = source(params.like).augment if params.like else None
     usual = usual or measured(unlabelled(given.rows))
     augment = adjusted(usual, config.scenario.augment, shape[0])
     handed_in = None if module is None else type(module).__name__
     return Course(
-        config, augment, shape, params=params, labels=named, announced=classes is not None,
+        config, augment, shape, params=params, labels=named,
+        announced=classes is not None and start_from is None,
         module=module, handed_in=handed_in,
     )  # fmt: skip
 
 
-def resolved(params: Params, table: bool = False, seed: int = 0) -> Config:
+def started(course: Course, rows: Tensor, labels: NDArray[Any]) -> tuple[Run, list[Any]]:
+    """The run of a first task that was learned elsewhere, and the label of each column.
+
+    No step is left of it: what follows is what every task ends with.
+    """
+    path, there = str(course.config.net.weights), set(labels.tolist())
+    if wrong := there.symmetric_difference(course.labels):
+        one = min(wrong, key=str)
+        problem = "none of the classes" if one in there else "a class without an image"
+        raise InputError(f"start_from: {one!r} is {problem}; each class needs images, and no other")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", weights.WeightsWarning)  # the head is taken, too
+        run, columns = course.next_run(rows, labels)
+    learner, task = run.learner, run.scenario.tasks[0]
+    if not isinstance(learner.net.head, LinearHead):
+        raise ConfigError(f"start_from: the head of {course.config.method} is no linear layer")
+    weights.fit_head(learner.net.head, weights.read(path, course.config.net.weights_digest), path)
+    if learner.eval_copy is not None:
+        learner.eval_copy.follow(learner.net)
+    learner.begin_task(task)
+    for number, part in enumerate(task.train.chunks(learner.evaluation.chunk)):
+        rng = learner.randomness.at("memory", *Cursor(0, 0, 0, number))
+        learner.memory.observe(part, learner.evaluate(part).logits.cpu(), rng)
+    run.cursor = Cursor(0, len(learner.method.stages))
+    return run, columns
+
+
+def resolved(
+    params: Params, table: bool = False, seed: int = 0, start_from: str | None = None
+) -> Config:
     """Every value that decides how a classifier with these parameters learns."""
     if params.train and table:
         raise ConfigError("train: 'head' is for images; a table of numbers has no features to keep")
@@ -62,6 +107,7 @@ def resolved(params: Params, table: bool = False, seed: int = 0) -> Config:
         {"training": {"epochs": params.epochs, "batch_size": params.batch_size} | chosen},
         {"memory": {"size": params.memory}, "compute": {"device": params.device}, "seed": seed},
         params.settings or {},
+        {} if start_from is None else {"net": {"weights": start_from}},
     )
     config = from_settings(settings)
     check_options(config)

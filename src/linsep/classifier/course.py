@@ -154,7 +154,7 @@ class Course:
             groups = tuple(Group(group.classes, self.nothing()) for group in groups)
         now = replace(self, labels=labels, groups=groups, history=history, key=key)
         now.learner = run.learner
-        if now.frozen:  # what the backbone started from is behind it
+        if now.frozen or now.config.net.weights:  # what the net started from is behind it
             now.config = self.config.model_copy(update={"net": without_weights(self.config.net)})
         return now
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ from ..errors import ConfigError, StateError, shortened
 from ..settings.signature import validate
 from ..storage.manifest import Params, previous
 from . import changes, saved
-from .beginning import begin
+from .beginning import begin, started
 from .course import Course
 from .predictive import Predictive
 
@@ -93,34 +94,28 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
 
     # --- learning --------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None, classes: Sequence[Any] | None = None) -> Self:
-        """Learn these classes and forget everything earlier."""
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        classes: Sequence[Any] | None = None,
+        start_from: str | Path | None = None,
+    ) -> Self:
+        """Learn these classes and forget everything earlier.
+
+        `start_from` is a file with the weights of a network that was trained elsewhere to tell
+        `classes` apart, in this order. The images are then not trained on, but stored, held out and
+        measured, and later calls of `partial_fit` go on from there.
+        """
         with self._all_or_nothing():
             for name in [name for name in vars(self) if name.endswith("_")]:
                 delattr(self, name)
-            return self.partial_fit(X, y, classes)
+            return self._learn(X, y, classes, start_from)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Sequence[Any] | None = None) -> Self:
         """Learn one more task. `classes`, in the first call, announces all there will ever be."""
         with self._all_or_nothing():
-            given = self._read(X, y)
-            labels = labels_of(given, y)
-            if hasattr(self, "course_"):
-                self._check_unchanged(classes)
-                course = replace(self.course_, params=self._params())
-            else:
-                module = self.net if isinstance(self.net, nn.Module) else None
-                course = begin(self._params(), given, classes, module)
-                names = getattr(self, "feature_names_in_", None)
-                course.feature_names = None if names is None else [str(name) for name in names]
-            rows = course.as_learned(given.rows)
-            if not hasattr(self, "course_"):
-                course = course.begun(rows)
-            run, columns = course.next_run(rows, labels)
-            for _ in run:
-                pass
-            self._become(course.learned(run, columns))
-        return self
+            return self._learn(X, y, classes)
 
     def forget(
         self, classes: Sequence[Any] = (), images: Any = None, *, retrain_head: bool = False
@@ -220,6 +215,30 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         except BaseException:
             self.__dict__ = before
             raise
+
+    def _learn(
+        self, X: Any, y: Any, classes: Sequence[Any] | None, start_from: str | Path | None = None
+    ) -> Self:
+        given = self._read(X, y)
+        labels = labels_of(given, y)
+        begun = hasattr(self, "course_")
+        if begun:
+            self._check_unchanged(classes)
+            course = replace(self.course_, params=self._params())
+        else:
+            module = self.net if isinstance(self.net, nn.Module) else None
+            file = None if start_from is None else str(start_from)
+            course = begin(self._params(), given, classes, module, file)
+            names = getattr(self, "feature_names_in_", None)
+            course.feature_names = None if names is None else [str(name) for name in names]
+        rows = course.as_learned(given.rows)
+        course = course if begun else course.begun(rows)
+        make = course.next_run if start_from is None else partial(started, course)
+        run, columns = make(rows, labels)
+        for _ in run:
+            pass
+        self._become(course.learned(run, columns))
+        return self
 
     def _as_learned(self, X: Any) -> Tensor:
         return self._course.as_learned(self._rows(X))

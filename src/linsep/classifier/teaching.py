@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from ..storage import manifest
 from ..storage.manifest import Lesson, Params
 from ..storage.resumable import SAVE_EVERY, Resumable
 from . import saved
-from .beginning import begin, resolved
+from .beginning import begin, resolved, started
 from .course import Course, check_names
 from .estimator import labels_of
 
@@ -50,6 +51,7 @@ class Teaching(Resumable):
         net: nn.Module | None = None,
         classes: Sequence[Any] | None = None,
         about: str = "images",
+        start_from: str | None = None,
         again: bool = False,
         discard: bool = False,
         empty_memory: bool = False,
@@ -57,7 +59,8 @@ class Teaching(Resumable):
         save_every: float = SAVE_EVERY,
         progress: Progress = lambda done, total: None,
     ) -> None:
-        """`new` and `classes` are what a folder without a model begins with.
+        """`new` and `classes` are what a folder without a model begins with; `start_from` is a file
+        with weights that know these classes already.
 
         `again` teaches what the model has learned last once more; `discard` drops another lesson
         that was interrupted; `net`, `empty_memory` and `custom` are those of
@@ -66,12 +69,8 @@ class Teaching(Resumable):
         """
         super().__init__(folder, save_every)
         self.new, self.net, self.classes, self.about = new, net, classes, printable(about)
-        self.again, self.discard, self.empty_memory, self.custom = (
-            again,
-            discard,
-            empty_memory,
-            custom,
-        )
+        self.again, self.discard, self.start_from = again, discard, start_from
+        self.empty_memory, self.custom = empty_memory, custom
         self.given, self.finished, self.progress = (images, labels), False, progress
 
     def __iter__(self) -> Iterator[Event]:
@@ -107,7 +106,7 @@ class Teaching(Resumable):
         self._check_under_way()
         self._set_threads(config.compute.threads)
         if course is None:
-            course = begin(params, given, self.classes, self.net)
+            course = begin(params, given, self.classes, self.net, self.start_from)
             rows = course.as_learned(given.rows, self.progress)
             course = course.begun(rows)
         else:
@@ -116,7 +115,9 @@ class Teaching(Resumable):
         self.run = self._build()
 
     def _build(self) -> Run:
-        run, self.columns = self.course.next_run(*self.task)
+        starts = self.start_from is not None and not self.course.history
+        make = partial(started, self.course) if starts else self.course.next_run
+        run, self.columns = make(*self.task)
         return run
 
     def _record(self, event: Event) -> None:
@@ -145,7 +146,7 @@ class Teaching(Resumable):
         """Identify the lesson by its images, labels and settings, not by the images' path."""
         told = [
             params.model_dump(exclude={"keep"}),
-            self.classes,
+            [self.classes, self.start_from],
             self.again and lessons,
             list(rows.shape),
         ]

@@ -34,6 +34,7 @@ WHERE = "Folder of class folders, or a CSV with the columns file and label."
 ANNOUNCED = "All classes it will ever learn: cat,dog,fox. Default: any."
 TRAIN = "Train only the head, on frozen features. Default: everything."
 RATE = "Learning rate. Default: 0.2, scaled for some methods."
+START = "Weights of a trained net for --classes, in its order; none of IMAGES is trained on."
 AGAIN = "Repeat the last lesson, although it is learned."
 DISCARD = "Drop an interrupted lesson and start this one."
 SKIP = "Skip and list files that cannot be read."
@@ -81,6 +82,7 @@ def learn(
     *,
     making: ModelFlags,
     classes: Annotated[str | None, Option(metavar="NAMES", help=ANNOUNCED)] = None,
+    start_from: Annotated[Path | None, Option(metavar="FILE", help=START)] = None,
     again: Annotated[bool, Option("--again", help=AGAIN)] = False,
     discard: Annotated[bool, Option("--discard", help=DISCARD)] = False,
     empty_memory: Annotated[bool, Option("--empty-memory", help=EMPTY)] = False,
@@ -98,14 +100,15 @@ def learn(
       linsep learn shop/ photos/february
     """
     announced = _announced(classes)
-    new = _checked(model, making.params(), announced)
+    new = _checked(model, making.params(), announced, start_from)
 
     from ..classifier.teaching import Teaching
 
     rows, labels = _given(images, skip_unreadable)
     console = open_console(pace.quiet)
     lesson = Teaching(
-        model, rows, labels, new=new, classes=announced, about=str(images), again=again,
+        model, rows, labels, new=new, classes=announced,
+        start_from=None if start_from is None else str(start_from), about=str(images), again=again,
         discard=discard, empty_memory=empty_memory, custom=custom or (), save_every=pace.save_every,
     )  # fmt: skip
     with ExitStack() as opened:
@@ -128,7 +131,12 @@ def _announced(classes: str | None) -> list[str] | None:
     return names
 
 
-def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | None) -> Params:
+def _checked(
+    model: Path,
+    given: Mapping[str, Any],
+    announced: Sequence[str] | None,
+    start_from: Path | None,
+) -> Params:
     """What a new model begins with; for one that is there, flags that contradict it are refused."""
     if "settings" in given:
         given = {**given, "settings": nest_options(given["settings"])}
@@ -138,6 +146,8 @@ def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | N
 
         new = validate(manifest.Params, given)
         resolved(new)  # refuses a method, a net or a value that there is not
+        if start_from is not None and announced is None:
+            raise ConfigError("--start-from: name the file's classes in its order with --classes")
         return new
     params = known.params.model_dump()
     for name, value in given.items():
@@ -148,6 +158,8 @@ def _checked(model: Path, given: Mapping[str, Any], announced: Sequence[str] | N
                 f"--{flag}: {model} was made with {was}, not {shortened(value)}; leave it out, "
                 "or make a new model"
             )
+    if start_from is not None:
+        raise ConfigError(f"--start-from: {model} has learned something; give it a new folder")
     if announced is not None and (not known.announced or announced != known.labels):
         raise ConfigError(f"--classes: {model} was made with others; leave it out")
     return known.params.model_copy(update={"keep": given.get("keep", known.params.keep)})

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load as safetensors_load
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import ConfigError
 from .net import Backbone
@@ -77,6 +77,24 @@ def fit(backbone: Backbone, given: State, path: str) -> None:
     if head:
         text = f"the head of {path} is left out ({_some(head)}); the method has its own"
         warnings.warn(f"net.weights: {text}", WeightsWarning, stacklevel=2)
+
+
+def fit_head(head: nn.Linear, given: State, path: str) -> None:
+    """Load the last linear layer of a file into a head of the same shape."""
+    names = [n for n in given if n.endswith("weight") and set(n.split(".")) & set(HEADS)]
+    fitting = [n for n in names if given[n].shape == head.weight.shape]
+    if not fitting:
+        shapes = ", ".join(f"{n} of {_size(given[n])}" for n in names) or "none"
+        raise ConfigError(
+            f"net.weights: {path} has no head of {_size(head.weight)}, a row for each class; found "
+            f"{shapes}"
+        )
+    weight = given[fitting[-1]]
+    bias = given.get(f"{fitting[-1].removesuffix('weight')}bias", torch.zeros(len(weight)))
+    for name, found, wanted in (("weight", weight, head.weight), ("bias", bias, head.bias)):
+        if problem := _misfit(name, found, wanted.detach()):
+            raise ConfigError(f"net.weights: {path}: {problem}")
+    head.load_state_dict({"weight": weight, "bias": bias})
 
 
 def _content(path: str) -> bytes:
