@@ -21,8 +21,9 @@ from ..nets.net import Backbone, Net, Spec, frozen, untracked
 from ..randomness import Cursor, Randomness
 from ..settings import sections
 from .exemplars import balanced, make_memory
-from .method import BoundStage, Method, Optimizers, Stage
+from .method import BoundStage, Method, Stage
 from .model import EvalNet, Model
+from .optimizers import Optimizers
 from .terms import Pass, Step, TaskContext, Term
 
 SHARED = "replay"  # the name of the replay batch that all terms share
@@ -245,7 +246,7 @@ class Learner(Model):
 
     @cached_property
     def optimizers(self) -> Optimizers:
-        """Built when first needed: torch takes a second for it, and predictions do not use it."""
+        """Built when first needed: predictions do not use them."""
         stages = {
             stage.name: stage.descent.build(self.net.parts(stage.trains), self.training)
             for stage in self.method.stages

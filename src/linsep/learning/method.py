@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import Optimizer
 
 from ..data.images import Images, join
 from ..data.tasks import Scenario, Task
@@ -26,6 +26,7 @@ from ..nets.net import Net, Spec
 from ..settings.sections import Training
 from .memory import Memory
 from .model import Predictor
+from .optimizers import SGD, Adam, AdamW
 from .terms import TaskContext, Term
 
 Names = Sequence[str]
@@ -116,43 +117,6 @@ class Descent:
         if self.lr is None:
             return training.lr * training.schedule.rate(epoch)
         return self.lr(epoch) if callable(self.lr) else self.lr
-
-
-class Optimizers(dict[str, Optimizer]):
-    """By name: one for each stage, "stage/train", and for each term that has one, "term/bfp"."""
-
-    def __init__(self, stages: Mapping[str, Optimizer], terms: Mapping[str, Optimizer]) -> None:
-        super().__init__({f"stage/{name}": optimizer for name, optimizer in stages.items()})
-        self.update({f"term/{name}": optimizer for name, optimizer in terms.items()})
-        self._of_terms = list(terms.values())
-
-    def reset(self) -> None:
-        """Forget momentum and the like."""
-        for optimizer in self.values():
-            optimizer.state.clear()
-
-    def step(self, stage: str, rate: float) -> None:
-        """Move the stage's parameters at this rate, then the terms' own at theirs."""
-        main = self[f"stage/{stage}"]
-        for group in main.param_groups:
-            group["lr"] = rate
-        for optimizer in (main, *self._of_terms):
-            optimizer.step()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: optimizer.state_dict() for name, optimizer in self.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Load rates and what was accumulated; all else follows from the config."""
-        for name, optimizer in self.items():
-            groups = optimizer.state_dict()["param_groups"]
-            for group, saved in zip(groups, state[name]["param_groups"], strict=True):
-                group["lr"] = float(saved["lr"])
-            optimizer.load_state_dict({"state": state[name]["state"], "param_groups": groups})
-            for parameter, values in optimizer.state.items():
-                for key, value in values.items():
-                    if value.shape != (() if key == "step" else parameter.shape):
-                        raise ValueError(f"{name}: {key} does not fit its parameter")
 
 
 AddOn = Callable[["Method"], "Method"]  # what stands behind a `+`: from a method to another

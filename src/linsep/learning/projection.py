@@ -9,12 +9,13 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch.optim import Optimizer
 
 from ..data.tasks import Task
 from ..errors import ConfigError, DataError, unknown
 from ..nets.net import Spec
 from .losses import Scale, feature_match
+from .optimizers import SGD
 from .terms import NOTHING, Needs, On, Pass, Step, Term
 
 Kind = Literal["linear", "identity", "mlp"]
