@@ -18,6 +18,7 @@ from ..data.augment import Augment
 from ..data.images import Images
 from ..data.tasks import Task
 from ..errors import ConfigError, DivergedError
+from ..nets.allocator import keep_freed_memory
 from ..nets.heads import CorrectedHead, DecidesLinearly, LinearHead
 from ..nets.net import Net, Output, Spec, fits_channels_last, frozen, reestimate
 from ..settings import sections
@@ -200,6 +201,8 @@ class Model:
     ) -> None:
         self.augment, self.evaluation, self.compute = augment, evaluation, compute
         self.device = torch.device("cpu" if compute.device == "auto" else compute.device)
+        if self.device.type == "cpu":
+            keep_freed_memory()
         self.net = self._place(net)
         self.predictor = predictor.to(self.device)
         self.seen = torch.zeros(spec.classes, dtype=torch.bool, device=self.device)
