@@ -34,7 +34,7 @@ import entrance_figure
 import step_figure
 from watched_step import watch
 
-from linsep.methods import ADDONS, METHODS
+from linsep.methods import ADDONS, METHODS, assemble
 from linsep.storage.store import Record, Store
 from studies.claims import EVERY_CLAIM
 from studies.evidence import Finding, findings
@@ -70,13 +70,17 @@ def renewed() -> Iterator[tuple[Path, str]]:
     yield FIGURES / "forgetting.svg", entrance_figure.draw(records)
     plain, decided, tuned = watch(CARRIER), Decided(records), Tuned()
     parts = {about.page or name for name, about in ADDONS.items()}
-    for page in [*METHODS, *sorted(parts)]:
+    methods = dict.fromkeys(about.page or name for name, about in METHODS.items())
+    for page in [*(page for page in methods if page not in parts), *sorted(parts)]:
         added = page in parts
-        facts = watch(f"{CARRIER}+{page}" if added else page)
-        yield FIGURES / "methods" / f"{page}.svg", step_figure.draw(facts, plain if added else None)
         path = PAGES / f"{page}.md"
-        image = f"![{step_figure.short(facts)}](../figures/methods/{page}.svg)"
-        text = with_figure(path.read_text("utf-8"), image)
+        text = path.read_text("utf-8")
+        if added or assemble(page, {}).trains:  # else there is no step to draw
+            facts = watch(f"{CARRIER}+{page}" if added else page)
+            drawing = step_figure.draw(facts, plain if added else None)
+            yield FIGURES / "methods" / f"{page}.svg", drawing
+            image = f"![{step_figure.short(facts)}](../figures/methods/{page}.svg)"
+            text = with_figure(text, image)
         names = [name for name, about in ADDONS.items() if page in (name, about.page)]
         text = with_options(text, page)
         yield path, replaced(text, tuned.about(page) + decided.about(names or [page]))

@@ -90,7 +90,7 @@ class Prepared:
 
         scenario = on_features(self.data.scenario, self.alone().learner(), progress)
         first = scenario.tasks[0].train.pixels()
-        centring = Centring.of(first) if self.method.stages else None
+        centring = Centring.of(first) if self.method.trains else None
         return replace(self, data=self.data._replace(scenario=scenario), centring=centring)
 
     def alone(self) -> Prepared:

@@ -133,7 +133,8 @@ def is_deterministic(method: Method, toy: Toy = toy_run) -> None:
         again = list(b)
     assert same(_plain(events), _plain(again)), "two runs of one seed differ"
     assert same(a.state_dict(), b.state_dict()), "two runs of one seed end in different states"
-    assert not same(_plain([next(iter(c))]), _plain(events[:1])), "two seeds give the same step"
+    if method.trains:
+        assert not same(_plain([next(iter(c))]), _plain(events[:1])), "two seeds give the same step"
 
 
 def resumes_exactly(method: Method, toy: Toy = toy_run) -> None:

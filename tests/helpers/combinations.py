@@ -9,11 +9,19 @@ from typing import Any
 
 import pytest
 
-from linsep.methods import METHODS
+from linsep.learning.method import Method
+from linsep.methods import METHODS, assemble
 from linsep.testing import BACKWARD
 
 LEARNING = [name for name in METHODS if name != "jt"]  # which has no tasks
+NARROW = {name: {"width": 8} for name in ("ranpac", "acil")}  # their default takes seconds
+STILL = ("ncm", "slda", "ranpac", "acil")  # which take no steps
 ALWAYS = "derpp"
+
+
+def small(name: str) -> Method:
+    """A method with options that make it quick."""
+    return assemble(name, {part: NARROW[part] for part in name.split("+") if part in NARROW})
 
 
 def pairs(bases: Collection[str] = tuple(METHODS)) -> list[Any]:

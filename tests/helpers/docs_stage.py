@@ -74,7 +74,7 @@ def without_training(patch: pytest.MonkeyPatch) -> None:
 
     def opened(session: Session) -> NoReturn:
         if session.prepared.config.compute.device == "cpu":
-            session.prepared.build()
+            session.prepared.learner()
         raise Planned
 
     def planned(*given: object, **options: object) -> NoReturn:

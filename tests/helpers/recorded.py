@@ -12,6 +12,8 @@ from linsep.methods import METHODS
 from linsep.prepare import Prepared, prepare
 from linsep.testing import BACKWARD
 
+from .combinations import STILL
+
 TINY: dict[str, Any] = {
     "scenario": {"name": "fashion-mini", "per_class": 8, "test_per_class": 4},
     "net": {"name": "cnn", "width": 8},  # with BatchNorm
@@ -32,7 +34,7 @@ def _settings(method: str, seed: int, **more: Any) -> dict[str, Any]:
 
 def _cases() -> dict[str, dict[str, Any]]:
     cases = {}
-    for base in METHODS:
+    for base in (name for name in METHODS if name not in STILL):
         for method in (base, f"{base}+bfp", *(f"{base}+{term}" for term in FEW.get(base, ()))):
             cases[f"{method}/0"] = _settings(method, 0)
     for method in ("er", "derpp+bfp"):

@@ -13,19 +13,19 @@ from linsep.learning.method import Method, WeightedTerm
 from linsep.learning.run import EpochEnd, Run
 from linsep.methods import ADDONS, METHODS, assemble
 from linsep.nets.net import Backbone, Blocks
-from tests.helpers.combinations import names, pairs
+from tests.helpers.combinations import names, pairs, small
 
 
 @pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("law", testing.LAWS, ids=lambda law: law.__name__)
 def test_law(law: Callable[[Method], None], name: str) -> None:
-    law(assemble(name, {}))
+    law(small(name))
 
 
 @pytest.mark.parametrize(("base", "extra"), pairs())
 @pytest.mark.parametrize("law", testing.BACKWARD_LAWS, ids=lambda law: law.__name__)
 def test_backward_law(law: Callable[[Method, WeightedTerm], None], base: str, extra: str) -> None:
-    law(assemble(base, {}), ADDONS[extra].recipe())
+    law(small(base), ADDONS[extra].recipe())
 
 
 RECALIBRATED = {"evaluation": {"batchnorm": "recalibrated"}}
@@ -95,7 +95,7 @@ def test_a_stage_of_no_epochs_is_skipped() -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_count_of_steps_never_goes_back_and_ends_full(name: str) -> None:
-    run = testing.toy_run(assemble(name, {}))
+    run = testing.toy_run(small(name))
     counts = [run.steps()[0] for _ in run]
     assert counts == sorted(counts)
     done, total = run.steps()

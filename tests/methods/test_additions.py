@@ -24,6 +24,7 @@ from linsep.methods.added_losses import START, WorstCase
 from linsep.nets.heads import LinearHead
 from linsep.nets.net import Net, Output, Spec
 from linsep.testing import same, toy_run
+from tests.helpers.combinations import small
 
 from .test_steps import LR, NEW, SEEN, Scene, agree, ce, follows, said, scene, stepped
 from .test_steps import moved as descended
@@ -33,7 +34,7 @@ from .test_steps import moved as descended
 
 @pytest.mark.parametrize("base", METHODS)
 def test_laws_hold_for_every_method_with_all_that_it_takes(base: str) -> None:
-    method = testing.with_others(assemble(base, {}))
+    method = testing.with_others(small(base))
     for law in testing.LAWS:
         law(method)
 

@@ -124,7 +124,7 @@ def test_unseen_classes_are_never_predicted_and_few_images_suffice() -> None:
             made.as_linear(LinearHead(D, CLASSES))
 
 
-@pytest.mark.parametrize("name", ["ft+transport", "ft+acil"])
+@pytest.mark.parametrize("name", ["ft+transport", "slda", "ncm", "ft+acil", "acil"])
 def test_with_a_frozen_backbone_a_run_gives_the_rule_of_all_images(name: str) -> None:
     """Three tasks or one: streaming LDA and the regression are exact."""
     options: Any = {"acil": {"width": WIDTH}}

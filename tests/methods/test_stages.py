@@ -21,6 +21,7 @@ from linsep.methods.penalties import FisherPenalty, PathPenalty, squared_gradien
 from linsep.nets.heads import CorrectedHead, Correction, CosineHead
 from linsep.nets.net import flat
 from linsep.testing import toy_run, toy_scenario
+from tests.helpers.combinations import small
 
 
 def until(run: Run, *cursor: int) -> Run:
@@ -307,7 +308,7 @@ def test_a_stream_may_repeat_classes(name: str) -> None:
     names = tuple(map(str, range(6)))
     scenario = streamed("again", Dataset(data, tests, names), Tasks(tuple("123"), tasks, last))
     assert [task.classes for task in scenario.tasks] == [(0, 1), (2, 3, 4, 5), ()]
-    run = toy_run(assemble(f"{name}+bfp", {}), scenario=scenario)
+    run = toy_run(small(f"{name}+bfp"), scenario=scenario)
     for event in run:
         if isinstance(event, StepEnd):
             assert all(torch.isfinite(loss) for loss in event.losses.values())

@@ -93,7 +93,7 @@ def test_a_projection_is_kept_with_the_net(straight: Path) -> None:
                 assert torch.equal(a, b)
 
 
-@pytest.mark.parametrize("method", sorted(METHODS))
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"ranpac", "acil"}))
 def test_every_rule_decides_as_a_linear_one(method: str) -> None:
     run = toy_run(assemble(method, {}))
     for _ in run:

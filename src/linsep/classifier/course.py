@@ -97,10 +97,15 @@ class Course:
         return kept_features(model, images, progress).pixels()
 
     def begun(self, rows: Tensor) -> Course:
-        """This course as it is when its first lesson has these rows."""
-        if not (self.frozen and self.prepared(2).method.stages):
-            return self
-        return replace(self, centring=Centring.of(rows))
+        """This course as it is when its first lesson has these rows.
+
+        What is trained learns from rows that are centred as these are. Sums take rows as they are,
+        so that the same rows give the same rule however they are divided into lessons.
+        """
+        if not self.prepared(2).method.trains:
+            table = isinstance(self.augment, Columns)
+            return replace(self, augment=Columns.plain(rows.shape[1])) if table else self
+        return replace(self, centring=Centring.of(rows)) if self.frozen else self
 
     def next_run(self, rows: Tensor, labels: NDArray[Any]) -> tuple[Run, list[Any]]:
         """The run of one more task, not trained yet, and the label of each column of its head.
@@ -146,11 +151,17 @@ class Course:
         return run
 
     def learned(self, run: Run, labels: list[Any], key: str | None = None) -> Course:
-        """This course with one more task behind it; without a memory its test images go too."""
+        """This course with one more task behind it.
+
+        Without a memory its test images go too, once they were added to sums that decide.
+        """
         when = datetime.now(UTC).isoformat(timespec="seconds")
         history = [*self.history, {"when": when} | report(run, labels)]
         groups = run.scenario.groups
         if not self.params.memory:
+            held = replace(run.scenario.tasks[-1], train=groups[-1].test)
+            learner = run.learner
+            learner.predictor.add(learner.context(held, learner.eval_net))
             groups = tuple(Group(group.classes, self.nothing()) for group in groups)
         now = replace(self, labels=labels, groups=groups, history=history, key=key)
         now.learner = run.learner

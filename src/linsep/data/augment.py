@@ -135,6 +135,11 @@ class Columns(Augment):
         spread = np.where(std > 0, std, 1.0)
         return cls((1, rows.shape[1]), tuple(mean.tolist()), tuple(spread.tolist()), flip=False)
 
+    @classmethod
+    def plain(cls, count: int) -> "Columns":
+        """Leave columns as they are."""
+        return cls((1, count), (0.0,) * count, (1.0,) * count, flip=False)
+
     def train(self, raw: Tensor, rng: np.random.Generator) -> Tensor:
         return self.eval(raw)
 

@@ -228,6 +228,11 @@ class Method:
                     )
 
     @property
+    def trains(self) -> bool:
+        """Whether it takes steps at all, and does not predict from sums alone."""
+        return any(stage.epochs != 0 for stage in self.stages)
+
+    @property
     def replays(self) -> bool:
         """Whether replay batches come beside the stream's."""
         return bool(self.memories) and any(stage.replays for stage in self.stages)

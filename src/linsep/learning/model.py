@@ -49,6 +49,9 @@ class Predictor(nn.Module):
     def fit(self, context: TaskContext, exemplars: Images) -> None:
         """Called after every task, once the memory has settled, with the rows it has."""
 
+    def add(self, context: TaskContext) -> None:
+        """Take in more rows of the task that has just been fitted, if a sum of rows decides."""
+
 
 class LinearRule(Predictor):
     """A linear head of its own, beside the one that the net is trained with."""

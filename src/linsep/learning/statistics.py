@@ -212,10 +212,12 @@ class RandomRidge(LinearRule):
     """
 
     projection: Tensor  # (d, M)
+    ridge: Tensor  # (), the last that was chosen
 
     def __init__(self, spec: Spec, *, width: int, ridge: float | None) -> None:
         super().__init__(replace(spec, widths={"features": width}))
-        self.ridge = ridge
+        self.given = ridge
+        self.register_buffer("ridge", torch.tensor(ridge or 0.0))
         self.products = Products(width, spec.classes)
         self.register_buffer("projection", torch.randn(spec.features, width))
 
@@ -228,16 +230,31 @@ class RandomRidge(LinearRule):
         )
 
     def fit(self, context: TaskContext, exemplars: Images) -> None:
-        held = Products(len(self.products.gram), len(self.bias))
-        projection, first = self.projection.double().cpu(), 0
-        for images, z in features_of(context, context.task.train):
-            h = F.relu(z.double() @ projection)
+        held, first = Products(len(self.products.gram), len(self.bias)), 0
+        for h, y in self._expanded(context):
             out = (torch.arange(len(h)) + first) % HELD_OUT == HELD_OUT - 1
-            self.products.add(h[~out], images.y[~out])
-            held.add(h[out], images.y[out])
+            self.products.add(h[~out], y[~out])
+            held.add(h[out], y[out])
             first += len(h)
-        ridge = self._chosen(held) if self.ridge is None else self.ridge
+        if self.given is None:
+            self.ridge.fill_(self._chosen(held))
         self.products.merge(held)
+        self._decide()
+
+    def add(self, context: TaskContext) -> None:
+        for h, y in self._expanded(context):
+            self.products.add(h, y)
+        self._decide()
+
+    def _expanded(self, context: TaskContext) -> Iterator[tuple[Tensor, Tensor]]:
+        """The task's expanded features with their labels, chunk by chunk."""
+        projection = self.projection.double().cpu()
+        for images, z in features_of(context, context.task.train):
+            yield F.relu(z.double() @ projection), images.y
+
+    def _decide(self) -> None:
+        """Make the rule of the sums."""
+        ridge = float(self.ridge) if self.given is None else self.given
         solution = self.products.solution(ridge)
         if solution is None:
             raise ConfigError(f"acil.ridge: {ridge:g} is too small for these features")

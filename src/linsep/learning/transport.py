@@ -243,6 +243,11 @@ class Transported(LinearRule):
         mine.merge(fresh)
         self.decide()
 
+    def add(self, context: TaskContext) -> None:
+        for images, new in features_of(context, context.task.train):
+            self.statistics.add(new, images.y)
+        self.decide()
+
     def _drift(self, context: TaskContext) -> Drift | None:
         """What will see how features move; None if nothing is known yet, or stays where it was."""
         how, mine = self.how, self.statistics
