@@ -16,6 +16,7 @@ from torch import Tensor
 from linsep.analysis import ANALYSES, similarity
 from linsep.analysis.analyse import analyse, lacking, stored, table
 from linsep.analysis.features import Features, reopen
+from linsep.analysis.probe import probe, transfer_rows
 from linsep.compare.variants import compare
 from linsep.errors import ConfigError, StateError
 from linsep.nets.heads import LinearHead
@@ -167,7 +168,13 @@ def test_an_earlier_task_s_features_are_never_called_final(copied: Path, tmp_pat
     folder = copied
     (folder / "snapshots" / "task03.safetensors").unlink()
     run = Features(folder, reopen(folder))
-    assert possible(run) == ["spectrum", "cka", "tsne", "drift"]  # of the tasks that there are
+    assert possible(run) == [
+        "spectrum",
+        "cka",
+        "tsne",
+        "drift",
+        "transfer",
+    ]  # of the tasks that there are
     said = command("analyse", str(folder), "--what", "probe", cwd=tmp_path)
     assert said.returncode == 2
     assert "the snapshot at the end of task 3, the last, is missing" in said.stderr
@@ -240,6 +247,31 @@ def test_a_first_task_of_one_class_has_no_probe(tmp_path: Path) -> None:
             pass
     run = Features(session.folder, reopen(session.folder))
     assert [r["task"] for r in quick(run, "probe")["rounds"]] == [1, 2, 3, 4, 5]
+
+
+def test_forward_transfer_is_that_of_probes_before_the_task_and_of_random_weights(
+    opened: Callable[[str], Features],
+) -> None:
+    """Straight from the networks, a task's own images alone; by hand, the mean of two tasks."""
+    run = opened("derpp+bfp")
+    found = analyse(run, "transfer")["tasks"]
+    assert [task["task"] for task in found] == [1, 2]
+    for task in found:
+        t = task["task"]
+        parts = run.scenario.tasks[t].train, run.scenario.groups[t].test
+        for name in ("before", "after", "random"):
+            ends = {"before": run.ends[t - 1], "after": run.ends[t]}
+            learner = run.at(ends[name]) if name in ends else run.prepared.build().learner
+            train, test = ((learner.embed(images), images.y) for images in parts)
+            again = probe(train, test, 1.0, np.random.default_rng(0))
+            assert task[name] == pytest.approx(again.accuracy, abs=0.03)  # of 40 images, one
+        assert task["transfer"] == task["before"] - task["random"]
+    shares = ((0.80, 0.9, 0.70, 0.10), (0.85, 0.9, 0.71, 0.14))
+    names = ("before", "after", "random", "transfer")
+    made = [{"task": t, **dict(zip(names, v, strict=True))} for t, v in enumerate(shares, 1)]
+    *_, (place, mean) = transfer_rows({"tasks": made})
+    assert place == ("mean",)
+    assert mean["forward transfer"] == pytest.approx(12.0)
 
 
 def test_a_plane_shows_the_same_images_before_and_after(opened: Callable[[str], Features]) -> None:

@@ -12,7 +12,7 @@ from linsep.storage import files, manifest
 from tests.helpers.made_runs import make_run
 
 HOSTILE = """<script>alert(1)</script>]]>"'&$x$ id="a" url(#b) #000000"""
-ANALYSES = ("spectrum", "cka", "probe", "tsne", "projection", "drift")
+ANALYSES = ("spectrum", "cka", "probe", "tsne", "projection", "drift", "transfer")
 ADDONS = {"er": ("ce", "replay_ce"), "derpp": ("ce", "replay_logits", "replay_ce")}
 DIM = 64  # of the made-up features
 
@@ -184,6 +184,12 @@ def _analysis(what: str, rng: np.random.Generator, groups: list[list[int]]) -> d
                     ]}
                     for t in range(1, tasks)
                 ]
+            }  # fmt: skip
+        case "transfer":
+            probed = ("transfer", "before", "after", "random")
+            return {
+                "tasks": [{"task": t, **dict(zip(probed, _shares(rng, 4), strict=True))}
+                          for t in range(1, tasks)]
             }  # fmt: skip
         case _:
             names = (

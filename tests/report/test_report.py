@@ -37,7 +37,7 @@ PARTS = ("confusion", "events", "timing", "environment", "memory", *ANALYSES)
 SECTION_OF = {
     "confusion": "confusion", "events": "losses", "timing": "time", "memory": "memory",
     "spectrum": "spectrum", "cka": "cka", "probe": "probe", "tsne": "tsne",
-    "projection": "projection", "drift": "drift",
+    "projection": "projection", "drift": "drift", "transfer": "transfer",
 }  # fmt: skip
 ALWAYS = {"numbers", "over-tasks", "runs", "matrices", "forgetting", "audit", "origin"}
 

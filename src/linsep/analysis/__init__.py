@@ -2,6 +2,7 @@
 
     spectrum    singular values, effective rank, proj-acc(k)         section 3.2, figure 2
     probe       linear probing, by logistic regression               section 4.4, figure 4
+                and by it forward transfer
     similarity  features before and after a task: CKA, and t-SNE     section 4.6, figures 5 and 1
     drift       how linearly features move when a task is learned,   section 3.3
                 and what the backward projection A learned
@@ -21,4 +22,5 @@ ANALYSES = {
     "tsne": "similarity:TSNE",
     "projection": "drift:PROJECTION",
     "drift": "drift:DRIFT",
+    "transfer": "probe:TRANSFER",
 }

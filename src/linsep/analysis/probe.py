@@ -176,3 +176,55 @@ PROBE = Analysis(
     make, SHAPE, "linear probing of the final features, accuracy in %", (), rows, Features.no_final,
     consistent, "1 %, 10 %, ...: a new classifier trained on this share of the training images",
 )  # fmt: skip
+
+
+# --- forward transfer ----------------------------------------------------------------------------
+
+
+def make_transfer(run: Features, *, c: float = 1.0, seed: int = 0) -> Content:
+    """Probes of each task alone: on the features from before it, after it, and of random weights.
+
+    The definition is CaSSLe's (Fini et al. 2022): what earlier tasks taught that a later one can
+    use, whatever the head makes of it.
+    """
+    random, tasks = run.prepared.build().learner, []
+    for before, after in run.pairs:
+        span = after.task, after.task + 1
+        labels = [run.of_tasks(after, split, *span)[1] for split in SPLITS]
+        if len(labels[0].unique()) < 2:
+            continue
+        run.say(f"forward transfer to task {after.task + 1}")
+        features = {
+            "before": [run.of_tasks(before, split, *span)[0] for split in SPLITS],
+            "after": [run.of_tasks(after, split, *span)[0] for split in SPLITS],
+            "random": [random.embed(run.images(split, *span)) for split in SPLITS],
+        }
+        found: Content = {"task": after.task}
+        for name, z in features.items():
+            train, test = zip(z, labels, strict=True)
+            found[name] = probe(train, test, 1.0, np.random.default_rng(seed), c=c).accuracy
+        tasks.append(found | {"transfer": found["before"] - found["random"]})
+    return {"tasks": tasks}
+
+
+def transfer_rows(found: Content) -> Iterator[Row]:
+    """A row for each task, and their mean: the metric."""
+    tasks = {task["task"] + 1: task for task in found["tasks"]}
+    for number, task in tasks.items():
+        yield (number,), {shown: 100 * task[name] for name, shown in SOURCES.items()}
+    if tasks:
+        means = {name: mean([task[name] for task in tasks.values()]) for name in SOURCES}
+        yield ("mean",), {shown: 100 * means[name] for name, shown in SOURCES.items()}
+
+
+SOURCES = {
+    "transfer": "forward transfer", "before": "before it", "after": "after it",
+    "random": "random weights",
+}  # fmt: skip
+TRANSFER = Analysis(
+    make_transfer, {"tasks": [{"task": int, **dict.fromkeys(SOURCES, float)}]},
+    "forward transfer: a linear probe of each task's classes, accuracy in %", ("task",),
+    transfer_rows, Features.no_pairs,
+    note="before it, after it, random weights: the network whose features are probed; forward "
+    "transfer: before it minus random weights",
+)  # fmt: skip

@@ -1,9 +1,10 @@
-"""Variants side by side: what an add-on gains, accuracy against cost, and stability against
-plasticity over the weight of an add-on."""
+"""Variants side by side: what an add-on gains, accuracy against cost, stability against plasticity
+over the weight of an add-on, and what analyses found of each task."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from itertools import chain, product
+from operator import getitem
 from typing import NamedTuple
 
 from ..compare.statistics import FEWEST, Summary
@@ -12,9 +13,19 @@ from ..compare.tradeoffs import Curve, curve_table, frontier
 from ..compare.variants import Gain, is_bound, spelled
 from ..learning.metrics import METRICS, PROTOCOLS, REPORTED
 from .answer import seeds as counted
-from .canvas import DIM, INK, PALETTE, Axes, Canvas, Figure, Look, clean, slug
+from .canvas import DIM, INK, PALETTE, Axes, Canvas, Figure, Look, Share, clean, slug
 from .gather import Block, LoadedRuns, VariantRuns, called
-from .lines import Series, legend, log_scale, plot, series, spread_note, worded
+from .lines import (
+    Series,
+    by_variant,
+    legend,
+    lines_figure,
+    log_scale,
+    plot,
+    series,
+    spread_note,
+    worded,
+)
 
 # --- gains: each method minus the one it extends, seed by seed -----------------------------------
 
@@ -244,3 +255,63 @@ def _lines(curve: Curve, protocol: str) -> list[Series]:
         values = [(float(i), v) for i, variant in enumerate(variants) for v in variant.values()]
         found.append(series(METRICS[metric].title, LOOKS[metric], values))
     return [line for line in found if line]
+
+
+# --- over tasks: similarity (figure 5 of the paper), drift, forward transfer ---------------------
+
+
+class OverTasks(NamedTuple):
+    """A figure of lines over tasks, a panel for each number that an analysis found of a task."""
+
+    title: str
+    caption: str
+    y: str
+    panels: Mapping[str, Sequence[str | int]]  # the path to the number
+    unit: str = ""  # " %" of shares
+    digits: int = 2
+    share: Share = ""
+
+
+OVER_TASKS = {
+    "cka": OverTasks(
+        "Similarity of features before and after each task",
+        "Linear CKA (centred) of test images' features before and after learning a task: of "
+        "classes seen in earlier tasks, and of the task's own, unseen before it.",
+        "CKA",
+        {"classes of earlier tasks": ("seen", "centred"),
+         "the task's own classes": ("unseen", "centred")},
+        digits=3, share="y",
+    ),
+    "drift": OverTasks(
+        "What a linear map from old to new features misses",
+        "Variance of features after a task that a linear map of those before it misses, on test "
+        "images of earlier classes; the map is fitted to the task's own. Lower: drift is linear.",
+        "variance missed", {"classes of earlier tasks": ("layers", -1, "old")},  # of the features
+    ),
+    "transfer": OverTasks(
+        "Forward transfer to each task",
+        "Accuracy of a linear probe of the task's classes on the features from before the task, "
+        "minus that on the features of a network with random weights.",
+        "forward transfer", {"the task's own classes": ("transfer",)}, " %", 1,
+    ),
+}  # fmt: skip
+
+
+def over_tasks(name: str, loaded: LoadedRuns) -> list[Figure | None]:
+    return [_over_tasks(name, block) for block in loaded.blocks]
+
+
+def _over_tasks(name: str, block: Block) -> Figure | None:
+    kind, times = OVER_TASKS[name], 100.0 if OVER_TASKS[name].unit else 1.0
+
+    def points(path: Sequence[str | int]) -> list[Series]:
+        return by_variant(block, lambda variant: (
+            (task["task"] + 1, times * reduce(getitem, path, task))
+            for one in variant.analyses(name) for task in one["tasks"]
+        ))  # fmt: skip
+
+    panels = {shown: points(path) for shown, path in kind.panels.items()}
+    return lines_figure(
+        block, (name, kind.title, kind.caption), panels, panel="data", x="task", y=kind.y,
+        unit=kind.unit, digits=kind.digits, share=kind.share,
+    )  # fmt: skip

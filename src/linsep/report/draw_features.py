@@ -1,9 +1,7 @@
-"""Figures of the analyses: similarity, drift and spectrum of features, planes, linear probes, and
-the backward projection."""
+"""Figures of the analyses that are about one variant: spectra, planes, linear probes, and the
+backward projection."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
-from operator import getitem
 from typing import Any
 
 from ..compare import statistics
@@ -12,44 +10,6 @@ from . import lines
 from .canvas import DIM, PALETTE, Axes, Canvas, Figure, Look, clean, shades
 from .draw_accuracy import heat_maps
 from .gather import Block, LoadedRuns, Matrix, VariantRuns
-
-# --- similarity (figure 5 of the paper) and drift ------------------------------------------------
-
-
-def cka(block: Block) -> Figure | None:
-    """CKA before and after each task, on data seen before it and on its own."""
-    caption = (
-        "Linear CKA (centred) of test images' features before and after learning a task: of "
-        "classes seen in earlier tasks, and of the task's own, unseen before it."
-    )
-    sides = {"classes of earlier tasks": "seen", "the task's own classes": "unseen"}
-    return lines.lines_figure(
-        block, ("cka", "Similarity of features before and after each task", caption),
-        {name: _by_task(block, "cka", side, "centred") for name, side in sides.items()},
-        panel="data", x="task", y="CKA", digits=3, share="y",
-    )  # fmt: skip
-
-
-def drift(block: Block) -> Figure | None:
-    """The share of variance that a map, fitted to a task's images, misses on test images."""
-    caption = (
-        "Variance of features after a task that a linear map of those before it misses, on test "
-        "images of earlier classes; the map is fitted to the task's own. Lower: drift is linear."
-    )
-    last = _by_task(block, "drift", "layers", -1, "old")  # of the features
-    return lines.lines_figure(
-        block, ("drift", "What a linear map from old to new features misses", caption),
-        {"classes of earlier tasks": last}, panel="data", x="task", y="variance missed",
-    )  # fmt: skip
-
-
-def _by_task(block: Block, name: str, *path: str | int) -> list[lines.Series]:
-    """A line for each variant: the number at this path in what an analysis found of each task."""
-    return lines.by_variant(block, lambda variant: (
-        (task["task"] + 1, reduce(getitem, path, task))
-        for one in variant.analyses(name) for task in one["tasks"]
-    ))  # fmt: skip
-
 
 # --- singular values and proj-acc(k): figure 2 of the paper --------------------------------------
 

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from itertools import groupby
@@ -31,10 +32,11 @@ Drawn = Iterable[Figure | None]
 ANALYSED: Mapping[str, tuple[str, Callable[[LoadedRuns], Drawn]]] = {
     "spectrum": ("Spectrum of the features", draw_features.spectrum),
     "probe": ("Linear separability", draw_features.probe),
-    "cka": ("Similarity of features", lambda found: map(draw_features.cka, found.blocks)),
+    "cka": ("Similarity of features", partial(draw_comparison.over_tasks, "cka")),
     "tsne": ("Features before and after a task", draw_features.tsne),
     "projection": ("Backward projection", draw_features.projection),
-    "drift": ("Drift of features", lambda found: map(draw_features.drift, found.blocks)),
+    "drift": ("Drift of features", partial(draw_comparison.over_tasks, "drift")),
+    "transfer": ("Forward transfer", partial(draw_comparison.over_tasks, "transfer")),
 }
 
 
