@@ -107,11 +107,31 @@ def test_nobody_undoes_what_another_process_works_on(
     folder = tmp_path / "shop"
     with Lease(folder, host="elsewhere/1"), pytest.raises(HeldError, match="another process"):
         saved.undo(folder)
+    with Lease(folder, host="elsewhere/1"), pytest.raises(HeldError, match="another process"):
+        saved.change(folder, lambda course: course)
     note = manifest.Lesson(key="0" * 32, about="march", begun="today")
     told = manifest.read(folder).model_copy(update={"lesson": note})
     (folder / "manifest.json").write_bytes(told.to_bytes())
     with pytest.raises(StateError, match="in the middle of learning march"):
         saved.undo(folder)
+
+
+def test_nothing_is_removed_behind_a_symbolic_link(
+    states: list[dict[str, bytes]], tmp_path: Path
+) -> None:
+    """As in a folder from a stranger, whose previous states are somewhere else."""
+    folder, precious = tmp_path / "shop", tmp_path / "precious" / "photos"
+    precious.mkdir(parents=True)
+    (precious / "one.png").write_text("x")
+    (folder / "previous" / "link").symlink_to(precious)
+    saved.undo(folder)
+    shutil.rmtree(folder / "previous")
+    (folder / "previous").symlink_to(precious.parent)
+    with pytest.raises(StateError, match="is a symbolic link"):
+        saved.undo(folder)
+    with pytest.raises(StateError, match="is a symbolic link"):
+        more(IncrementalClassifier.load(folder)).save(folder)
+    assert (precious / "one.png").read_text() == "x"
 
 
 def test_a_damaged_state_is_not_gone_back_to(

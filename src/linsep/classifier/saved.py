@@ -124,8 +124,12 @@ def settle(folder: Path) -> None:
                 stray.unlink(missing_ok=True)
         for name in STATES if told.lesson is None else ():
             (folder / name).unlink(missing_ok=True)
+        if (folder / PREVIOUS).is_symlink():  # a stranger's: it may lead to anybody's files
+            raise StateError(f"{folder / PREVIOUS} is a symbolic link; remove it")
         for stray in (folder / PREVIOUS).glob("*"):
-            if stray.name not in told.previous:
+            if stray.is_symlink() or not stray.is_dir():
+                stray.unlink()
+            elif stray.name not in told.previous:
                 shutil.rmtree(stray)
         with suppress(OSError):  # other states are in it, or there is none
             (folder / PREVIOUS).rmdir()
