@@ -81,6 +81,10 @@ WITH_A_VALUE: tuple[tuple[str, ...], ...] = (
     ("learn", "m", "nowhere", "--image-size", "{}"), ("learn", "m", "nowhere", "--seed", "{}"),
     ("learn", "m", "nowhere", "--test-share", "{}"), ("learn", "m", "nowhere", "--device", "{}"),
     ("predict", "{}", "x.png"), ("predict", "m", "{}"), ("predict", "m", "x", "--format", "{}"),
+    ("model", "undo", "{}"), ("model", "history", "{}"), ("model", "rename", "m", "{}", "x"),
+    ("model", "rename", "m", "ant", "{}"), ("model", "merge", "m", "{}", "ant"),
+    ("model", "forget", "m", "--class", "{}"), ("model", "forget", "m", "--images", "{}"),
+    ("model", "relabel", "m", "{}"),
     ("model", "{}"), ("model", "m", "--format", "{}"), ("export", "{}", "-o", "x.onnx"),
 )  # fmt: skip
 # None is a place of runs. Nothing can be made in some of them, and nothing be read in others.
