@@ -7,6 +7,7 @@ for that image.
 """
 
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -45,6 +46,7 @@ class Load(NamedTuple):
     lost: int  # requests without an answer, or with an error
     mixed: int  # answers that are not those of the model that they name
     models: int  # digests in answers
+    cpu: float  # seconds of the process that answers
 
     @property
     def per_second(self) -> float:
@@ -72,10 +74,10 @@ def measure(requests: int = 10_000, lessons: int = 10, clients: int = 8) -> Foun
         clf.save(folder)
         expected = {digest: answers}
         alone = bare(folder, sent, requests // 4)
-        with served(folder) as port:
-            with Clients(port, sent, expected, clients) as running:
+        with served(folder) as (port, process):
+            with Clients(port, process, sent, expected, clients) as running:
                 quiet = running.seen(requests // 4)
-            with Clients(port, sent, expected, clients) as running:
+            with Clients(port, process, sent, expected, clients) as running:
                 for clf, digest, answers in itertools.islice(taught, lessons):
                     expected[digest] = answers  # before any client can see it
                     clf.save(folder)
@@ -86,15 +88,16 @@ def measure(requests: int = 10_000, lessons: int = 10, clients: int = 8) -> Foun
 
 def table(found: Found) -> Table:
     rows = [
-        (name, load.per_second, 1000 * load.p99, len(load.seconds), load.lost, load.mixed)
+        (name, load.per_second, 1000 * load.p99, 1000 * load.cpu / len(load.seconds),
+         len(load.seconds), load.lost, load.mixed)
         for name, load in (
             ("a bare onnxruntime loop", found.bare),
             ("linsep serve", found.quiet),
             (f"linsep serve, {found.swaps} lessons swapped", found.swapping),
         )
-    ]
-    columns = ("", "requests/s", "p99, ms", "requests", "lost", "mixed")
-    return Table(columns, rows, digits=1)
+    ]  # fmt: skip
+    columns = ("", "requests/s", "p99, ms", "CPU ms/request", "requests", "lost", "mixed")
+    return Table(columns, rows, digits=2)
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -135,25 +138,26 @@ def teach() -> Iterator[tuple[IncrementalClassifier, str, list[tuple[str, float]
 def bare(folder: Path, sent: Sequence[bytes], count: int) -> Load:
     """Decode and run one image after the other with onnxruntime, in this process."""
     model = opened(folder)
-    seconds, begun = [], time.perf_counter()
+    seconds, begun, cpu = [], time.perf_counter(), time.process_time()
     for content in itertools.islice(itertools.cycle(sent), count):
         start = time.perf_counter()
         model.answer(read_image(content, channels=1, side=28).transpose(1, 2, 0)[None])
         seconds.append(time.perf_counter() - start)
-    return Load(seconds, time.perf_counter() - begun, 0, 0, 1)
+    wall, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    return Load(seconds, wall, 0, 0, 1, cpu)
 
 
 # --- the server and its clients -------------------------------------------------------------------
 
 
 @contextmanager
-def served(model: Path) -> Iterator[int]:
-    """The port of a server, which is stopped at the end."""
+def served(model: Path) -> Iterator[tuple[int, int]]:
+    """The port and process of a server, which is stopped at the end."""
     with tempfile.TemporaryFile("w+") as log:
         words = "from linsep.cli import main; main()", "serve", str(model), "--port", "0"
         process = subprocess.Popen([sys.executable, "-c", *words], stdout=log, stderr=log)
         try:
-            yield _port(process, log)
+            yield _port(process, log), process.pid
         finally:
             process.terminate()
             process.wait()
@@ -183,11 +187,22 @@ def await_model(port: int, digest: str) -> None:
     raise RuntimeError(f"the server did not pick up {digest}")
 
 
+def cpu_of(process: int) -> float:
+    """CPU seconds of a process without its children, where the system tells."""
+    told = Path(f"/proc/{process}/stat")
+    if not told.exists():
+        return float("nan")
+    fields = told.read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Clients:
     """Threads that ask until they are told to end."""
 
-    def __init__(self, port: int, sent: Sequence[bytes], expected: Expected, count: int) -> None:
-        self._port, self._sent, self._expected = port, sent, expected
+    def __init__(
+        self, port: int, process: int, sent: Sequence[bytes], expected: Expected, count: int
+    ) -> None:
+        self._port, self._process, self._sent, self._expected = port, process, sent, expected
         self._seconds: list[float] = []
         self._lost, self._mixed, self._models = 0, 0, set[str]()
         self._enough = threading.Event()
@@ -195,7 +210,7 @@ class Clients:
         self._threads = [threading.Thread(target=self._ask, args=(i,)) for i in range(count)]
 
     def __enter__(self) -> Self:
-        self._begun = time.perf_counter()
+        self._begun, self._cpu = time.perf_counter(), cpu_of(self._process)
         for thread in self._threads:
             thread.start()
         return self
@@ -211,7 +226,8 @@ class Clients:
             time.sleep(0.05)
         self.__exit__()
         wall = time.perf_counter() - self._begun
-        return Load(self._seconds, wall, self._lost, self._mixed, len(self._models))
+        cpu = cpu_of(self._process) - self._cpu
+        return Load(self._seconds, wall, self._lost, self._mixed, len(self._models), cpu)
 
     def _ask(self, first: int) -> None:
         line = HTTPConnection("127.0.0.1", self._port, timeout=60)

@@ -3,6 +3,8 @@
 import multiprocessing
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -83,3 +85,44 @@ print(*sorted({"torch._dynamo", "torch._inductor"} & set(sys.modules)))
 def test_a_manifest_knows_the_parameters_of_a_classifier() -> None:
     """Their names and their defaults."""
     assert Params().model_dump() == IncrementalClassifier().get_params(deep=False)
+
+
+def test_threads_get_the_answers_that_one_gets(folder: Path) -> None:
+    """Eight threads at once, each with other images; what is measured once is measured once."""
+    saved = SavedClassifier.load(folder / "model")
+    images = [noise(seed, 9, 12, 12, 3) for seed in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda x: (saved.predict_proba(x), saved.novelty(x)), images * 4))
+    alone = SavedClassifier.load(folder / "model")
+    for (p, strange), x in zip(found, images * 4, strict=True):
+        assert np.array_equal(p, alone.predict_proba(x))
+        assert np.array_equal(strange, alone.novelty(x))
+
+
+def test_a_process_forked_while_threads_predict_predicts_too(folder: Path) -> None:
+    saved = SavedClassifier.load(folder / "model")
+    wanted, ended = saved.predict_proba(X), threading.Event()
+
+    def predict() -> None:
+        while not ended.is_set():
+            saved.predict_proba(X)
+
+    def check() -> None:
+        assert np.array_equal(saved.predict_proba(X), wanted)
+
+    threads = [threading.Thread(target=predict) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        children = [multiprocessing.get_context("fork").Process(target=check) for _ in range(3)]
+        for child in children:
+            child.start()
+            child.join(60)
+        codes = [child.exitcode for child in children]
+        for child in children:
+            child.kill()
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert codes == [0, 0, 0]

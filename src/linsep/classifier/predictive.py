@@ -107,7 +107,7 @@ class Predictive(ABC):
             raise ConfigError(f"by: {unknown('kind of novelty', by, KINDS)}")
         shown = None if by == "energy" else self._known()
         if by == "distance" and shown is None:
-            gone = len(set(self._course.seen) - set(self._kept().y.tolist()))
+            gone = len(set(self._course.seen) - set(self.kept_.y.tolist()))
             raise InputError(
                 f"novelty by distance needs an image of every class, and none is kept of {gone} of "
                 "them; use by='energy'"
@@ -138,10 +138,11 @@ class Predictive(ABC):
     def _known(self) -> Known | None:
         """What features look like, measured once after each lesson."""
         if self._measured is None or self._measured[0] is not self._course:
-            self._measured = self._course, known(self._learner, self._kept(), self._course.seen)
+            self._measured = self._course, known(self._learner, self.kept_, self._course.seen)
         return self._measured[1]
 
-    def _kept(self) -> Images:
+    @property
+    def kept_(self) -> Images:
         """The images for replay, and those to test on."""
         groups = self._course.groups
         return join([self._learner.memory.images(), *(group.test for group in groups)])

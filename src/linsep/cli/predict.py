@@ -21,6 +21,8 @@ from .terminal import open_console, say
 if TYPE_CHECKING:
     from ..classifier.predictive import SavedClassifier
 
+INT8 = "Weights and activations of eight bits: smaller, often faster."
+CALIBRATION = "Class folders or a CSV to calibrate --int8 on. Default: the images that are kept."
 CHUNK = 256  # images in memory at once
 WHICH = "Folders, image files, or - to read paths from standard input."
 UNSURE = "Name no class if its probability is lower."
@@ -110,16 +112,35 @@ def export(
     output: Annotated[
         Path, Option("--output", "-o", metavar="FILE", help="model.onnx or model.pt2.")
     ],
+    *,
+    int8: Annotated[bool, Option("--int8", help=INT8)] = False,
+    images: Annotated[Path | None, Option(metavar="IMAGES", help=CALIBRATION)] = None,
     custom: Custom = None,
 ) -> None:
     """Write a model as ONNX or as torch's .pt2, for other programs.
 
-    ONNX needs onnx: pip install 'linsep\\[onnx]'.
+    ONNX needs onnx: pip install 'linsep\\[onnx]'. With --int8 it needs onnxruntime too:
+    pip install 'linsep\\[serve]'.
 
-    Example:
+    Examples:
       linsep export shop/ -o shop.onnx
+      linsep export shop/ -o small.onnx --int8
     """
+    if images is not None and not int8:
+        raise ConfigError("--images: belongs to --int8")
+    if int8 and output.suffix != ".onnx":
+        raise ConfigError(f"--int8 writes ONNX: name a file such as {output.stem}.onnx")
     from ..classifier.predictive import SavedClassifier
 
-    SavedClassifier.load(model, custom=custom or ()).export(output)
-    say(open_console(), f"Written to {output}")
+    console, classifier = open_console(), SavedClassifier.load(model, custom=custom or ())
+    if not int8:
+        classifier.export(output)
+    else:
+        from ..classifier.int8 import export_int8
+
+        found = export_int8(classifier, output, images)
+        before, after = (f"{100 * share:.1f} %" for share in (found.before, found.after))
+        say(console, f"Accuracy on {found.images} images: {before} before, {after} after")
+        full, small = (f"{size / 1e6:.2f} MB" for size in found.bytes)
+        say(console, f"Size: {full} before, {small} after")
+    say(console, f"Written to {output}")
