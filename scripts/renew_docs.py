@@ -52,16 +52,9 @@ METRICS = ("Class-IL FAA", "Task-IL FAA", "Class-IL FF", "Class-IL ALA")
 SEARCH = "../results.md#every-method-on-fashion-mini"
 ROW = re.compile(r"^(?P<head>\| \[`(?P<name>\w+)`\]\(\w+\.md\) \| [^|]+ \| ).*\|$", re.MULTILINE)
 OPTION = re.compile(r"^(?P<head>\| `(?P<name>\w+)` \| `[^`]*` \| ).*\|$", re.MULTILINE)
-TESTED = (
-    "Paired runs on real images at CPU scale test the claims that involve it "
-    "([Evidence](../evidence.md#verdicts)):"
-)
-RUN = (
-    "Runs on Split CIFAR-10 at CPU scale are in [Evidence](../evidence.md#every-run); no claim is "
-    "decided with them."
-)
-NOT_RUN = "Not verified on Split CIFAR-10: [Evidence](../evidence.md) has no run of it yet."
-GPU = "Not verified: published numbers at their own scale, which take a GPU."
+TESTED = "Claims that involve it, by paired runs ([Evidence](../evidence.md#verdicts)):"
+RUN = "[Evidence](../evidence.md#every-run) has its runs on Split CIFAR-10, and no claim about it."
+NOT_RUN = "It has no run on Split CIFAR-10 yet."
 
 
 def renewed() -> Iterator[tuple[Path, str]]:
@@ -165,7 +158,7 @@ class Decided:
             lines = [RUN]
         else:
             lines = [NOT_RUN]
-        return "\n" + "\n".join([*lines, "", GPU, "", ""])
+        return "\n" + "\n".join([*lines, "", ""])
 
 
 def _grouped(found: Sequence[Finding]) -> Iterator[str]:

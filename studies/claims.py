@@ -205,7 +205,7 @@ CARRIED = (
     _carried("ft", "BFP helps to carry class statistics.", Side("transport", "ft+transport")),
     _carried(
         "fd",
-        "It helps more than feature distillation does.",
+        "BFP helps to carry class statistics more than feature distillation does.",
         Side("transport, fd", "ft+fd+transport"),
     ),
     _carried(
@@ -215,7 +215,7 @@ CARRIED = (
     ),
     _carried(
         "best",
-        "They beat the best combination with 200 images and a re-trained head.",
+        "Carried statistics and no image beat the best combination with a re-trained head.",
         Side("transport, rivals", "derpp+fd+ser+refit"),
     ),
     _carried(
