@@ -217,6 +217,9 @@ class Pace:
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print only results and errors.")] = False
 
 
+MEASURE = "Time a step here, for the hours of --dry-run."
+
+
 @dataclass(frozen=True)
 class Saving(Pace):
     """Where runs are kept, and what of them; or whether they are planned only."""
@@ -225,9 +228,12 @@ class Saving(Pace):
     keep: Keep = None
     log: Annotated[list[str] | None, Option(metavar="LOGGER", help=LOGGERS)] = None
     dry_run: Annotated[bool, Option("--dry-run", help="Show the plan and stop.")] = False
+    measure: Annotated[bool, Option("--measure", help=MEASURE)] = False
 
     def check(self) -> None:
         """Refuse a logger that is not installed, before anything is done."""
+        if self.measure and not self.dry_run:
+            raise ConfigError("--measure times a step for the hours of a plan: add --dry-run")
         for kind in self.log or ():
             loggers.check(kind)
 

@@ -30,6 +30,7 @@ from .terminal import FAILED, INTERRUPTED, Stop, open_console, publish, say
 
 if TYPE_CHECKING:
     from ..grids.grid import Grid, Search
+    from ..prepare import Prepared
 
 LINE_EVERY = 30.0  # seconds between lines on how far it is, where there is no terminal
 PLANNED = {"done": "finished", "failed": "impossible", "waiting": "new"}  # states in a plan
@@ -83,6 +84,9 @@ def make(cells: list[Cell], place: flags.Place) -> None:
     for text in (*differing(cells), *_cost(cells)):
         say(console, text)
     if place.dry_run:
+        ahead = [cell.prepared for cell in cells if cell.open and cell.prepared]
+        for text in expected(ahead, place, len(slots)):
+            say(console, text)
         for cell in cells:
             why = f": {cell.reason}" if cell.status == "failed" else ""
             say(console, f"{standing(cell):13}  {cell.name}{why}")
@@ -137,7 +141,20 @@ def _cost(cells: Sequence[Cell]) -> list[str]:
     fewer = ("scenario.test_per_class", "scenario.validation")
     if any(flat(cell.settings).get(name) for cell in ahead for name in fewer):
         return []
-    return cost_of_testing([cell.workload for cell in ahead if cell.workload])
+    return cost_of_testing([cell.prepared.workload() for cell in ahead if cell.prepared])
+
+
+def expected(ahead: Sequence[Prepared], saving: flags.Saving, at_once: int = 1) -> list[str]:
+    """A line on what runs will take; with --measure, a step of each of their networks is timed."""
+    from ..grids.forecast import described, forecasts, measure, remembered
+
+    if not ahead:
+        return []
+    if saving.measure:
+        for prepared in ahead:
+            if remembered(prepared) is None:
+                measure(prepared)
+    return [described(forecasts(ahead, saving.keep), at_once)]
 
 
 def standing(cell: Cell) -> str:
@@ -226,9 +243,13 @@ def search(
     slots = place.slots([settings.get("compute", {})])
     count, objective = trials or table.get("trials", TRIALS), (protocol, metric)
     if place.dry_run:
-        check(settings, wanted)
+        console, one = open_console(), check(settings, wanted)
         some = f"{count} trial{'s' * (count != 1)}, {len(slots)} at once"
-        say(open_console(), f"{some}; over {', '.join(wanted)}.")
+        say(console, f"{some}; over {', '.join(wanted)}.")
+        cells = plan(one, place.runs, here=place.here)
+        ahead = [cell.prepared for cell in cells if cell.prepared] * count
+        for text in expected(ahead, place, len(slots)):
+            say(console, text)
         return
     work = _grid([], place, slots)
     found = Search(settings, wanted, work, count, len(slots), objective)

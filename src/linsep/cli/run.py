@@ -51,7 +51,7 @@ def run(
     settings = no_lists(settings_from(config, given), config)
     prepared = _prepared(settings, saving.quiet)
     if saving.dry_run:
-        _plan(prepared, saving.runs)
+        _plan(prepared, saving)
     else:
         _train(prepared, saving)
 
@@ -63,10 +63,14 @@ def _prepared(settings: dict[str, Any], quiet: bool) -> Prepared:
         return prepare(from_settings(settings), progress=progress)
 
 
-def _plan(prepared: Prepared, runs: Path) -> None:
-    """Print the run's config and whether it is new."""
-    console, there = open_console(), RunFolder(runs / prepared.name)
+def _plan(prepared: Prepared, saving: flags.Saving) -> None:
+    """Print the run's config, what it will take, and whether it is new."""
+    from .grid import expected
+
+    console, there = open_console(), RunFolder(saving.runs / prepared.name)
     for line in to_toml(prepared.config).splitlines():
+        say(console, line)
+    for line in expected([prepared], saving) if not there.finished else ():
         say(console, line)
     state = "finished" if there.finished else "half-finished" if there.begun else "new"
     say(console, f"{state:13}  {prepared.name}")

@@ -211,12 +211,17 @@ def on_validation(settings: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def check(settings: Mapping[str, Any], over: Mapping[str, Any]) -> None:
-    """Refuse settings, or ranges of settings, that no run can have, before there is any trial."""
+def check(settings: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Refuse settings, or ranges of settings, that no run can have, before there is any trial.
+
+    Return those of the trial with the lowest values.
+    """
     lowest = {name: getattr(one, "choices", None) or [one.low] for name, one in over.items()}
     layers = [nested(name, values[0]) for name, values in lowest.items()]
-    for combination in expand(merged(settings, *layers)):
+    trial = merged(settings, *layers)
+    for combination in expand(trial):
         from_settings(combination)
+    return trial
 
 
 class Search:

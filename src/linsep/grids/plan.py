@@ -12,17 +12,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import ConfigError, LinsepError, StateError, unknown
-from ..prepare import prepare
+from ..prepare import Prepared, prepare
 from ..settings.config import from_settings, nest_options
 from ..settings.layers import flat, full_name, merged, parsed, short_name, split
 from ..storage.folder import RunFolder
 from .worker import Report, Status
-
-if TYPE_CHECKING:
-    from ..learning.cost import Workload
 
 MOST = 100_000  # runs of one grid
 JUDGED = 0.02  # share of a run from which its pace is known
@@ -80,8 +77,7 @@ class Cell:
     folder: Path
     report: Report = field(default_factory=Report)
     begun: bool = False  # before this grid, and not finished
-    workload: Workload | None = None  # unless it is impossible
-    training: dict[str, Any] = field(default_factory=dict)  # resolved: {"training.lr": 0.1, ...}
+    prepared: Prepared | None = None  # unless it is impossible
 
     @property
     def status(self) -> Status:
@@ -90,6 +86,12 @@ class Cell:
     @property
     def reason(self) -> str:
         return self.report.reason
+
+    @property
+    def training(self) -> dict[str, Any]:
+        """The training settings as they are resolved: {"training.lr": 0.1, ...}."""
+        given = self.prepared and self.prepared.config.training.model_dump(mode="json")
+        return flat({"training": given}) if given else {}
 
     @property
     def open(self) -> bool:
@@ -159,10 +161,9 @@ def _cell(
     device = prepared.config.compute.device
     # Written out, since "auto" might be another one where the run is done, and so another run.
     settings = merged(settings, {"compute": {"device": device}}, prepared.pinned())
-    training = flat({"training": prepared.config.training.model_dump(mode="json")})
     folders = [RunFolder(place / prepared.name) for place in places]
     run = next((folder for folder in folders if folder.finished), folders[0])
-    cell = Cell(settings, prepared.name, run.path, workload=prepared.workload(), training=training)
+    cell = Cell(settings, prepared.name, run.path, prepared=prepared)
     if run.finished:
         cell.report = done(run.path, cell.report)
     else:
