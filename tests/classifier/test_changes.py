@@ -69,7 +69,7 @@ def test_a_class_of_a_lesson_is_forgotten_without_the_others() -> None:
 
 
 def test_what_is_not_exact_is_said() -> None:
-    shared = streaming([[0, 1], [2]], settings={"transport": {"scatter": "shared"}})
+    shared = streaming([[0, 1], [2]], settings={"transport": {"covariance": "shared"}})
     (note,) = shared.forget(["class 2"])
     assert "still are" in note
     trained = taught([[0, 1], [2]])

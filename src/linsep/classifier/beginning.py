@@ -28,7 +28,7 @@ from .course import Course, unlabelled
 # Where neither the user nor a scenario chooses: docs/keep-learning.md has how it was measured.
 # At a constant rate the last steps of a lesson decide how it ends, and now and then one ruins it.
 DEFAULT = {"method": "derpp+bfp+refit"}
-APART = {"transport": {"scatter": "class"}}  # so that a class can be forgotten without a trace
+APART = {"transport": {"covariance": "pooled"}}  # so that a class can be forgotten without a trace
 WITHOUT_IMAGES = {"method": "ft+fd+transport", "fd": {"weight": 3.0}, **APART}
 STILL = {"method": "ft+transport", **APART}  # without images, on features that do not move
 USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}

@@ -25,9 +25,8 @@ from .statistics import Affine, Statistics, features_of, shrunk, solve
 from .terms import TaskContext
 
 Map = Literal["linear", "none", "bfp", "sdc", "dpcr"]
-Covariance = Literal["shared", "class", "none"]
+Covariance = Literal["shared", "pooled", "class", "none"]
 Prior = Literal["equal", "counts"]
-Scatter = Literal["shared", "class"]
 HALF = 60  # stored images of a class that correct its mean by half of what they tell
 FLOOR = 1e-5  # what each image weighs at least in SDC, as in its authors' program
 DPCR_RIDGE = 1e-9  # of DPCR's regression, as in its authors' program
@@ -191,7 +190,6 @@ class Carrying:
     prior: Prior
     sigma: float
     gamma: float
-    scatter: Scatter
 
 
 class Transported(LinearRule):
@@ -210,7 +208,7 @@ class Transported(LinearRule):
         super().__init__(spec)
         self.how, self.looks_back = how, how.map != "none"
         own = how.covariance == "class"
-        apart = own or how.map == "dpcr" or how.scatter == "class"
+        apart = own or how.map == "dpcr" or how.covariance == "pooled"
         self.statistics = Statistics(spec.classes, spec.features, per_class=apart)
         whole = torch.zeros(spec.classes, spec.features, spec.features) if own else None
         self.register_buffer("factor", whole)

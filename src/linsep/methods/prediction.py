@@ -16,7 +16,7 @@ from ..learning.logistic import Refitted
 from ..learning.method import AddOn, Method
 from ..learning.model import Aligned, Predictor
 from ..learning.statistics import RandomRidge
-from ..learning.transport import Carrying, Covariance, Map, Prior, Scatter, Transported
+from ..learning.transport import Carrying, Covariance, Map, Prior, Transported
 from ..nets.heads import LinearHead
 from ..nets.net import Spec
 from ..settings.sections import Rate, Share, Weight
@@ -94,7 +94,6 @@ def transport(
     prior: Prior = "equal",
     sigma: Rate = 0.3,
     gamma: Rate = 200.0,
-    scatter: Scatter = "shared",
 ) -> AddOn:
     """Predict from each class's mean and covariance, carried by a map of old to new features.
 
@@ -106,11 +105,10 @@ def transport(
 
     `map` may also be "none", "bfp" (the map that BFP has learned), "sdc" (Yu et al., 2020) or
     "dpcr" (He et al., 2025); `sigma` is for "sdc", `gamma` for the head of "dpcr". `covariance`:
-    "class" draws each class's towards the shared one by `pooling`, "none" is the nearest mean. With
-    `scatter = "class"` a class can be forgotten without a trace.
+    "class" draws each class's towards the shared one by `pooling`, "none" is the nearest mean.
+    "pooled" is the shared one from a sum for each class, so that one can be forgotten exactly.
     """
-    about = ridge, residual, shrinkage, pooling, prior, sigma, gamma
-    how = Carrying(map, covariance, *about, scatter)
+    how = Carrying(map, covariance, ridge, residual, shrinkage, pooling, prior, sigma, gamma)
     return partial(_transported, how=how)
 
 
@@ -119,7 +117,7 @@ def _transported(method: Method, *, how: Carrying) -> Method:
         raise ConfigError(
             "transport.map: 'bfp' is the map that BFP learns; add it before, as in ft+bfp+transport"
         )
-    if how.map == "dpcr" and (how.covariance, how.prior) != ("shared", "equal"):
+    if how.map == "dpcr" and (how.covariance not in POOLED or how.prior != "equal"):
         raise ConfigError(
             "transport.map: 'dpcr' has a rule of its own; leave transport.covariance and "
             "transport.prior out"
@@ -127,6 +125,7 @@ def _transported(method: Method, *, how: Carrying) -> Method:
     return _ruled(method, name="transport", by="statistics", rule=partial(Transported, how=how))
 
 
+POOLED = ("shared", "pooled")
 Expanded = Annotated[int, Field(ge=1, le=20_000)]
 
 
