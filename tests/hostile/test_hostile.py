@@ -25,7 +25,7 @@ KINDS = (
     "stopped manifest.json", "stopped lease.1",
     "stopped state.safetensors", "contents of state.safetensors", "drawn results.json",
     "drawn events.jsonl", "drawn timing.jsonl",
-    "drawn manifest.json", "drawn config.toml", "drawn state.safetensors",
+    "drawn manifest.json", "drawn config.toml", "drawn memory.safetensors",
     "drawn analysis/spectrum.json", "drawn analysis/probe.json", "drawn analysis/cka.json",
     "drawn analysis/tsne.json", "drawn analysis/projection.json", "drawn analysis/drift.json",
     "arrays", "array files", "folders", "tables", "tinyimagenet", "pickles", "idx", "archives",
