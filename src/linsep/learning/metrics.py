@@ -168,6 +168,9 @@ def audit(metrics: Mapping[str, float | None], tasks: int) -> list[str]:
         if peak > 100 + 1e-6:
             text = f"FAA + (T-1)/T FF = {faa:.2f} + {tasks - 1}/{tasks} * {ff:.2f} = {peak:.2f}"
             flaws.append(f"{text}: a mean peak accuracy above 100")
+        reported = metrics.get("mean_peak")
+        if reported is not None and abs(peak - reported) > 1e-6:
+            flaws.append(f"FAA + (T-1)/T FF = {peak:.4f} is not the mean peak, {reported:.4f}")
     return flaws
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from ..compare.summaries import differences, listing, long, notes, summary
+from ..compare.summaries import differences, listing, long, notes, per_class, summary
 from ..compare.tables import Table
 from ..compare.variants import Comparison, compare
 from ..errors import ConfigError, shortened, unknown
@@ -251,6 +251,11 @@ class Compared:
     def differences(self) -> Table:
         """Each method minus the one it is paired with, with intervals and p values."""
         return differences(self.comparison)
+
+    @property
+    def per_class(self) -> Table:
+        """Class-IL accuracy on each class at the end, with a column for each method."""
+        return per_class(self.comparison)
 
     @property
     def notes(self) -> list[str]:
