@@ -4,7 +4,7 @@
 
 A small ResNet learns ten kinds of clothes in three tasks, and replays ten images of each class
 that it has seen. Each task is one `Trainer`, which knows the model of the task before. Runs this
-small scatter by several points from seed to seed; docs/evidence.md has results that count.
+small vary by several points from seed to seed; docs/evidence.md has reliable results.
 """
 
 import copy

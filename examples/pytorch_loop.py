@@ -4,7 +4,7 @@
 
 A small network learns ten kinds of clothes in three tasks, and replays ten images of each class
 that it has seen. The lines marked `BFP` are all that has to be added to such a loop. Runs this
-small scatter by several points from seed to seed; docs/evidence.md has results that count.
+small vary by several points from seed to seed; docs/evidence.md has reliable results.
 """
 
 import copy

@@ -147,7 +147,7 @@ def check_options(config: Config) -> None:
 def _check_parts(named: Parts, given: Iterable[str]) -> None:
     for part in given:
         if part not in named.recipes:
-            raise ConfigError(f"{part}: is no part of the method {named.name!r}")
+            raise ConfigError(f"{part}: is not part of the method {named.name!r}")
 
 
 def _training(wanted: sections.Training, given: Mapping[str, Any]) -> sections.Training:

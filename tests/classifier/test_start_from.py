@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_one_line(elsewhere: tuple[Path, IncrementalClassif
         (NAMES[:2], {}, "'class 1' is none of the classes"),
         ([*NAMES, "class 9"], {}, "'class 9' is a class without an image"),
         (NAMES, {"net": "mlp"}, "does not fit the net"),
-        (NAMES, {"method": "lucir", "memory": 40}, "no linear layer"),
+        (NAMES, {"method": "lucir", "memory": 40}, "is not a linear layer"),
     ):
         classifier = IncrementalClassifier(**HOW | more)
         with pytest.raises(LinsepError, match=expected) as caught:

@@ -23,7 +23,7 @@ def test_a_huge_config_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.toml"
     with path.open("wb") as file:
         file.truncate(10**9)  # of which the disk has nothing
-    with pytest.raises(ConfigError, match="1000000000 bytes are no configuration"):
+    with pytest.raises(ConfigError, match="1000000000 bytes are too many"):
         read(path)
 
 

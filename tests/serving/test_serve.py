@@ -155,7 +155,7 @@ def test_the_port_of_another_is_one_line(file: Path, tmp_path: Path) -> None:
     [
         (("no-such-model",), "there is no model no-such-model"),
         (("empty",), "empty holds no model"),
-        (("text.onnx",), "text.onnx is no ONNX file"),
+        (("text.onnx",), "text.onnx is not an ONNX file"),
         (("text.onnx", "--runtime", "torch"), "torch needs the folder"),
         (("text.onnx", "--runtime", "jax"), "--runtime: unknown runtime 'jax'"),
         (("table",), "table was made of tables of numbers"),

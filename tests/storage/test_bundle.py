@@ -109,9 +109,9 @@ def test_ones_own_runs_stay(made: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("../../escaped-0123456789", "no name of a run"),
-        ("<script>-0123456789", "no name of a run"),
-        ("er\x1b[31m-0123456789", "no name of a run"),
+        ("../../escaped-0123456789", "is not the name of a run"),
+        ("<script>-0123456789", "is not the name of a run"),
+        ("er\x1b[31m-0123456789", "is not the name of a run"),
         ("er-200-s0-9999999999", "has results of another run"),
     ],
 )
@@ -124,7 +124,7 @@ def test_a_malicious_name_does_nothing(name: str, problem: str, made: Path, tmp_
     ("file", "problem"),
     [
         ("{}/timing.jsonl", "other files than its manifest.json promises"),
-        ("../evil.sh", "no name of a run"),
+        ("../evil.sh", "is not the name of a run"),
     ],
 )
 def test_a_file_that_no_manifest_names_is_refused(

@@ -80,7 +80,7 @@ def started(course: Course, rows: Tensor, labels: NDArray[Any]) -> tuple[Run, li
         run, columns = course.next_run(rows, labels)
     learner, task = run.learner, run.scenario.tasks[0]
     if not isinstance(learner.net.head, LinearHead):
-        raise ConfigError(f"start_from: the head of {course.config.method} is no linear layer")
+        raise ConfigError(f"start_from: the head of {course.config.method} is not a linear layer")
     weights.fit_head(learner.net.head, weights.read(path, course.config.net.weights_digest), path)
     if learner.eval_copy is not None:
         learner.eval_copy.follow(learner.net)

@@ -69,7 +69,7 @@ def restore(
         known = {f"memory.{name}" for name in state["memory"]}
         known |= {f"tested.{i}.{part}" for i in range(len(groups)) for part in "xy"}
         if strays := memory.keys() - known:
-            raise StateError(f"{min(strays)} is none of a memory's tensors")
+            raise StateError(f"{min(strays)} is not one of a memory's tensors")
     course.learner = learner or made.learner_for(columns)
     if memory is None:
         course.groups = tuple(Group(tuple(g), course.nothing()) for g in groups)
@@ -126,7 +126,7 @@ def _compare(found: Tensors, wanted: Tensors, finite: bool = True) -> None:
     if missing := sorted(wanted.keys() - found.keys()):
         raise StateError(f"{missing[0]} is missing")
     if strays := sorted(found.keys() - wanted.keys()):
-        raise StateError(f"{strays[0]} is no part of this model")
+        raise StateError(f"{strays[0]} is not part of this model")
     for name, value in wanted.items():
         _check(name, found[name], value.shape, value.dtype, finite)
 

@@ -107,7 +107,7 @@ def of_onnx(content: bytes, threads: int, called: str, digest: str | None = None
     try:
         session = library.InferenceSession(content, how, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a class for each reason, none of them public
-        raise StateError(f"{called} is no ONNX file that onnxruntime can run") from error
+        raise StateError(f"{called} is not an ONNX file that onnxruntime can run") from error
     told = _metadata(session.get_modelmeta().custom_metadata_map, called)
 
     def answer(rows: Rows) -> Answers:

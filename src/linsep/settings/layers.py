@@ -59,7 +59,7 @@ def read(path: Path) -> dict[str, Any]:
         if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for, a device has no end
             raise ConfigError("it is not a regular file")
         if found.st_size > LARGEST:
-            raise ConfigError(f"{found.st_size} bytes are no configuration; at most {LARGEST}")
+            raise ConfigError(f"{found.st_size} bytes are too many; at most {LARGEST}")
         return spelled_out(_loads(path.read_text(encoding="utf-8")))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None

@@ -178,7 +178,7 @@ def _promised(
 ) -> tuple[Manifest, dict[str, bytes]]:
     """A run's manifest and its other files, if these are what the manifest promises."""
     if not NAME.fullmatch(name):
-        raise StateError(f"{bundle}: {printable(name)!r} is no name of a run")
+        raise StateError(f"{bundle}: {printable(name)!r} is not the name of a run")
     for file in inside:
         if file not in ALLOWED and not ANALYSIS.fullmatch(file):
             raise StateError(f"{bundle}: {name} has {printable(file)!r}, which no run has")
