@@ -91,6 +91,8 @@ def test_a_search_ends_with_a_command_that_has_all_settings_but_the_validation_s
         "--over", "seed=0,1", "--set",
     ]  # fmt: skip
     assert best in ("training.lr=0.1", "training.lr=0.2")
+    assert "No runs in runs." in command("runs", cwd=tmp_path).stdout, "trials are no results"
+    assert "on validation images" in command("runs", "--runs", "runs/search", cwd=tmp_path).stdout
     assert command(*kept[1:], best, "--dry-run", cwd=tmp_path).stdout.startswith("2 runs: 2 new")
 
 

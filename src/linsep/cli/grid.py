@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -226,9 +227,9 @@ def search(
     """Search for good settings on a validation split.
 
     Trials are scored on a tenth of the training images, or on the share scenario.validation; test
-    images are not used. A trial's score is its mean over the lists of --over, usually seeds.
-    Repeat the command to resume, or with more --trials to extend the search. It needs optuna:
-    pip install 'linsep\\[search]'.
+    images are not used. A trial's score is its mean over the lists of --over, usually seeds. Their
+    runs are kept apart, in the folder `search` of the runs' folder. Repeat the command to resume,
+    or with more --trials to extend the search. It needs optuna: pip install 'linsep\\[search]'.
 
     Example:
       linsep search --over-range "bfp.weight=0.1..10 log" --over seed=0..2
@@ -237,6 +238,7 @@ def search(
 
     needed("optuna", "a search")
     place.check()
+    place = replace(place, runs=place.runs / "search")  # apart from runs that are tested
     settings = on_validation(settings_from(config, [*given, *varied(over, over_range)]))
     table = settings.pop("search", {})
     wanted = ranges(table)
@@ -263,7 +265,7 @@ def _conclude(found: Search, command: list[str], progress: Console) -> None:
     """Print the best values and the command that trains with them; exit with the code for it."""
     console, best = open_console(), found.best()
     if found.tried():
-        publish([_trials(found)])
+        publish([_trials(found)], [f"The trials, on validation images, are in {found.grid.runs}"])
     if best is not None:
         chosen, value = best
         say(console, f"Best {found.objective[1].upper()} on the validation split: {value:.2f}")

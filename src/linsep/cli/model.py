@@ -230,7 +230,7 @@ def merge(model: Model, one: Old, into: New, custom: Custom = None) -> None:
 
 @app.command(cls=Command)
 def relabel(model: Model, labels: Labels, custom: Custom = None) -> None:
-    """Correct labels that turned out to be wrong, of images that are stored or held out.
+    """Correct wrong labels of images that are stored or held out.
 
     Example:
       linsep model relabel shop/ corrected.csv
