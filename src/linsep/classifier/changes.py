@@ -47,7 +47,7 @@ def forget(course: Course, labels: Sequence[Any], refit: bool = False) -> tuple[
         notes.append("Pixels are normalised as the first lesson was, which had images of them.")
     if refit:
         _refit(changed)
-    return _done(changed, f"forgot {len(gone)} classes" if gone[1:] else "forgot a class"), notes
+    return _done(changed, "forget", f"forgot {len(gone)} class{'es' * (len(gone) > 1)}"), notes
 
 
 def forget_images(course: Course, rows: Tensor, refit: bool = False) -> tuple[Course, list[str]]:
@@ -69,7 +69,7 @@ def forget_images(course: Course, rows: Tensor, refit: bool = False) -> tuple[Co
     what = "class statistics" if _of_statistics(learner) else "weights"
     notes.append(f"The {what} have learned from the images and still know what they learned.")
     seen = [digest.hex() for digest in digests(rows)]
-    return _done(changed, f"forgot {len(rows)} images", seen), notes
+    return _done(changed, "forget", f"forgot {len(rows)} images", seen), notes
 
 
 def rename(course: Course, old: Any, new: Any) -> tuple[Course, list[str]]:
@@ -80,7 +80,7 @@ def rename(course: Course, old: Any, new: Any) -> tuple[Course, list[str]]:
         raise ConfigError(f"{shortened(new)} is a class already; to join two classes, merge them")
     labels = [new if c == column else label for c, label in enumerate(course.labels)]
     history = _told(course, lambda label: new if label == old else label)
-    return _done(replace(course, labels=labels, history=history), "renamed a class"), []
+    return _done(replace(course, labels=labels, history=history), "rename", "renamed a class"), []
 
 
 def merge(course: Course, one: Any, into: Any) -> tuple[Course, list[str]]:
@@ -106,7 +106,7 @@ def merge(course: Course, one: Any, into: Any) -> tuple[Course, list[str]]:
     changed = _without(course, learner, {gone: other}, lambda b: into if b == one else b)
     if _refittable(learner):
         _refit(changed)
-    return _done(changed, "merged two classes"), []
+    return _done(changed, "merge", "merged two classes"), []
 
 
 def relabel(course: Course, rows: Tensor, labels: Sequence[Any]) -> tuple[Course, list[str]]:
@@ -145,7 +145,7 @@ def relabel(course: Course, rows: Tensor, labels: Sequence[Any]) -> tuple[Course
         notes.append(
             "The trained head learned the old labels; it hears of the new in the next lesson."
         )
-    return _done(changed, f"labelled {int(found.sum())} images anew"), notes
+    return _done(changed, "relabel", f"labelled {int(found.sum())} images anew"), notes
 
 
 def label_of(course: Course, word: str) -> Any:
@@ -285,10 +285,10 @@ def _relabelled(
     return torch.where(places >= 0, torch.tensor(columns)[places.clamp(min=0)], y)
 
 
-def _done(course: Course, what: str, images: Sequence[str] = ()) -> Course:
+def _done(course: Course, kind: str, what: str, images: Sequence[str] = ()) -> Course:
     """The course with the change noted, and measured anew where images are held out."""
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    noted = {"when": when, "what": what, "images": list(images)}
+    noted = {"when": when, "kind": kind, "what": what, "images": list(images)}
     assert course.learner is not None
     last = remeasured(course.learner, course.groups, course.history[-1])
     history = [*course.history[:-1], last]

@@ -37,6 +37,7 @@ from ..storage.manifest import (
     NAME,
     PREVIOUS,
     Augmentation,
+    Changed,
     Classifier,
     File,
     Lesson,
@@ -69,10 +70,11 @@ def save(folder: Path, course: Course, memory: bool) -> None:
         write(folder, course, memory)
 
 
-def write(folder: Path, course: Course, memory: bool, *, purge: bool = False) -> None:
+def write(folder: Path, course: Course, memory: bool) -> None:
     """Replace what a folder holds, and keep that as a previous state, as many as the model keeps.
 
-    Whoever calls it holds the folder's lease. `purge` removes every previous state instead.
+    If something was forgotten, every previous state is removed instead: it knows it still. Whoever
+    calls it holds the folder's lease.
     """
     learner = course.learner
     assert learner is not None
@@ -82,6 +84,7 @@ def write(folder: Path, course: Course, memory: bool, *, purge: bool = False) ->
     if memory:
         parts[MEMORY] = files.tensor_bytes(memory_of(course, learner))
     each = {name: noted(content) for name, content in parts.items()}
+    purge = _forgets(course, before)
     told = _manifest(course, each, [] if purge else before.previous)
     if before.classifier and not purge and told != before.to_bytes():
         told = _manifest(course, each, _with_present(folder, before, course.params.keep))
@@ -157,6 +160,13 @@ def _plain(told: Manifest) -> Manifest:
     return told.model_copy(update={"lesson": None, "environments": []})
 
 
+def _forgets(course: Course, before: Manifest) -> bool:
+    """Whether the course has forgotten something that is in the folder."""
+    known = before.classifier.changes if before.classifier else []
+    new = [Changed(**change) for change in course.changes]
+    return any(change.kind == "forget" and change not in known for change in new)
+
+
 def _with_present(folder: Path, told: Manifest, keep: int) -> list[str]:
     """Keep the present state beside the model; the names of the newest states, the last one last"""
     if not keep:
@@ -200,7 +210,6 @@ def change(
     folder: Path,
     what: Callable[[Course], Course],
     *,
-    purge: bool = False,
     custom: Sequence[str] = (),
 ) -> Course:
     """Change the model in a folder, which nobody else may do at the same time."""
@@ -210,7 +219,7 @@ def change(
             _check_changeable(folder)
             course = what(load(folder, custom=custom))
             lease.check()
-            write(folder, course, memory=not course.lacking, purge=purge)
+            write(folder, course, memory=not course.lacking)
     return course
 
 

@@ -151,7 +151,8 @@ def _events(told: Classifier) -> list[tuple[str, str]]:
         (entry.when, f"lesson {number}: {entry.images} images; new: {named(entry.new)}")
         for number, entry in enumerate(told.history, start=1)
     ]
-    return sorted([*lessons, *((change.when, change.what) for change in told.changes)])
+    changes = [(change.when, change.what) for change in told.changes]
+    return sorted([*lessons, *changes], key=lambda event: event[0])
 
 
 Names = Annotated[list[str] | None, Option("--class", metavar="NAME", help="A class to forget.")]
@@ -193,7 +194,7 @@ def forget(
             notes = notes + more
         return course, notes
 
-    _change(model, act, custom, purge=True)
+    _change(model, act, custom)
 
 
 @app.command(cls=Command)
@@ -253,7 +254,6 @@ def _change(
     model: Path,
     act: Callable[[Course], tuple[Course, list[str]]],
     custom: list[str] | None,
-    purge: bool = False,
 ) -> None:
     """Change a model, and print what was changed and what was not."""
     from ..classifier import saved
@@ -265,7 +265,7 @@ def _change(
         notes.extend(told)
         return course
 
-    course = saved.change(model, acted, purge=purge, custom=custom or ())
+    course = saved.change(model, acted, custom=custom or ())
     console, count = open_console(), len(course.seen)
     for note in notes:
         say(console, note)

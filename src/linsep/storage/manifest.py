@@ -7,8 +7,7 @@
     lesson         the task that a classifier is learning, or was when it was interrupted
     classifier     what a saved classifier is, in plain values
 
-What can be derived is not stored: the form of the images, which classes were learned and the
-temperature follow from the other fields. This module imports no torch.
+What follows from other fields is not stored. This module imports no torch.
 """
 
 from __future__ import annotations
@@ -151,6 +150,7 @@ class Changed(_Strict):
     """A change of mind: when, what, and the digests of the images that it concerned."""
 
     when: Text
+    kind: Literal["forget", "rename", "merge", "relabel"]
     what: Text
     images: list[Digest] = []
 
