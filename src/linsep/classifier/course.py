@@ -80,6 +80,13 @@ class Course:
         return Form(channels, height if height == width else None, False)
 
     @property
+    def keeps(self) -> bool:
+        """Whether rows outlive their lesson: for replay, or to test on."""
+        if self.params.memory is None:
+            return self.prepared(2).method.trains
+        return self.params.memory > 0
+
+    @property
     def frozen(self) -> bool:
         """Whether the backbone does not learn, and rows are the features that it makes of images"""
         return self.prepared(2).frozen
@@ -158,11 +165,12 @@ class Course:
         when = datetime.now(UTC).isoformat(timespec="seconds")
         history = [*self.history, {"when": when} | report(run, labels)]
         groups = run.scenario.groups
-        if not self.params.memory:
+        if not self.keeps:
             held = replace(run.scenario.tasks[-1], train=groups[-1].test)
             learner = run.learner
             learner.predictor.add(learner.context(held, learner.eval_net))
-            groups = tuple(Group(group.classes, self.nothing()) for group in groups)
+            none = _empty(learner.spec.raw)
+            groups = tuple(Group(group.classes, none) for group in groups)
         now = replace(self, labels=labels, groups=groups, history=history, key=key)
         now.learner = run.learner
         if now.frozen or now.config.net.weights:  # what the net started from is behind it

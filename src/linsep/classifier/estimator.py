@@ -44,14 +44,19 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    method : a method of linsep, perhaps with added terms. The default is DER++ with BFP and a head
-        that is fitted anew for predictions; with `memory=0` it is fine-tuning with feature
-        distillation, and class statistics that are carried from call to call predict.
+    method : a method of linsep, perhaps with added terms. On features that do not learn, the
+        default is streaming LDA ("slda"). Otherwise it is DER++ with BFP and a head that is fitted
+        anew for predictions; with `memory=0` it is fine-tuning with feature distillation, and class
+        statistics that are carried from call to call predict.
     net : the network: a name, as for `linsep run`, or a module of your own that turns images into
-        features; by default a ResNet-18 for images and a small MLP for tables of numbers.
+        features. The default for images of at least 64 pixels a side is EfficientNet-Lite0, trained
+        on ImageNet and frozen, if the extra `pretrained` is installed; else a ResNet-18 for images
+        and a small MLP for tables of numbers.
     train : "head" trains the head only, on features that are computed once for each image.
-        The memory then holds features instead of images, and nothing is augmented.
-    memory : images that are kept for replay; methods without a memory keep none. With 0, no image
+        The memory then holds features instead of images, and nothing is augmented. "all" trains
+        everything, and begins with the network for small images.
+    memory : images that are kept for replay, by default 200; methods without a memory keep none,
+        and those that train nothing have 0. With 0, no image
         is kept at all: those of `test_share` are dropped when a call ends, and `report_` has the
         accuracy on the newest classes alone.
     epochs, batch_size, lr : of training, in each call. The rate is by default 0.2 for SGD without
@@ -72,7 +77,7 @@ class IncrementalClassifier(Predictive, ClassifierMixin, BaseEstimator):
         net: str | nn.Module | None = None,
         *,
         train: str | None = None,
-        memory: int = 200,
+        memory: int | None = None,
         epochs: int = 20,
         batch_size: int = 32,
         lr: float | None = None,

@@ -32,7 +32,10 @@ Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
 SHOWN = 4  # classes that a cell names
 WHERE = "Folder of class folders, or a CSV with the columns file and label."
 ANNOUNCED = "All classes it will ever learn: cat,dog,fox. Default: any."
-TRAIN = "Train only the head, on frozen features. Default: everything."
+TRAIN = (
+    "Train the head alone, on frozen features, or all. Default: nothing on photographs, else all."
+)
+MEMORY = "Images to keep for replay, or 0. Default: 200, or 0 if nothing is trained."
 RATE = "Learning rate. Default: 0.2, scaled for some methods."
 START = "Weights of a trained net for --classes, in its order; none of IMAGES is trained on."
 AGAIN = "Repeat the last lesson, although it is learned."
@@ -48,10 +51,8 @@ class ModelFlags:
 
     method: Annotated[str | None, Option(help="How to learn: er, derpp+bfp, icarl, ...")] = None
     net: Annotated[str | None, Option(help="cnn, mlp, resnet18, timm/..., and more.")] = None
-    train: Annotated[str | None, Option(metavar="head", help=TRAIN)] = None
-    memory: Annotated[int | None, Option(help="Images to keep for replay, or 0. Default: 200.")] = (
-        None
-    )
+    train: Annotated[str | None, Option(metavar="head|all", help=TRAIN)] = None
+    memory: Annotated[int | None, Option(help=MEMORY)] = None
     epochs: Annotated[int | None, Option(help="Epochs per lesson. Default: 20.")] = None
     batch_size: Annotated[int | None, Option(help="Images per step. Default: 32.")] = None
     lr: Annotated[float | None, Option(help=RATE)] = None

@@ -97,8 +97,8 @@ class Params(_Strict):
 
     method: str | None = None
     net: str | None = None
-    train: Literal["head"] | None = None
-    memory: int = 200
+    train: Literal["head", "all"] | None = None
+    memory: int | None = None
     epochs: int = 20
     batch_size: int = 32
     lr: float | None = None
