@@ -17,13 +17,12 @@ from linsep.classifier import saved
 from linsep.classifier.estimator import IncrementalClassifier
 from linsep.classifier.tensors import memory_of, weights_of
 from linsep.errors import HeldError, StateError
-from linsep.methods import METHODS
 from linsep.storage import files
 from linsep.storage.lease import Lease
+from tests.helpers.combinations import LEARNING
 from tests.helpers.deaths import deaths
 from tests.helpers.made_data import noise
 
-LEARNING = [name for name in METHODS if name != "jt"]
 ADDED = ["derpp+bfp", "ewc+bfp2", "icarl+fd", "derpp+ser+lode+star+wa"]
 QUICK = {"gdumb": {"epochs": 2}, "bic": {"bias_epochs": 2}, "lucir": {"fitting_epochs": 1}}
 X = noise(0, 90, 12, 12)

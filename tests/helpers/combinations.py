@@ -13,9 +13,9 @@ from linsep.learning.method import Method
 from linsep.methods import METHODS, assemble
 from linsep.testing import BACKWARD
 
-LEARNING = [name for name in METHODS if name != "jt"]  # which has no tasks
 NARROW = {name: {"width": 8} for name in ("ranpac", "acil")}  # their default takes seconds
 STILL = ("ncm", "slda", "ranpac", "acil")  # which take no steps
+LEARNING = [name for name in METHODS if name not in ("jt", *STILL)]  # by steps, task by task
 ALWAYS = "derpp"
 
 
