@@ -105,7 +105,8 @@ class Images:
 
 
 def join(parts: Sequence[Images]) -> Images:
-    """Concatenate the parts, holding each source once."""
+    """Concatenate the parts, holding each source once; one without rows may be of another shape."""
+    parts = [part for part in parts if len(part)] or parts[:1]
     sources = tuple({id(s): s for p in parts for s in p.sources}.values())
     place = {id(s): i for i, s in enumerate(sources)}
     which = [torch.tensor([place[id(s)] for s in p.sources])[p.which] for p in parts]
