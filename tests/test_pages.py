@@ -20,7 +20,8 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 SPOKEN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 COUNTED = re.compile(r"(\w+) methods and (\w+) add-ons")
-NUMBERS = {"fifteen": 15, "thirteen": 13, "fourteen": 14, "sixteen": 16, "seventeen": 17}
+WORDS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty"
+NUMBERS = {word: number for number, word in enumerate(WORDS.split(), 10)}
 SECTIONS = ("training", "memory", "evaluation", "scenario", "net", "compute")
 SETTING = re.compile(
     rf"(?:--set '?)?((?:{'|'.join([*SECTIONS, *METHODS, *ADDONS])})\.[a-z][a-z_.0-9]*)(?![A-Z])"

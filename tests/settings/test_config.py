@@ -287,7 +287,7 @@ BAD: list[tuple[Settings, list[str]]] = [
     ({"memory": 9}, ["memory.size", "9", "10 classes", "at least 10"]),
     ({"memory": 0}, ["memory.size", "0", "at least 1"]),
     ({"method": "ft", "memory": 50}, ["memory", "'ft'", "no memory", "leave it out"]),
-    ({"method": "er", "bfp": {"weight": 2}}, ["bfp", "no part of", "'er'"]),
+    ({"method": "er", "bfp": {"weight": 2}}, ["bfp", "not part of", "'er'"]),
     ({"method": "ft+bfp", "bfp": {"on": "replay"}}, ["bfp", "replay", "no memory"]),
     ({"bfp": 5}, ["bfp", "5", "table"]),
     ({"compute": {"device": "gpu"}}, ["compute.device", "'gpu'", "'cuda'"]),
