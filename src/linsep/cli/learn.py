@@ -37,7 +37,7 @@ TRAIN = (
 )
 MEMORY = "Images to keep for replay, or 0. Default: 200, or 0 if nothing is trained."
 RATE = "Learning rate. Default: 0.2, scaled for some methods."
-START = "Weights of a trained net for --classes, in its order; none of IMAGES is trained on."
+START = "Weights trained on --classes, in that order; learns none of IMAGES."
 AGAIN = "Repeat the last lesson, although it is learned."
 DISCARD = "Drop an interrupted lesson and start this one."
 SKIP = "Skip and list files that cannot be read."

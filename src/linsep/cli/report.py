@@ -38,7 +38,7 @@ Formats = Annotated[str, Option("--format", metavar="FORMATS", help="Of figures:
 ENGINES = ("opentsne", "sklearn", "pca")
 What = Annotated[
     str | None,
-    Option(help=f"{', '.join((*ANALYSES, 'gamma'))}. Default: all possible."),
+    Option(help=f"{', '.join((*ANALYSES, 'gamma'))}. Default: all."),
 ]
 ENGINE = f"tsne: {', '.join(ENGINES)}. Default: the best one installed."
 

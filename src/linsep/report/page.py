@@ -190,7 +190,7 @@ def _drawn(name: str, title: str, figures: Drawn, *tables: Shown) -> Section:
 
 
 def _results(loaded: LoadedRuns) -> Section:
-    said = [n for n in notes(loaded.comparison) if "left out" not in n and "goes with" not in n]
+    said = [n for n in notes(loaded.comparison) if "left out" not in n and "by method" not in n]
     gains = Shown(words.gains(loaded), ". ".join(said), "Paired differences with tests")
     points = [point for found in answer.answers(loaded) for point in found.points]
     found = _drawn("numbers", "Results", draw_comparison.gains(loaded), gains)
