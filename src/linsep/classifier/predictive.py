@@ -94,7 +94,7 @@ class Predictive(ABC):
     @property
     def novelty_by_(self) -> str:
         """How `novelty` is measured by default: "distance" or "energy"."""
-        return "energy" if self._known() is None else "distance"
+        return "energy" if self.known_ is None else "distance"
 
     def novelty(self, X: Any, by: str | None = None) -> NDArray[np.float64]:
         """How unlike anything learned each image is; larger is stranger, and there is no unit.
@@ -105,7 +105,7 @@ class Predictive(ABC):
         """
         if by is not None and by not in KINDS:
             raise ConfigError(f"by: {unknown('kind of novelty', by, KINDS)}")
-        shown = None if by == "energy" else self._known()
+        shown = None if by == "energy" else self.known_
         if by == "distance" and shown is None:
             gone = len(set(self._course.seen) - set(self.kept_.y.tolist()))
             raise InputError(
@@ -127,7 +127,7 @@ class Predictive(ABC):
         """
         from .export import export
 
-        export(self._course, Path(path), self._known(), more or {}, resizes)
+        export(self._course, Path(path), self.known_, more or {}, resizes)
 
     # --- the inside ------------------------------------------------------------------------------
 
@@ -135,7 +135,8 @@ class Predictive(ABC):
     def _rows(self, X: Any) -> Tensor:
         """Images, or rows of a table, in the form that was learned."""
 
-    def _known(self) -> Known | None:
+    @property
+    def known_(self) -> Known | None:
         """What features look like, measured once after each lesson."""
         if self._measured is None or self._measured[0] is not self._course:
             self._measured = self._course, known(self._learner, self.kept_, self._course.seen)
@@ -204,9 +205,10 @@ class SavedClassifier(Predictive):
         """The same as `SavedClassifier(path)`."""
         return cls(path, net=net, custom=custom)
 
-    def _known(self) -> Known | None:
+    @property
+    def known_(self) -> Known | None:
         if not hasattr(self, "_looked_up"):  # once: what it knows stays the same
-            self._looked_up = super()._known()
+            self._looked_up = super().known_
         return self._looked_up
 
     def _rows(self, X: Any) -> Tensor:

@@ -14,6 +14,7 @@ from .flags import Command, Custom, Form, Group, grouped
 from .learn import Model, labelled, named
 from .predict import paths_of
 from .terminal import open_console, say
+from .watch import drift, report
 
 if TYPE_CHECKING:
     from ..classifier.course import Course
@@ -41,6 +42,10 @@ class Shown(Group):
 app = typer.Typer(
     cls=Shown, no_args_is_help=True, help="Show a model, or change your mind about it."
 )
+
+
+for _name, _command in (("report", report), ("drift", drift)):
+    app.command(_name, cls=Command)(grouped(_command))
 
 
 @app.command(cls=Command)

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 INT8 = "Weights and activations of eight bits: smaller, often faster."
 CALIBRATION = "Class folders or a CSV to calibrate --int8 on. Default: the images that are kept."
+LOG = "Append the predictions to this file, for linsep model drift."
 CHUNK = 256  # images in memory at once
 WHICH = "Folders, image files, or - to read paths from standard input."
 UNSURE = "Name no class if its probability is lower."
@@ -33,6 +34,7 @@ def predict(
     images: Annotated[list[str], Argument(metavar="IMAGES", help=WHICH)],
     *,
     unknown_below: Annotated[float | None, Option(metavar="P", help=UNSURE)] = None,
+    log: Annotated[Path | None, Option(metavar="FILE", help=LOG)] = None,
     custom: Custom = None,
     form: Form,
 ) -> None:
@@ -47,7 +49,8 @@ def predict(
     if unknown_below is not None and not 0 <= unknown_below <= 1:
         raise ConfigError(f"--unknown-below: should be from 0 to 1, not {unknown_below}")
 
-    if manifest.read_classifier(model)[1].table:
+    told, known = manifest.read_classifier(model)
+    if known.table:
         raise StateError(f"{model} was made of tables of numbers, and reads no images")
     paths = [path for given in images for path in paths_of(given)]
     if not paths:
@@ -55,7 +58,13 @@ def predict(
 
     classifier = _loaded(model, custom or ())
     chunks = (paths[i : i + CHUNK] for i in range(0, len(paths), CHUNK))
-    rows = [row for part in chunks for row in _classified(classifier, part, unknown_below)]
+    rows = [row for part in chunks for row in _classified(classifier, part)]
+    if log is not None:
+        from ..classifier.drift import append
+
+        append(log, told.version, rows)
+    least = unknown_below or 0.0
+    rows = [(file, label if p >= least else None, p, new) for file, label, p, new in rows]
     columns = ("file", "class", "probability", "novelty")
     form.publish([Table(columns, rows, digits=3)])
 
@@ -91,18 +100,17 @@ def paths_of(given: str) -> list[Path]:
 
 
 def _classified(
-    classifier: SavedClassifier, paths: Sequence[Path], unknown_below: float | None
-) -> list[tuple[Any, ...]]:
+    classifier: SavedClassifier, paths: Sequence[Path]
+) -> list[tuple[str, str | None, float, float]]:
     from ..data.objects import read
 
     rows = read(list(paths), classifier.form_).rows
     p = classifier.predict_proba(rows)
     strange = classifier.novelty(rows).tolist()
-    found = []
+    found: list[tuple[str, str | None, float, float]] = []
     for i, path in enumerate(paths):
         best = int(p[i].argmax())
-        sure = unknown_below is None or p[i, best] >= unknown_below
-        label = printable(str(classifier.classes_[best])) if sure else None
+        label = printable(str(classifier.classes_[best]))
         found.append((printable(str(path)), label, float(p[i, best]), strange[i]))
     return found
 

@@ -81,13 +81,13 @@ def page(loaded: LoadedRuns) -> str:
     needed("matplotlib", "a report")
     jinja2 = needed("jinja2", "a report")
     made, today = sections(loaded), date.today()
-    script = _text("report.js")
+    script = text("report.js")
     digest = base64.b64encode(sha256(script.encode()).digest()).decode()
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     safe = jinja2.utils.markupsafe.Markup
-    whole = environment.from_string(_text("template.html.j2")).render(
+    whole = environment.from_string(text("template.html.j2")).render(
         title=answer.question(loaded),
         date=f"{today.day} {today:%B %Y}",
         byline=answer.byline(loaded),
@@ -101,7 +101,7 @@ def page(loaded: LoadedRuns) -> str:
         columns={p: [answer.column(loaded, p, m) for m in REPORTED] for p in PROTOCOLS},
         legend=loaded.legend,
         swatch=lambda look: safe(_swatch(look)),
-        style=safe(_text("report.css")),
+        style=safe(text("report.css")),
         script=safe(script),
         script_hash=f"sha256-{digest}",  # the one script that may run
         data=packed({figure.name: figure.data.to_csv() for s in made for figure in s.figures}),
@@ -140,7 +140,8 @@ def _swatch(look: Look) -> str:
     )
 
 
-def _text(name: str) -> str:
+def text(name: str) -> str:
+    """A file of this package."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
