@@ -259,11 +259,6 @@ def _check_command(typed: Command, here: Path) -> None:
 
 def _check_linsep(typed: Command, words: list[str], here: Path) -> None:
     if words[0] in ("learn", "predict", "serve", "model"):  # parsed; other tests have a model
-        "learn",
-        "predict",
-        "serve",
-        "model",
-    ):  # is parsed; other tests teach a model and serve
         words = [*words, "--help"]
     names = sorted(path.parent.name for path in (here / "runs").glob("*/results.json"))
     stand_ins = {"RUN": names[0], "RUN1": names[0], "RUN2": names[1]}
