@@ -25,6 +25,7 @@ from .svg import WIDTH, Scale, axis, svg, text
 
 PROTOCOL = Path(__file__).with_name("pretrained.toml")
 FOLDER = RESULTS / "pretrained"
+FAA = "class_il.faa"
 SETS = {"grocery": "Grocery Store", "cifar100": "CIFAR-100, 50 images a class"}
 LEARNS = {
     "frozen": "nothing", "adapted": "first lesson", "every lesson": "every lesson",
@@ -71,7 +72,7 @@ class Way:
 
     @cached_property
     def faa(self) -> Summary | None:
-        return self.summary("class_il.faa")
+        return self.summary(FAA)
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,11 @@ class Tried:
     own: Settings
     record: Record | None
     chosen: bool  # for the comparison
+
+    @property
+    def faa(self) -> float | None:
+        value = None if self.record is None else self.record.facts[FAA]
+        return None if value is None else float(value)
 
     @property
     def words(self) -> str:
@@ -104,11 +110,17 @@ class Study:
 
     def difference(self, one: Way, other: Way) -> Summary | None:
         """One minus the other in Class-IL FAA, over the seeds that both have."""
-        a, b = one.values("class_il.faa"), other.values("class_il.faa")
+        a, b = one.values(FAA), other.values(FAA)
         return paired(a, b).difference if a.keys() & b.keys() else None
 
     def against_frozen(self, way: Way) -> Summary | None:
         return self.difference(way, self.way(way.data, FROZEN, LDA))
+
+    def tried_with(self, method: str, words: str) -> Tried:
+        return next(t for t in self.tried if (t.settings["method"], t.words) == (method, words))
+
+    def begun(self, data: str) -> bool:
+        return any(way.runs for way in self.on(data))
 
     @property
     def missing(self) -> list[Way]:
@@ -156,28 +168,36 @@ def page(found: Study) -> str:
     return rendered(
         "pretrained.md",
         found=found,
-        sets=SETS,
+        sets={data: name for data, name in SETS.items() if found.begun(data)},
         table=lambda data: table(found, data),
         tried=tried_table(found),
         compared=lambda data, *four: _compared(found, data, *four),
-        missing=[f"{w.title} ({LEARNS[w.learns]}) on {SETS[w.data]}" for w in found.missing],
+        missing=_missing(found),
+        faa=lambda method, words: found.tried_with(method, words).faa,
     )
+
+
+def _missing(found: Study) -> list[str]:
+    """Ways that lack seeds, and data sets that lack every run."""
+    none = [f"{name}: every run" for data, name in SETS.items() if not found.begun(data)]
+    some = [way for way in found.missing if found.begun(way.data)]
+    return [f"{SETS[w.data]}: {w.title}, {len(w.runs)} of {w.asked} seeds" for w in some] + none
 
 
 def table(found: Study, data: str) -> Table:
     """A row for each way on a data set."""
     rows: list[list[Value]] = []
     for way in found.on(data):
-        facts = ("class_il.faa", "class_il.ff", "class_il.ala", "task_il.faa")
-        compute = way.summary("cost.compute")
+        facts = (FAA, "class_il.ff", "class_il.ala", "task_il.faa")
+        passes = way.summary("cost.images")
         apart = None if (way.learns, way.method) == (FROZEN, LDA) else found.against_frozen(way)
         rows.append([
             way.title, LEARNS[way.learns], *(_spread(way.summary(fact)) for fact in facts),
             None if apart is None else Interval(apart.mean, apart.low, apart.high),
-            None if compute is None else compute.mean, len(way.runs),
+            None if passes is None else round(passes.mean / 1000), len(way.runs),
         ])  # fmt: skip
     heads = ("way", "what learns", "Class-IL FAA", "FF", "ALA", "Task-IL FAA")
-    return Table((*heads, DIFFERENCE, "compute", "seeds"), rows)
+    return Table((*heads, DIFFERENCE, "passes (1000)", "seeds"), rows)
 
 
 def _spread(found: Summary | None) -> Value:
@@ -189,7 +209,7 @@ def tried_table(found: Study) -> Table:
     rows: list[list[Value]] = [
         [
             title(one.settings["method"]), LEARNS[one.learns], one.words,
-            None if one.record is None else one.record.facts["class_il.faa"],
+            one.faa,
             "yes" if one.chosen else "",
         ]
         for one in found.tried
@@ -209,13 +229,14 @@ LABELS, TOP, ROW, HEADING, DOT = 176, 62, 22, 26, 4  # units
 
 def picture(found: Study) -> str:
     """A row for each way: its runs, and their mean."""
-    values = [v for way in found.ways for v in way.values("class_il.faa").values()] or [0.0]
+    values = [v for way in found.ways for v in way.values(FAA).values()] or [0.0]
     x, marks = axis(values, LABELS, WIDTH - 20, 9)
     parts, y = list[str](), float(TOP)
     for data, name in SETS.items():
-        parts.append(text(14, y + 17, name, "s h"))
-        y += HEADING
-        for way in found.on(data):
+        there = [way for way in found.on(data) if way.runs]
+        parts += [text(14, y + 17, name, "s h")] if there else []
+        y += HEADING if there else 0
+        for way in there:
             parts.append(_row(way, x, y + ROW / 2))
             y += ROW
     lines = []
@@ -230,7 +251,7 @@ def picture(found: Study) -> str:
 def _row(way: Way, x: Scale, y: float) -> str:
     ink = COLOURS[way.learns]
     parts = [text(LABELS - 10, y + 4, way.title, "l e")]
-    for value in way.values("class_il.faa").values():
+    for value in way.values(FAA).values():
         place = f'cx="{x(value):.1f}" cy="{y:.1f}" r="{DOT}"'
         parts.append(f'<circle {place} fill="{ink}" fill-opacity=".45"/>')
     if way.faa is not None:
