@@ -95,7 +95,7 @@ def test_pages_agree_on_the_numbers_of_make_run() -> None:
     """What commands print on pages is what results/make-run.csv, and so docs/results.md, has."""
     with (ROOT / "results" / "make-run.csv").open(encoding="utf-8", newline="") as file:
         made = {row["method"]: row for row in csv.DictReader(file)}
-    row = re.compile(r"^ Class-IL  (\S.*?) {2,}3  (\S+) ± (\S+)  \S+ to ", re.MULTILINE)
+    row = re.compile(r"^Class-IL  (\S.*?) {2,}3  (\S+) ± (\S+)  \S+ to ", re.MULTILINE)
     shown = row.findall((DOCS / "compare.md").read_text("utf-8"))
     assert shown
     for method, *spread in shown[:2]:  # of the first table; the next has differences
