@@ -25,7 +25,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from linsep import IncrementalClassifier
 
-OURS = ("slda", "ncm", "ranpac", "acil")
+OURS = ("slda", "ncm", "ranpac")
 WIDE = 384
 EPOCHS = 20  # of SGD, in each lesson
 
@@ -66,10 +66,6 @@ def ours(method: str) -> Callable[[int], Any]:
     return lambda seed: IncrementalClassifier(method, "identity", random_state=seed)
 
 
-def default(seed: int) -> Any:
-    return IncrementalClassifier(random_state=seed)
-
-
 class ByEpochs:
     """SGD passes each lesson several times, as training would."""
 
@@ -88,7 +84,6 @@ class ByEpochs:
 
 HEADS: Mapping[str, Callable[[int], Any]] = {
     **{f"linsep, {name}": ours(name) for name in OURS},
-    "linsep, default (mlp, 200 rows stored)": default,
     "GaussianNB": lambda seed: GaussianNB(),
     "SGDClassifier": lambda seed: ByEpochs("hinge", seed),
     "logistic regression by SGDClassifier": lambda seed: ByEpochs("log_loss", seed),
