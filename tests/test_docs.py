@@ -40,6 +40,7 @@ OTHERS = ("curl", "pip", "python", "python3", ".", "tensorboard")  # programs be
 ELSEWHERE = {  # pages that a test of their own runs: files of the package, numbers to compare
     "extending-analyses.md": "tests/analysis/test_extending.py",
     "keep-learning.md": "tests/classifier/test_docs.py",
+    "production.md": "tests/serving/test_production.py",
 }
 SLOW = ("fidelity.md", "python.md", "your-method.md")  # laws of a method, reports, hundreds of runs
 
