@@ -32,10 +32,8 @@ Model = Annotated[Path, Argument(metavar="MODEL", help="The model's folder.")]
 SHOWN = 4  # classes that a cell names
 WHERE = "Folder of class folders, or a CSV with the columns file and label."
 ANNOUNCED = "All classes it will ever learn: cat,dog,fox. Default: any."
-TRAIN = (
-    "Train the head alone, on frozen features, or all. Default: nothing on photographs, else all."
-)
-MEMORY = "Images to keep for replay, or 0. Default: 200, or 0 if nothing is trained."
+TRAIN = "Train only the head, or all. Default: all; photographs: none."
+MEMORY = "Images to keep for replay, or 0. Default: 200; untrained, 0."
 RATE = "Learning rate. Default: 0.2, scaled for some methods."
 START = "Weights trained on --classes, in that order; learns none of IMAGES."
 AGAIN = "Repeat the last lesson, although it is learned."

@@ -27,7 +27,7 @@ def report(
     output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help=OUTPUT)] = None,
     custom: Custom = None,
 ) -> None:
-    """Write one page on a model: how well it knows what, what it forgot, and what to do next.
+    """Write a page on what a model knows, what it forgot and advice.
 
     It needs jinja2: pip install 'linsep\\[plot]'.
 
@@ -53,7 +53,7 @@ def drift(
     custom: Custom = None,
     form: Form,
 ) -> None:
-    """Compare logged predictions with those on held-out images, and tell what changed.
+    """Compare logged predictions with those on held-out images.
 
     Examples:
       linsep predict shop/ photos --log shop.log
