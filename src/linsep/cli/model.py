@@ -10,6 +10,7 @@ import typer
 from typer import Argument, Option
 
 from ..errors import ConfigError, DataError, StateError, printable
+from ..settings.catalogue import METHODS
 from .flags import Command, Custom, Form, Group, grouped
 from .learn import Model, labelled, named
 from .predict import paths_of
@@ -96,7 +97,10 @@ def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
         net = f"{printable(told.handed_in)}, a module of yours"
     net += " (frozen)" if told.frozen else ""
     yield f"Method {printable(config.method)}, net {net}, seed {config.seed}"
-    yield f"Each lesson: {config.training.epochs} epochs at a learning rate of {config.training.lr}"
+    base = METHODS.get(config.method.partition("+")[0])
+    if base is None or base.compute >= 1:  # others train nothing
+        training = config.training
+        yield f"Each lesson: {training.epochs} epochs at a learning rate of {training.lr}"
     channels, *sides = told.shape
     sides = sides or [channels]
     yield (
@@ -104,11 +108,13 @@ def _facts(folder: Path, whole: Manifest, told: Classifier) -> Iterator[str]:
         if told.table
         else f"Reads {sides[0]}x{sides[1]}x{channels} pixels"
     )
-    if MEMORY in whole.files:
+    if MEMORY not in whole.files:
+        yield "Memory: none in this copy, which predicts and cannot learn"
+    elif not config.memory.size:
+        yield "Memory: none; it keeps no image"
+    else:
         what = "images' features" if told.frozen else "images"
         yield f"Memory: up to {config.memory.size} {what} for replay, plus the held-out images"
-    else:
-        yield "Memory: none in this copy, which predicts and cannot learn"
     ece, t = told.history[-1].ece.after, told.history[-1].temperature
     error = "" if ece is None else f", calibration error {100 * ece:.1f} %"
     yield f"Temperature {t:.3g}{error}"
