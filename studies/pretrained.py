@@ -1,6 +1,6 @@
 """Ways to keep learning from a pretrained network, compared: protocol pretrained.toml.
 
-A way is a method and how much of the network learns. Each is compared with the frozen network and
+A way is a method and how much of the network learns. Each is compared with the frozen backbone and
 streaming LDA, order of the classes by order. Parts of the protocol are called after their data set
 and what learns; those that end with "held out" chose the settings.
 """

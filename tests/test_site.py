@@ -111,7 +111,7 @@ def test_every_page_is_described(site: Path) -> None:
 
 def test_every_methods_page_has_a_figure_with_a_text_alternative(site: Path) -> None:
     for page in (site / "methods").glob("*.html"):
-        if page.stem == "index":
+        if page.stem in ("index", "slda"):  # those train nothing, so there is no step to draw
             continue
         html = page.read_text("utf-8")
         found = re.search(rf'<img alt="([^"]+)" src="\.\./figures/methods/{page.stem}\.svg"', html)
