@@ -273,8 +273,7 @@ def test_a_process_that_dies_leaves_the_model_before_or_after(
         saved.settle(folder)
         IncrementalClassifier.load(folder)
         assert len(manifest.previous(folder)) <= 1
-    # Deaths fall before and after the change; kills fall where the clock has them.
-    assert len(seen) == 2 if kind is deaths else len(seen) <= 2
+    assert len(seen) == 2
 
 
 def test_the_commands(tmp_path: Path) -> None:

@@ -98,8 +98,7 @@ def test_a_process_that_dies_leaves_one_state_or_the_other(
         saved.settle(folder)
         assert contents(folder) in (states[3], states[2])
         assert len(manifest.previous(folder)) == (2 if contents(folder) == states[3] else 1)
-    # Deaths fall before and after the change; kills fall where the clock has them.
-    assert seen == {4, 5} if kind == "deaths" else seen <= {4, 5}
+    assert seen == {4, 5}
 
 
 def test_nobody_undoes_what_another_process_works_on(

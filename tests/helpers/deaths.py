@@ -54,13 +54,14 @@ def _dying(act: Callable[[Path], object], folder: Path, moment: int) -> None:
 def sigkills(
     act: Callable[[Path], object], folders: Callable[[str], Path], count: int = 20
 ) -> Iterator[Path]:
-    """Folders in which `act` was killed at some moment, after one in which it was not."""
+    """Folders in which `act` was killed: never, at once, and then at moments at random."""
     moments, duration = random.Random(0), 0.0
     for number in range(count + 1):
         folder, began = folders(f"kill {number}"), time.monotonic()
         process = FORK.Process(target=act, args=(folder,))
         process.start()
-        process.join(moments.uniform(0.0, duration) if number else None)
+        waits = {0: None, 1: 0.0}
+        process.join(waits.get(number, moments.uniform(0.0, duration)))
         duration = duration or time.monotonic() - began
         process.kill()
         process.join()
